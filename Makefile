@@ -1,0 +1,75 @@
+# Every verb sets up what it needs; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.8
+UV := $(BIN)/uv --no-config
+# The workspace members, in an order that needs none before its own.
+MEMBERS := proto libs/chassis libs/eventlog libs/fleet libs/daggersql services/api-gateway services/scheduler services/runtime cli
+STAMPS := $(VENV)/.stamps
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export LC_ALL := C.UTF-8
+
+.PHONY: help
+help: ## List the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
+
+$(STAMPS)/uv:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: install it (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: install Python 3.11 or newer, or set PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)"; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@echo "installing uv $(UV_VERSION) ..."
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install uv==$(UV_VERSION)
+	@mkdir -p $(STAMPS) && touch $@
+
+# The lock pins every version with its hash; members are installed from this tree, without their dependencies.
+$(STAMPS)/venv: $(STAMPS)/uv requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS)) proto/hatch_build.py $(wildcard proto/daggers/v1/*.proto)
+	@echo "installing the locked dependencies ..."
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(MEMBERS))
+	@touch $@
+
+.PHONY: venv
+venv: $(STAMPS)/venv ## Install Python dependencies and the workspace into .venv
+
+.PHONY: setup
+setup: $(STAMPS)/venv ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
+	@$(BIN)/daggers local setup
+
+.PHONY: lint
+lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, declared dependencies
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy libs/*/src services/*/src cli/src
+	@$(BIN)/lint-imports --no-logo --config pyproject.toml
+	@for member in $(filter-out proto,$(MEMBERS)); do \
+	    (cd $$member && deptry --no-ansi --ignore DEP002 --known-first-party daggers src >/tmp/deptry.$$$$ 2>&1) \
+	        || { echo "$$member imports what its pyproject.toml does not declare:"; cat /tmp/deptry.$$$$; exit 1; }; done
+
+.PHONY: format
+format: $(STAMPS)/venv ## Format the code and apply safe lint fixes
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+.PHONY: test-unit
+test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
+	@$(BIN)/pytest -q -m "not integration"
+
+.PHONY: test
+test: lint ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
+	@$(BIN)/pytest -q
+
+.PHONY: lock
+lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
+	@$(BIN)/uv lock --quiet --upgrade
+	@$(BIN)/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-header --no-annotate --output-file requirements.lock >/dev/null
+
+.PHONY: clean
+clean: ## Remove what builds and tests made, but not the tools and the environment
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The daggers command, and the embedded stack behind daggers local."""

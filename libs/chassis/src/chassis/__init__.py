@@ -1,0 +1,1 @@
+"""What every service stands on: settings, logging, metrics, gRPC interceptors, shutdown."""

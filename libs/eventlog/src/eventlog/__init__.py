@@ -1,0 +1,1 @@
+"""The log: append, replay and follow records of protobuf events."""

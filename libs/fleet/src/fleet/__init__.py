@@ -1,0 +1,1 @@
+"""The pure fold of the control topic, and what it means for a dagger."""

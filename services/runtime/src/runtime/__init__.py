@@ -1,0 +1,1 @@
+"""The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks."""

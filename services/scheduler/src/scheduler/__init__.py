@@ -1,0 +1,1 @@
+"""Launches, adopts, relaunches and stops the drivers the log asks for."""
