@@ -1,0 +1,69 @@
+"""The real stack for every test that asks for it: one embedded Kafka, InfluxDB, gateway and scheduler a run.
+
+Tests name `stack`, `kafka` or `influx`; the first that does starts it through the CLI, as a user would.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DAGGERS = Path(sys.executable).with_name("daggers")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running embedded stack, as `daggers local status -o json` tells of it."""
+
+    state_dir: Path
+    kafka: str
+    gateway: str
+    influx: dict[str, str]
+
+    def status(self) -> dict[str, Any]:
+        """The stack as it is now."""
+        done = subprocess.run(
+            [DAGGERS, "local", "status", "--state-dir", self.state_dir, "-o", "json"],
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        status: dict[str, Any] = json.loads(done.stdout)
+        return status
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The embedded stack, started once for the whole run and stopped at its end."""
+    state_dir = tmp_path_factory.mktemp("stack")
+    up = subprocess.run(
+        [DAGGERS, "local", "up", "--detach", "--state-dir", state_dir],
+        capture_output=True, text=True, check=False, timeout=1500,
+    )  # fmt: skip
+    try:
+        assert up.returncode == 0, f"the stack did not start:\n{up.stderr}"
+        bare = Stack(state_dir, kafka="", gateway="", influx={})
+        status = bare.status()
+        yield Stack(
+            state_dir,
+            kafka=status["kafka"]["bootstrap_servers"],
+            gateway=status["gateway"]["address"],
+            influx=status["influx"],
+        )
+    finally:
+        subprocess.run([DAGGERS, "local", "down", "--state-dir", state_dir], check=True, timeout=180)
+
+
+@pytest.fixture(scope="session")
+def kafka(stack: Stack) -> str:
+    """Bootstrap servers of a real broker; use a fresh topic in every test."""
+    return stack.kafka
+
+
+@pytest.fixture(scope="session")
+def influx(stack: Stack) -> dict[str, str]:
+    """A real InfluxDB: url, org, token, bucket."""
+    return stack.influx
