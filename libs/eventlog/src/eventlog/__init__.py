@@ -1,1 +1,17 @@
 """The log: append, replay and follow records of protobuf events."""
+
+from eventlog.log import Log, LogDamaged, LogError, LogUnavailable, RecordTooLarge
+from eventlog.memory import MemoryLog
+from eventlog.record import Draft, Record, read_record
+
+__all__ = [
+    "Draft",
+    "Log",
+    "LogDamaged",
+    "LogError",
+    "LogUnavailable",
+    "MemoryLog",
+    "Record",
+    "RecordTooLarge",
+    "read_record",
+]

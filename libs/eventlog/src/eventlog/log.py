@@ -1,0 +1,58 @@
+"""The log as everybody sees it: one topic of one partition, read in order, appended to.
+
+LogError
+├── LogUnavailable   temporary: Kafka does not answer; try again
+├── LogDamaged       the topic is not what was read before: it is shorter, lost records, or is another
+│                    cluster's. Never go on as if it were empty: refuse writes and call a person
+└── RecordTooLarge   the record is beyond what the topic takes; nothing was written
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from eventlog.record import Draft, Record
+
+
+class LogError(Exception):
+    """Something the log could not do, in one sentence for a person."""
+
+
+class LogUnavailable(LogError):
+    """Kafka does not answer now. What was asked may or may not have happened: repeat it under the same id."""
+
+
+class LogDamaged(LogError):
+    """The topic is not the one that was read before, or lost records. A restart does not help."""
+
+
+class RecordTooLarge(LogError):
+    """The record is larger than the topic takes. Nothing was written."""
+
+
+class Log(Protocol):
+    """Append-only records in one order. `KafkaLog` and `MemoryLog` pass the same `testing.LogContract`."""
+
+    async def append(self, draft: Draft) -> None:
+        """Append a record; return when it is acknowledged.
+
+        The record may stand in the log twice after a failure, always under the same id: find it by its id.
+
+        Raises: LogUnavailable (it may stand in the log or not), LogDamaged, RecordTooLarge.
+        """
+
+    def replay(self, since: int = -1) -> AsyncIterator[Record]:
+        """The records with sequence > since, in order, up to the end at the time of the call.
+
+        Raises: LogUnavailable; LogDamaged when the log ends before `since`, or no longer holds since + 1.
+        """
+
+    def follow(self, since: int = -1) -> AsyncIterator[Record]:
+        """The same, and then what comes, for ever. Waits through an outage of the broker once it has begun.
+
+        Raises: as replay.
+        """
+
+    async def end(self) -> int:
+        """Sequence of the last record; -1 when there is none. Raises: LogUnavailable, LogDamaged."""
