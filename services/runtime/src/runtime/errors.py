@@ -1,0 +1,135 @@
+"""Every way a job ends or waits, and how each survives the trip through the JVM.
+
+    JobError            ends the job; who has to act, why, whether a relaunch can help
+    ├── TemporaryError  does not end it: the same step is tried again, with back-off
+    └── FencedError     a newer generation runs this dagger
+
+A `JobError` raised in a Python worker reaches the driver as text inside Spark's own exception, so its text
+carries a mark (`[daggers EXTERNAL TOPIC_MISSING retryable] sentence`) that `explain` reads back.
+"""
+
+from __future__ import annotations
+
+import re
+
+from daggers.v1 import events_pb2
+from google.protobuf import json_format
+
+USER = events_pb2.ERROR_DOMAIN_USER
+EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
+INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
+
+_NAMES = {USER: "USER", EXTERNAL: "EXTERNAL", INTERNAL: "INTERNAL"}
+_DOMAINS = {name: domain for domain, name in _NAMES.items()}
+_EXIT_CODES = {USER: 64, EXTERNAL: 69, INTERNAL: 70}
+_FENCED_CODE = 75
+_MARK = re.compile(r"\[daggers (USER|EXTERNAL|INTERNAL) ([A-Z0-9_]+)( retryable)?\] ([^\n]+)")
+_MAX_DETAIL = 1000
+
+
+class JobError(Exception):
+    """Ends the job. `detail` is one sentence for a person: no stack trace, no secret."""
+
+    def __init__(
+        self, domain: events_pb2.ErrorDomain.ValueType, reason: str, detail: str, *, retryable: bool = False
+    ) -> None:
+        one_line = " ".join(detail.split())[:_MAX_DETAIL]
+        self.error = events_pb2.DaggerError(
+            domain=domain, reason=reason, detail=one_line, retryable=retryable
+        )
+        mark = f"{_NAMES[domain]} {reason}{' retryable' if retryable else ''}"
+        super().__init__(f"[daggers {mark}] {one_line}")
+
+
+class TemporaryError(JobError):
+    """Something outside does not work just now: the step is tried again until it does."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(EXTERNAL, reason, detail, retryable=True)
+
+
+class FencedError(JobError):
+    """A newer generation holds the dagger's lease: this driver must not write any more."""
+
+    def __init__(self, own: int, newer: int) -> None:
+        super().__init__(
+            INTERNAL, "FENCED", f"Generation {newer} runs this dagger now; generation {own} has ended."
+        )
+
+
+def user(reason: str, detail: str) -> JobError:
+    """An error that only a new revision of the dagger can mend."""
+    return JobError(USER, reason, detail)
+
+
+def external(reason: str, detail: str, *, retryable: bool = False) -> JobError:
+    """An error of Kafka, Spark, a sink or the machine."""
+    return JobError(EXTERNAL, reason, detail, retryable=retryable)
+
+
+def internal(reason: str, detail: str) -> JobError:
+    """An error of ours."""
+    return JobError(INTERNAL, reason, detail)
+
+
+def explain(error: BaseException) -> events_pb2.DaggerError:
+    """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
+
+    Looks through causes and through the text that the JVM makes of a Python exception.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, JobError):
+            return seen.error
+        seen = seen.__cause__ or seen.__context__
+    text = str(error)
+    if marks := _MARK.findall(text):
+        domain, reason, retryable, detail = marks[-1]
+        return events_pb2.DaggerError(
+            domain=_DOMAINS[domain], reason=reason, detail=detail, retryable=bool(retryable)
+        )
+    for pattern, domain, reason, detail, can_retry in _KNOWN:
+        if pattern in text:
+            return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=can_retry)
+    return events_pb2.DaggerError(
+        domain=INTERNAL,
+        reason="UNEXPECTED",
+        detail=f"The runtime failed unexpectedly ({type(error).__name__}); driver.log has the details.",
+        retryable=True,
+    )
+
+
+def exit_code(error: events_pb2.DaggerError) -> int:
+    """The exit code that tells the scheduler the domain: 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced."""
+    return _FENCED_CODE if error.reason == "FENCED" else _EXIT_CODES.get(error.domain, 70)
+
+
+def as_json(error: events_pb2.DaggerError) -> str:
+    """The text of exit.json."""
+    return json_format.MessageToJson(error, indent=None)
+
+
+# Part of an exception's text, and what it means; asked in this order, only when no error of ours is inside.
+_KNOWN = (
+    (
+        "java.lang.OutOfMemoryError",
+        USER,
+        "OUT_OF_MEMORY",
+        "Spark ran out of memory; set driver_memory_mib higher, or read fewer groups for each window.",
+        True,
+    ),
+    (
+        "Multiple streaming queries are concurrently using",
+        INTERNAL,
+        "FENCED",
+        "Another driver of this dagger uses the same checkpoint; this one has ended.",
+        False,
+    ),
+    (
+        "No space left on device",
+        EXTERNAL,
+        "DISK_FULL",
+        "The disk that holds checkpoints or Spark's temporary files is full; free some space.",
+        True,
+    ),
+)
