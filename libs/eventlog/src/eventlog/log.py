@@ -19,15 +19,15 @@ class LogError(Exception):
     """Something the log could not do, in one sentence for a person."""
 
 
-class LogUnavailable(LogError):
+class LogUnavailable(LogError):  # noqa: N818 - reads as what happened
     """Kafka does not answer now. What was asked may or may not have happened: repeat it under the same id."""
 
 
-class LogDamaged(LogError):
+class LogDamaged(LogError):  # noqa: N818 - reads as what happened
     """The topic is not the one that was read before, or lost records. A restart does not help."""
 
 
-class RecordTooLarge(LogError):
+class RecordTooLarge(LogError):  # noqa: N818 - reads as what happened
     """The record is larger than the topic takes. Nothing was written."""
 
 

@@ -1,0 +1,253 @@
+"""The log on Kafka: one topic of one partition. Sequence = offset.
+
+Appends are idempotent (`acks=all`); one whose outcome is unknown is sent again under the same id by a new
+producer, because the broker cannot know the sequence numbers of a producer that gave up on a batch. Readers
+have no consumer group: whoever reads knows where it stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
+
+from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
+from eventlog.record import Draft, Record, read_record
+from eventlog.topics import create_missing, forever
+
+_REQUEST_TIMEOUT_MS: Final = 10_000
+_ATTEMPTS: Final = 2
+_POLL_MS: Final = 5_000
+_CLUSTER_CHECK_S: Final = 60.0
+_FETCH_BYTES: Final = 8 * 1024 * 1024
+_TEMPORARY: Final = (KafkaError, OSError, TimeoutError)
+
+
+class KafkaLog:
+    """One topic as a log. An async context manager: entering connects, and creates a missing topic.
+
+    Raises on entering: LogUnavailable when Kafka does not answer; LogError when the topic cannot be used.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap = bootstrap_servers
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._cluster_id: str | None = None
+        self._producer: AIOKafkaProducer | None = None
+        self._producer_lock = asyncio.Lock()
+        self._admin: AIOKafkaAdminClient | None = None
+
+    async def __aenter__(self) -> Self:
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+        try:
+            await self._admin.start()
+            await create_missing(self._admin, (forever(self._topic),))
+            self._cluster_id = await self._current_cluster()
+            await self._connected_producer()
+        except BaseException as error:
+            await self._close()
+            if isinstance(error, _TEMPORARY):
+                raise self._unavailable(error) from error
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def append(self, draft: Draft) -> None:
+        """Append a record; see `Log.append`."""
+        key, value, headers = draft.subject.encode(), _encode(draft), draft.headers()
+        failure: BaseException | None = None
+        for _ in range(_ATTEMPTS):
+            producer = None
+            try:
+                producer = await self._connected_producer()
+                await producer.send_and_wait(self._topic, value, key=key, headers=headers, partition=0)
+            except MessageSizeTooLargeError as error:
+                raise RecordTooLarge(
+                    f"a record of {len(value)} bytes is more than topic {self._topic} takes"
+                ) from error
+            except _TEMPORARY as error:
+                failure = error
+                if producer is not None:
+                    await self._give_up(producer)
+            else:
+                return
+        raise self._unavailable(failure) from failure
+
+    async def replay(self, since: int = -1) -> AsyncIterator[Record]:
+        """The records with sequence > since up to the end at the call; see `Log.replay`."""
+        async with _Reader(self._bootstrap, self._partition) as reader:
+            end = await self._seek(reader, since)
+            sequence = since
+            while sequence < end:
+                for record in await reader.read():
+                    if record.sequence > end:
+                        return
+                    sequence = record.sequence
+                    yield record
+
+    async def follow(self, since: int = -1) -> AsyncIterator[Record]:
+        """The records with sequence > since, for ever; see `Log.follow`."""
+        async with _Reader(self._bootstrap, self._partition) as reader:
+            await self._seek(reader, since)
+            clock = asyncio.get_running_loop()
+            checked = clock.time()
+            while True:
+                for record in await reader.read():
+                    yield record
+                if clock.time() - checked > _CLUSTER_CHECK_S:
+                    # Another cluster may have taken over this address.
+                    with suppress(*_TEMPORARY):
+                        await self._check_cluster()
+                    checked = clock.time()
+
+    async def end(self) -> int:
+        """Sequence of the last record; -1 when there is none."""
+        async with _Reader(self._bootstrap, self._partition) as reader:
+            return (await reader.bounds())[1]
+
+    async def _seek(self, reader: _Reader, since: int) -> int:
+        """Put the reader behind `since`; answers the sequence of the last record."""
+        try:
+            await self._check_cluster()
+        except _TEMPORARY as error:
+            raise self._unavailable(error) from error
+        first, last = await reader.bounds()
+        if since > last:
+            raise LogDamaged(
+                f"topic {self._topic} ends at {last}, but {since} was read before: it lost records"
+            )
+        if first > max(since, -1) + 1:
+            raise LogDamaged(f"topic {self._topic} begins at {first}: the records before it are lost")
+        reader.seek(max(since, -1) + 1)
+        return last
+
+    async def _check_cluster(self) -> None:
+        current = await self._current_cluster()
+        if current != self._cluster_id:
+            raise LogDamaged(
+                f"{self._bootstrap} is now Kafka cluster {current}; topic {self._topic} was read from"
+                f" cluster {self._cluster_id}"
+            )
+
+    async def _current_cluster(self) -> str | None:
+        if self._admin is None:
+            raise LogError(f"the log on topic {self._topic} is not open")
+        cluster_id: str | None = (await self._admin.describe_cluster())["cluster_id"]
+        return cluster_id
+
+    async def _connected_producer(self) -> AIOKafkaProducer:
+        async with self._producer_lock:
+            if self._producer is None:
+                producer = AIOKafkaProducer(
+                    bootstrap_servers=self._bootstrap,
+                    acks="all",
+                    enable_idempotence=True,
+                    request_timeout_ms=_REQUEST_TIMEOUT_MS,
+                )
+                try:
+                    await producer.start()
+                except BaseException:
+                    await producer.stop()
+                    raise
+                self._producer = producer
+            return self._producer
+
+    async def _give_up(self, producer: AIOKafkaProducer) -> None:
+        async with self._producer_lock:
+            if self._producer is producer:
+                self._producer = None
+                await _stop(producer)
+
+    async def _close(self) -> None:
+        if self._producer is not None:
+            await _stop(self._producer)
+        if self._admin is not None:
+            await self._admin.close()
+        self._producer = self._admin = None
+
+    def _unavailable(self, error: BaseException | None) -> LogUnavailable:
+        return LogUnavailable(f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}")
+
+
+class _Reader:
+    """One consumer of the topic, without a group, that never jumps to another offset by itself."""
+
+    def __init__(self, bootstrap_servers: str, partition: TopicPartition) -> None:
+        self._bootstrap = bootstrap_servers
+        self._partition = partition
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap_servers,
+            group_id=None,
+            auto_offset_reset="none",
+            enable_auto_commit=False,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            max_partition_fetch_bytes=_FETCH_BYTES,
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._consumer.start()
+        except BaseException as error:
+            await self._consumer.stop()
+            if isinstance(error, _TEMPORARY):
+                raise LogUnavailable(
+                    f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
+                ) from error
+            raise
+        self._consumer.assign([self._partition])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._consumer.stop()
+
+    async def bounds(self) -> tuple[int, int]:
+        """Sequences of the first and the last record; (0, -1) for a new topic."""
+        try:
+            first = await self._consumer.beginning_offsets([self._partition])
+            last = await self._consumer.end_offsets([self._partition])
+        except _TEMPORARY as error:
+            raise LogUnavailable(
+                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
+            ) from error
+        return first[self._partition], last[self._partition] - 1
+
+    def seek(self, sequence: int) -> None:
+        """Read from this sequence on."""
+        self._consumer.seek(self._partition, sequence)
+
+    async def read(self) -> list[Record]:
+        """What came next; empty when nothing came for a while."""
+        try:
+            fetched = await self._consumer.getmany(self._partition, timeout_ms=_POLL_MS)
+        except OffsetOutOfRangeError as error:
+            raise LogDamaged(
+                f"topic {self._partition.topic} no longer holds the sequence to be read next: it lost records"
+            ) from error
+        return [
+            read_record(message.offset, message.headers, message.value)
+            for messages in fetched.values()
+            for message in messages
+        ]
+
+
+def _encode(draft: Draft) -> bytes:
+    return draft.message.SerializeToString(deterministic=True)
+
+
+async def _stop(producer: AIOKafkaProducer) -> None:
+    """Stop, without waiting for batches that cannot be delivered."""
+    with suppress(*_TEMPORARY):
+        await asyncio.wait_for(producer.stop(), timeout=1)

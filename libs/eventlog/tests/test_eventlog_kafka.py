@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from daggers.v1 import events_pb2
+
+from eventlog import Draft, KafkaLog, LogDamaged, LogError, LogUnavailable, RecordTooLarge, topics
+from eventlog.testing import START, LogContract
+
+pytestmark = pytest.mark.integration
+
+
+def fresh_topic() -> str:
+    return f"eventlog-test-{uuid.uuid4().hex[:12]}"
+
+
+def draft(number: int) -> Draft:
+    return Draft(f"id-{number}", "/test", "a_dagger", START, events_pb2.StartRequested(name="a_dagger"))
+
+
+@pytest.fixture
+async def log(kafka: str) -> AsyncIterator[KafkaLog]:
+    async with KafkaLog(kafka, fresh_topic()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def admin(kafka: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await client.start()
+    yield client
+    await client.close()
+
+
+class TestKafkaLog(LogContract):
+    @pytest.fixture
+    async def log(self, kafka: str) -> AsyncIterator[KafkaLog]:
+        async with KafkaLog(kafka, fresh_topic()) as opened:
+            yield opened
+
+    async def write_raw(self, log: KafkaLog, headers: list[tuple[str, bytes]], value: bytes) -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=log._bootstrap)
+        await producer.start()
+        await producer.send_and_wait(log._topic, value, headers=headers, partition=0)
+        await producer.stop()
+
+
+async def test_the_topic_is_created_with_one_partition_and_kept_forever(
+    kafka: str, admin: AIOKafkaAdminClient
+) -> None:
+    topic = fresh_topic()
+    async with KafkaLog(kafka, topic):
+        (described,) = await admin.describe_topics([topic])
+        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+
+    config = {entry[0]: entry[1] for entry in answer.resources[0][4]}
+    kept = (config["cleanup.policy"], config["retention.ms"], config["retention.bytes"])
+
+    assert (len(described["partitions"]), kept) == (1, ("delete", "-1", "-1"))
+
+
+async def test_an_existing_topic_is_used_as_it_is(kafka: str) -> None:
+    topic = fresh_topic()
+    async with KafkaLog(kafka, topic) as first:
+        await first.append(draft(0))
+    async with KafkaLog(kafka, topic) as second:
+        end = await second.end()
+
+    assert end == 0
+
+
+async def test_all_topics_are_created_once_and_asking_again_is_fine(
+    kafka: str, admin: AIOKafkaAdminClient
+) -> None:
+    wanted = (topics.forever(fresh_topic()), topics.Topic(fresh_topic(), 3, {"retention.ms": "1000"}))
+    await topics.ensure_topics(kafka, wanted)
+    await topics.ensure_topics(kafka, wanted)
+
+    described = await admin.describe_topics([topic.name for topic in wanted])
+
+    assert {t["topic"]: len(t["partitions"]) for t in described} == {wanted[0].name: 1, wanted[1].name: 3}
+
+
+async def test_a_topic_name_kafka_refuses_is_an_error_that_names_it(kafka: str) -> None:
+    with pytest.raises(LogError, match=r"refuses to create topic no/slash"):
+        await topics.ensure_topics(kafka, (topics.forever("no/slash"),))
+
+
+async def test_a_reader_whose_topic_is_recreated_empty_is_told_of_the_damage(
+    log: KafkaLog, admin: AIOKafkaAdminClient
+) -> None:
+    for number in range(3):
+        await log.append(draft(number))
+    following = log.follow()
+    for _ in range(3):
+        await anext(following)
+    await admin.delete_topics([log._topic])
+    async with asyncio.timeout(30):
+        while log._topic in await admin.list_topics():
+            pass
+        await topics.create_missing(admin, (topics.forever(log._topic),))
+
+        with pytest.raises(LogDamaged, match="lost records"):
+            await anext(following)
+
+
+async def test_a_log_whose_first_records_were_deleted_is_damaged(
+    log: KafkaLog, admin: AIOKafkaAdminClient
+) -> None:
+    for number in range(3):
+        await log.append(draft(number))
+    await admin.delete_records({TopicPartition(log._topic, 0): RecordsToDelete(before_offset=2)})
+
+    with pytest.raises(LogDamaged, match="begins at 2"):
+        await anext(log.replay())
+
+
+async def test_another_cluster_behind_the_same_address_is_damage(log: KafkaLog) -> None:
+    await log.append(draft(0))
+    log._cluster_id = "another"
+
+    with pytest.raises(LogDamaged, match="is now Kafka cluster"):
+        await anext(log.replay())
+
+
+async def test_a_record_beyond_the_limit_is_refused_and_not_written(log: KafkaLog) -> None:
+    huge = Draft("huge", "/test", "a", START, events_pb2.StartRequested(name="x" * 2_000_000))
+    with pytest.raises(RecordTooLarge):
+        await log.append(huge)
+
+    end = await log.end()
+
+    assert end == -1
+
+
+async def test_the_log_works_again_with_a_new_producer_after_one_was_given_up(log: KafkaLog) -> None:
+    await log.append(draft(0))
+    assert log._producer is not None
+    await log._give_up(log._producer)
+    await log.append(draft(0))
+
+    replayed = [found.id async for found in log.replay()]
+
+    assert replayed == ["id-0", "id-0"]
+
+
+async def test_no_broker_is_unavailable(unused_tcp_port: int) -> None:
+    with pytest.raises(LogUnavailable, match=f"127.0.0.1:{unused_tcp_port}"):
+        async with KafkaLog(f"127.0.0.1:{unused_tcp_port}", "any"):
+            pass
