@@ -1,1 +1,11 @@
-"""The pure fold of the control topic, and what it means for a dagger."""
+"""The pure fold of the control topic: what was asked, what is observed, and what is still owed.
+
+`Fleet` folds records and `fleet.dagger` is one dagger's life; `fleet.resolve` and `fleet.view` read the fold.
+"""
+
+from fleet.answers import Answer, Code, Refusal
+from fleet.catalogue import Entry
+from fleet.dagger import Dagger
+from fleet.fleet import Applied, Fleet, Leader, Unreadable
+
+__all__ = ["Answer", "Applied", "Code", "Dagger", "Entry", "Fleet", "Leader", "Refusal", "Unreadable"]

@@ -1,0 +1,88 @@
+"""Answers to requests: the same id gets the same answer, whoever folds the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+from google.protobuf.message import Message
+
+
+class Code(StrEnum):
+    """The AIP codes a fold can refuse with; each is the name of a gRPC status."""
+
+    ABORTED = "ABORTED"
+    """Somebody else's request came first: read again, decide again."""
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    """The name is taken."""
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    """Not in the state the subject is in; `detail` says what must happen first."""
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    """The request itself is wrong."""
+    NOT_FOUND = "NOT_FOUND"
+    """There is no such subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not applied."""
+
+    code: Code
+    reason: str
+    """UPPER_SNAKE, for programs."""
+    detail: str
+    """One sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the fold made of a request."""
+
+    sequence: int
+    """Sequence of the first record with this request id."""
+    digest: bytes
+    """Digest of the request's type and body; see `digest`."""
+    version: int
+    """The subject's version after an accepted request; 0 when refused."""
+    refusal: Refusal | None = None
+    """None when accepted."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the request was applied."""
+        return self.refusal is None
+
+
+def digest(request: Message) -> bytes:
+    """16 bytes that tell one request body from another, whatever the order of its map entries."""
+    text = request.SerializeToString(deterministic=True)
+    return blake2b(text, digest_size=16, person=request.DESCRIPTOR.name.encode()[:16]).digest()
+
+
+def reused(request_id: str, first: Answer) -> Refusal:
+    """The refusal of a request id that was used before with another body."""
+    return Refusal(
+        Code.INVALID_ARGUMENT,
+        "REQUEST_ID_REUSED",
+        f"request_id {request_id!r} was used with another request at sequence {first.sequence};"
+        " use a new request_id for a new request",
+    )
+
+
+def version_mismatch(subject: str, expected: int, actual: int) -> Refusal | None:
+    """The refusal of an expected version that does not hold; None when it holds.
+
+    `actual` is 0 for a subject that does not exist; `subject` reads like "dagger completed_bookings".
+    """
+    if expected == actual:
+        return None
+    if expected == 0:
+        return Refusal(Code.ALREADY_EXISTS, "NAME_TAKEN", f"{subject} exists already, at version {actual}")
+    if actual == 0:
+        return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no {subject}")
+    return Refusal(
+        Code.ABORTED,
+        "VERSION_MISMATCH",
+        f"{subject} is at version {actual}, not {expected}: read it again and decide again",
+    )

@@ -1,0 +1,114 @@
+"""The catalogue: clusters, schemas and streams, each whole and with its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+from fleet.answers import Refusal, version_mismatch
+
+T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One registered thing as it is now. The value must not be changed."""
+
+    value: T
+    version: int
+    """Number of accepted registrations."""
+    sequence: int
+    """Sequence of the newest of them."""
+
+
+class Catalogue:
+    """Clusters and streams by name, schemas by the full name of each message they define."""
+
+    def __init__(self) -> None:
+        self.clusters: dict[str, Entry[spec_pb2.Cluster]] = {}
+        self.streams: dict[str, Entry[spec_pb2.Stream]] = {}
+        self.messages: dict[str, Entry[spec_pb2.Schema]] = {}
+
+    def register_cluster(self, event: events_pb2.ClusterRegistered, sequence: int) -> int | Refusal:
+        """Take in a cluster; answers its version."""
+        return _put(self.clusters, "cluster", event.cluster.name, event.cluster, event.meta, sequence)
+
+    def register_stream(self, event: events_pb2.StreamRegistered, sequence: int) -> int | Refusal:
+        """Take in a stream; answers its version."""
+        return _put(self.streams, "stream", event.stream.name, event.stream, event.meta, sequence)
+
+    def register_schema(self, event: events_pb2.SchemaRegistered, sequence: int) -> int | Refusal:
+        """Take in a schema under every message it defines, all or none; answers the highest version."""
+        names = list(event.schema.messages)
+        if event.meta.HasField("expected_version"):
+            for name in names:
+                refusal = version_mismatch(
+                    f"message {name}", event.meta.expected_version, _version(self.messages, name)
+                )
+                if refusal is not None:
+                    return refusal
+        newest = 0
+        for name in names:
+            version = _version(self.messages, name) + 1
+            self.messages[name] = Entry(event.schema, version, sequence)
+            newest = max(newest, version)
+        return newest
+
+
+def closure(files: FileDescriptorSet, roots: Iterable[str]) -> list[FileDescriptorProto]:
+    """The files named by `roots` and all they import, each after what it imports.
+
+    A file that is imported but not in the set is left out: the one who builds the descriptors says so.
+    """
+    by_name = {file.name: file for file in files.file}
+    ordered: dict[str, FileDescriptorProto] = {}
+    pending = [(name, False) for name in reversed(list(roots))]
+    while pending:
+        name, imports_done = pending.pop()
+        if name in ordered or name not in by_name:
+            continue
+        if imports_done:
+            ordered[name] = by_name[name]
+        else:
+            pending.append((name, True))
+            pending.extend((needed, False) for needed in reversed(by_name[name].dependency))
+    return list(ordered.values())
+
+
+def defining_file(files: FileDescriptorSet, message: str) -> str | None:
+    """Name of the file that defines a message (fully-qualified, nested ones too); None when none does."""
+    for file in files.file:
+        prefix = f"{file.package}." if file.package else ""
+        if not message.startswith(prefix):
+            continue
+        types = file.message_type
+        found = None
+        for part in message[len(prefix) :].split("."):
+            found = next((each for each in types if each.name == part), None)
+            if found is None:
+                break
+            types = found.nested_type
+        if found is not None:
+            return file.name
+    return None
+
+
+def _version(entries: dict[str, Entry[T]], name: str) -> int:
+    entry = entries.get(name)
+    return entry.version if entry else 0
+
+
+def _put(
+    entries: dict[str, Entry[T]], kind: str, name: str, value: T, meta: events_pb2.RequestMeta, sequence: int
+) -> int | Refusal:
+    version = _version(entries, name)
+    if meta.HasField("expected_version"):
+        refusal = version_mismatch(f"{kind} {name}", meta.expected_version, version)
+        if refusal is not None:
+            return refusal
+    entries[name] = Entry(value, version + 1, sequence)
+    return version + 1

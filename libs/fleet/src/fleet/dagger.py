@@ -1,0 +1,310 @@
+"""The life of one dagger: state, decide (requests), evolve (facts). What is owed stands in `fleet.owed`.
+
+Pure: time and sequence are arguments. Nothing here raises for any record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from fleet.answers import Code, Refusal, version_mismatch
+from fleet.phases import (
+    AWAKENED,
+    DELETED,
+    PENDING,
+    PHASES,
+    STARTING,
+    STOPPING,
+    UNREACHABLE,
+    Desired,
+    Phase,
+    StopMode,
+)
+
+# ---- State -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dagger:
+    """A dagger: what was asked, and what is observed. Its messages must not be changed."""
+
+    name: str
+    spec: spec_pb2.DaggerSpec
+    warnings: tuple[str, ...]
+    """Findings of the check that did not stop the newest revision."""
+    version: int
+    """Number of accepted requests about it; facts do not count."""
+    desired: Desired
+    phase: Phase
+    phase_time: datetime
+    """Since when it is in this phase."""
+    sequence: int
+    """Sequence of the newest record that changed it."""
+    create_sequence: int
+    """Sequence of the request that created it: tells it from an earlier one of the same name."""
+    create_time: datetime
+    update_time: datetime
+    generation: int = 0
+    """The newest launch: sequence of its LaunchIntended; 0 before the first."""
+    observed_generation: int = 0
+    """The newest launch a fact has spoken of; behind `generation` while an intent is unanswered."""
+    observed_version: int = 0
+    """The version the newest launch runs. Behind `version` when a request asks for another launch."""
+    driver: events_pb2.DriverHandle | None = None
+    """Where the driver runs; None when there is none, or none is known yet."""
+    epoch: int = 0
+    """Epoch of the scheduler that intended, launched or adopted the newest launch."""
+    stop_mode: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
+    """How it was asked to stop."""
+    stop_issued: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
+    """How its driver was told to stop; UNSPECIFIED when it was not."""
+    reasons: tuple[str, ...] = ()
+    """Why it is DEGRADED."""
+    last_error: events_pb2.DaggerError | None = None
+    """The newest error; None once a later launch runs."""
+    attempt: int = 0
+    """Relaunches since the last healthy progress, or since a person last asked it to run."""
+    not_before: datetime | None = None
+    """In BACKING_OFF: when the next attempt may be made; None until that is decided."""
+    confirmed_dead: bool = False
+    """On-call vouches that the host of `generation` is gone."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a launch was intended and nobody has said yet what became of it."""
+        return self.phase == STARTING and self.driver is None
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a driver of it runs or may run."""
+        return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
+
+    @property
+    def current(self) -> bool:
+        """Whether the newest launch runs what is asked."""
+        return self.observed_version == self.version
+
+
+# ---- Decide: a request -> the dagger after it, or why not --------------------------------------------------
+
+Request: TypeAlias = (
+    events_pb2.DaggerRequested
+    | events_pb2.StartRequested
+    | events_pb2.StopRequested
+    | events_pb2.RestartRequested
+    | events_pb2.DeleteRequested
+    | events_pb2.DeathConfirmed
+)
+
+
+def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: datetime) -> Dagger | Refusal:
+    """The dagger after the request, or why it is refused. `dagger` is None for a name never used."""
+    existing = None if dagger is None or dagger.phase == DELETED else dagger
+    deleting = existing is not None and existing.desired == gateway_pb2.DESIRED_DELETED
+    if deleting and not isinstance(request, events_pb2.DeleteRequested | events_pb2.DeathConfirmed):
+        return Refusal(
+            Code.FAILED_PRECONDITION,
+            "DELETION_IN_PROGRESS",
+            f"dagger {request.name} is being deleted: wait until it is gone",
+        )
+    if request.meta.HasField("expected_version"):
+        version = existing.version if existing else 0
+        refusal = version_mismatch(f"dagger {request.name}", request.meta.expected_version, version)
+        if refusal is not None:
+            return refusal
+    if existing is None:
+        if isinstance(request, events_pb2.DaggerRequested):
+            return _created(request, sequence, time)
+        return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.name}")
+    changes = _DECISIONS[type(request)](existing, request)
+    if isinstance(changes, Refusal):
+        return changes
+    version = existing.version + 1
+    if existing.current:  # unless `changes` says otherwise, the driver runs what the new version asks for too
+        changes.setdefault("observed_version", version)
+    if changes.get("phase", existing.phase) != existing.phase:
+        changes["phase_time"] = time
+    return replace(existing, version=version, update_time=time, sequence=sequence, **changes)
+
+
+def _created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
+    return Dagger(
+        name=request.name,
+        spec=request.spec,
+        warnings=tuple(request.warnings),
+        version=1,
+        desired=gateway_pb2.DESIRED_RUNNING,
+        phase=PENDING,
+        phase_time=time,
+        sequence=sequence,
+        create_sequence=sequence,
+        create_time=time,
+        update_time=time,
+    )
+
+
+def _run(dagger: Dagger) -> dict[str, Any]:
+    """A person wants it to run: what waits or has given up begins anew."""
+    changes: dict[str, Any] = {"desired": gateway_pb2.DESIRED_RUNNING}
+    if dagger.phase in AWAKENED:
+        changes |= {"phase": AWAKENED[dagger.phase], "attempt": 0, "not_before": None}
+    return changes
+
+
+def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, Any]:
+    changes = _run(dagger) | {"spec": request.spec, "warnings": tuple(request.warnings)}
+    if request.spec != dagger.spec:
+        changes |= {"observed_version": dagger.observed_version, "attempt": 0}
+    return changes
+
+
+def _restart(dagger: Dagger, _: events_pb2.RestartRequested) -> dict[str, Any]:
+    return _run(dagger) | {"observed_version": dagger.observed_version}
+
+
+def _stop(dagger: Dagger, request: events_pb2.StopRequested) -> dict[str, Any]:
+    mode = request.mode or events_pb2.STOP_MODE_DRAIN
+    return {"desired": gateway_pb2.DESIRED_STOPPED, "stop_mode": mode}
+
+
+def _delete(dagger: Dagger, _: events_pb2.DeleteRequested) -> dict[str, Any]:
+    return {
+        "desired": gateway_pb2.DESIRED_DELETED,
+        "stop_mode": dagger.stop_issued or events_pb2.STOP_MODE_DRAIN,
+    }
+
+
+def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[str, Any] | Refusal:
+    if dagger.phase == UNREACHABLE and dagger.generation == request.generation:
+        return {"confirmed_dead": True}
+    return Refusal(
+        Code.FAILED_PRECONDITION,
+        "NOT_UNREACHABLE",
+        f"dagger {dagger.name} is {gateway_pb2.Phase.Name(dagger.phase)} in generation {dagger.generation}:"
+        " only the death of an unreachable driver of the newest generation can be confirmed",
+    )
+
+
+_DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
+    events_pb2.DaggerRequested: _revise,
+    events_pb2.StartRequested: lambda dagger, _: _run(dagger),
+    events_pb2.StopRequested: _stop,
+    events_pb2.RestartRequested: _restart,
+    events_pb2.DeleteRequested: _delete,
+    events_pb2.DeathConfirmed: _confirm_death,
+}
+
+
+# ---- Evolve: a fact -> the dagger after it, or why it changes nothing --------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A fact that changes nothing, and why."""
+
+    why: str
+
+
+def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | Ignored:
+    """The dagger after a fact of the leading scheduler: it happened, so it is applied or ignored."""
+    kind = type(fact)
+    if kind is events_pb2.OrphanKilled:
+        return Ignored("it speaks of a driver that nobody asked for")
+    if kind is not events_pb2.LaunchIntended and fact.meta.generation != dagger.generation:
+        return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
+    phase = PHASES[kind].get(dagger.phase)
+    if phase is None:
+        return Ignored(f"{kind.DESCRIPTOR.name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}")
+    changes = _EVOLUTIONS[kind](dagger, fact, sequence)
+    if isinstance(changes, Ignored):
+        return changes
+    if kind is not events_pb2.LaunchIntended:
+        changes["observed_generation"] = dagger.generation
+    if phase != dagger.phase or kind is events_pb2.LaunchIntended:
+        changes["phase"] = phase
+        changes["phase_time"] = time
+        changes.setdefault("reasons", ())
+        changes.setdefault("not_before", None)
+    return replace(dagger, sequence=sequence, **changes)
+
+
+Changes: TypeAlias = dict[str, Any] | Ignored
+
+
+def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, sequence: int) -> Changes:
+    if dagger.driver is not None:
+        return Ignored("a driver of it runs")
+    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+        return Ignored("it is not asked to run")
+    if fact.version != dagger.version:
+        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
+    return {
+        "generation": sequence,
+        "observed_version": fact.version,
+        "epoch": fact.meta.epoch,
+        "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
+        "confirmed_dead": False,
+    }
+
+
+def _launched(dagger: Dagger, fact: events_pb2.Launched, _: int) -> Changes:
+    return {"driver": fact.driver, "epoch": fact.meta.epoch}
+
+
+def _launch_failed(dagger: Dagger, fact: events_pb2.LaunchFailed, _: int) -> Changes:
+    return Ignored("a driver of it runs") if dagger.driver is not None else {"last_error": fact.error}
+
+
+def _stop_issued(dagger: Dagger, fact: events_pb2.StopIssued, _: int) -> Changes:
+    return Ignored("no driver of it is known") if dagger.driver is None else {"stop_issued": fact.mode}
+
+
+def _exited(dagger: Dagger, fact: events_pb2.Exited, _: int) -> Changes:
+    if dagger.phase == STOPPING and dagger.driver is None:
+        return Ignored("its exit is known")
+    error = fact.error if fact.HasField("error") else dagger.last_error
+    return {"driver": None, "last_error": error}
+
+
+def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: int) -> Changes:
+    if dagger.not_before is not None:
+        return Ignored("the next attempt is scheduled")
+    return {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
+
+
+def _failed(dagger: Dagger, fact: events_pb2.Failed, _: int) -> Changes:
+    return Ignored("a driver of it runs") if dagger.driver is not None else {"last_error": fact.error}
+
+
+def _rest(desired: Desired) -> Callable[[Dagger, Any, int], Changes]:
+    def rest(dagger: Dagger, _: Any, __: int) -> Changes:
+        if dagger.driver is not None:
+            return Ignored("a driver of it runs")
+        return {"attempt": 0} if dagger.desired == desired else Ignored("it is not what is asked any more")
+
+    return rest
+
+
+_EVOLUTIONS: Final[Mapping[type[Message], Callable[[Dagger, Any, int], Changes]]] = {
+    events_pb2.LaunchIntended: _intended,
+    events_pb2.Launched: _launched,
+    events_pb2.LaunchFailed: _launch_failed,
+    events_pb2.Running: lambda *_: {"last_error": None},
+    events_pb2.Degraded: lambda _, fact, __: {"reasons": tuple(fact.reasons)},
+    events_pb2.Recovered: lambda *_: {"last_error": None},
+    events_pb2.Unreachable: lambda *_: {},
+    events_pb2.Exited: _exited,
+    events_pb2.RelaunchScheduled: _relaunch_scheduled,
+    events_pb2.Failed: _failed,
+    events_pb2.StopIssued: _stop_issued,
+    events_pb2.Stopped: _rest(gateway_pb2.DESIRED_STOPPED),
+    events_pb2.Deleted: _rest(gateway_pb2.DESIRED_DELETED),
+    events_pb2.Settled: lambda *_: {"attempt": 0},
+}
+assert _EVOLUTIONS.keys() == PHASES.keys()

@@ -1,0 +1,246 @@
+"""The fold of the control topic. Everything a service knows of daggers and the catalogue is in here.
+
+One mutable container; what it holds is frozen. Records are applied in order of their sequence: a record at or
+below `sequence`, and an id that was applied before, change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from eventlog import Record
+from fleet.answers import Answer, Refusal, digest, reused
+from fleet.catalogue import Catalogue, Entry
+from fleet.dagger import Dagger, Ignored, decide, evolve
+from fleet.phases import DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The scheduler that claimed leadership last."""
+
+    epoch: int
+    """Sequence of its claim."""
+    scheduler_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that could not be read: kept aside, never fatal."""
+
+    sequence: int
+    subject: str
+    type: str
+    digest: bytes
+    """16 bytes of BLAKE2b over its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one record did."""
+
+    subject: str
+    """The dagger, cluster or stream it is about; the first message name of a schema; a scheduler's id."""
+    changed: bool
+    """Whether the state is another one now."""
+    answer: Answer | None = None
+    """For a request: what this record is answered. A repeat gets the answer of the first."""
+    refused: str = ""
+    """Why it changed nothing; empty when it was applied."""
+
+
+class Fleet:
+    """What the control topic says, up to `sequence`."""
+
+    def __init__(self) -> None:
+        self.sequence: int = -1
+        """Sequence of the newest record applied; -1 before the first."""
+        self.daggers: dict[str, Dagger] = {}
+        """By name. A deleted one stays, in phase DELETED, until its name is used again."""
+        self.answers: dict[str, Answer] = {}
+        """What each request id was answered first."""
+        self.leader: Leader | None = None
+        """The leading scheduler; None before the first claim."""
+        self.unreadable: list[Unreadable] = []
+        """Records that could not be read."""
+        self.unreadable_daggers: set[str] = set()
+        """Daggers whose history cannot be read whole: nothing may be done to them."""
+        self._catalogue = Catalogue()
+        self._facts: set[str] = set()
+
+    @property
+    def clusters(self) -> Mapping[str, Entry[spec_pb2.Cluster]]:
+        """Registered clusters by name."""
+        return self._catalogue.clusters
+
+    @property
+    def streams(self) -> Mapping[str, Entry[spec_pb2.Stream]]:
+        """Registered streams by name."""
+        return self._catalogue.streams
+
+    @property
+    def messages(self) -> Mapping[str, Entry[spec_pb2.Schema]]:
+        """Registered schemas by the full name of each message they define."""
+        return self._catalogue.messages
+
+    def living(self, name: str) -> Dagger | None:
+        """A dagger that is not deleted."""
+        dagger = self.daggers.get(name)
+        return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def answer(self, request_id: str, request: Message) -> Answer | None:
+        """What a request is answered under this id; None while no record has the id."""
+        first = self.answers.get(request_id)
+        return first and _repeated(request_id, first, digest(request))
+
+    def apply(self, record: Record) -> Applied:
+        """Fold one record in. Never raises for any record that can stand in a topic."""
+        if record.sequence <= self.sequence:
+            return Applied(record.subject, changed=False, refused="it was applied before")
+        self.sequence = record.sequence
+        message = record.message
+        if message is None:
+            return self._set_aside(record)
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            return Applied(
+                record.subject, changed=False, refused=f"{record.type} is not an event of the control topic"
+            )
+        return handler(self, record, message)
+
+    def _set_aside(self, record: Record) -> Applied:
+        hashed = blake2b(record.value, digest_size=16).digest()
+        self.unreadable.append(Unreadable(record.sequence, record.subject, record.type, hashed))
+        if record.subject and record.type not in _ABOUT_NO_DAGGER:
+            self.unreadable_daggers.add(record.subject)
+        return Applied(record.subject, changed=False, refused="it cannot be read")
+
+    def _fact(self, record: Record, fact: Any) -> Applied:
+        name = fact.meta.name
+        if record.id in self._facts:
+            return Applied(name, changed=False, refused="its id was applied before")
+        epoch = self.leader.epoch if self.leader else -1
+        if fact.meta.epoch != epoch:
+            why = f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
+            return Applied(name, changed=False, refused=why)
+        dagger = self.daggers.get(name)
+        if dagger is None:
+            return Applied(name, changed=False, refused="there is no such dagger")
+        after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
+        if isinstance(after, Ignored):
+            return Applied(name, changed=False, refused=after.why)
+        self._facts.add(record.id)
+        self.daggers[name] = after
+        return Applied(name, changed=True)
+
+    def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
+        if record.id in self._facts:
+            return Applied(claim.scheduler_id, changed=False, refused="its id was applied before")
+        self._facts.add(record.id)
+        self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
+        return Applied(claim.scheduler_id, changed=True)
+
+    def _request(self, record: Record, request: Any) -> Applied:
+        def apply() -> int | Refusal:
+            dagger = self.daggers.get(request.name)
+            after = decide(dagger, request, sequence=record.sequence, time=record.time)
+            if isinstance(after, Refusal):
+                return after
+            self.daggers[request.name] = after
+            return after.version
+
+        return self._answered(record, request, request.name, apply)
+
+    def _cluster(self, record: Record, request: events_pb2.ClusterRegistered) -> Applied:
+        def apply() -> int | Refusal:
+            return self._catalogue.register_cluster(request, record.sequence)
+
+        return self._answered(record, request, request.cluster.name, apply)
+
+    def _schema(self, record: Record, request: events_pb2.SchemaRegistered) -> Applied:
+        def apply() -> int | Refusal:
+            return self._catalogue.register_schema(request, record.sequence)
+
+        subject = next(iter(request.schema.messages), record.subject)
+        return self._answered(record, request, subject, apply)
+
+    def _stream(self, record: Record, request: events_pb2.StreamRegistered) -> Applied:
+        def apply() -> int | Refusal:
+            return self._catalogue.register_stream(request, record.sequence)
+
+        return self._answered(record, request, request.stream.name, apply)
+
+    def _answered(
+        self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
+    ) -> Applied:
+        """Apply a request unless its id was answered before, and remember the answer."""
+        body = digest(request)
+        first = self.answers.get(record.id)
+        if first is not None:
+            answer = _repeated(record.id, first, body)
+            why = answer.refusal.detail if answer.refusal else "it is a repeat of an accepted request"
+            return Applied(subject, changed=False, answer=answer, refused=why)
+        outcome = apply()
+        if isinstance(outcome, Refusal):
+            answer = Answer(record.sequence, body, 0, outcome)
+            self.answers[record.id] = answer
+            return Applied(subject, changed=False, answer=answer, refused=outcome.detail)
+        answer = self.answers[record.id] = Answer(record.sequence, body, outcome)
+        return Applied(subject, changed=True, answer=answer)
+
+
+def _repeated(request_id: str, first: Answer, body: bytes) -> Answer:
+    if first.digest == body:
+        return first
+    return Answer(first.sequence, body, 0, reused(request_id, first))
+
+
+_REQUESTS: Final = (
+    events_pb2.DaggerRequested,
+    events_pb2.StartRequested,
+    events_pb2.StopRequested,
+    events_pb2.RestartRequested,
+    events_pb2.DeleteRequested,
+    events_pb2.DeathConfirmed,
+)
+_FACTS: Final = (
+    events_pb2.LaunchIntended,
+    events_pb2.Launched,
+    events_pb2.LaunchFailed,
+    events_pb2.Running,
+    events_pb2.Degraded,
+    events_pb2.Recovered,
+    events_pb2.Unreachable,
+    events_pb2.Exited,
+    events_pb2.RelaunchScheduled,
+    events_pb2.Failed,
+    events_pb2.StopIssued,
+    events_pb2.Stopped,
+    events_pb2.OrphanKilled,
+    events_pb2.Deleted,
+    events_pb2.Settled,
+)
+_HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
+    **dict.fromkeys(_REQUESTS, Fleet._request),  # noqa: SLF001 - the class's own table
+    **dict.fromkeys(_FACTS, Fleet._fact),  # noqa: SLF001
+    events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
+    events_pb2.ClusterRegistered: Fleet._cluster,  # noqa: SLF001
+    events_pb2.SchemaRegistered: Fleet._schema,  # noqa: SLF001
+    events_pb2.StreamRegistered: Fleet._stream,  # noqa: SLF001
+}
+_ABOUT_NO_DAGGER: Final = frozenset(
+    kind.DESCRIPTOR.full_name
+    for kind in (
+        events_pb2.SchedulerStarted,
+        events_pb2.ClusterRegistered,
+        events_pb2.SchemaRegistered,
+        events_pb2.StreamRegistered,
+    )
+)

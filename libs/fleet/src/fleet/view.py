@@ -1,0 +1,41 @@
+"""The one way a dagger is shown."""
+
+from __future__ import annotations
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from fleet.dagger import Dagger
+from fleet.fleet import Fleet
+from fleet.resolve import Unresolved, sink
+
+
+def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
+    """The dagger as the API shows it: findings of the check first, then why it is degraded."""
+    shown = gateway_pb2.Dagger(
+        name=dagger.name,
+        spec=dagger.spec,
+        version=dagger.version,
+        desired=dagger.desired,
+        phase=dagger.phase,
+        generation=dagger.generation,
+        observed_generation=dagger.observed_generation,
+        observed_version=dagger.observed_version,
+        warnings=[*dagger.warnings, *dagger.reasons],
+        last_error=dagger.last_error,
+        driver=dagger.driver,
+        attempt=dagger.attempt,
+        sinks=[_shown(fleet, dagger.spec, each) for each in dagger.spec.sinks],
+        create_sequence=dagger.create_sequence,
+    )
+    shown.create_time.FromDatetime(dagger.create_time)
+    shown.update_time.FromDatetime(dagger.update_time)
+    if dagger.not_before is not None:
+        shown.not_before.FromDatetime(dagger.not_before)
+    return shown
+
+
+def _shown(fleet: Fleet, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
+    try:
+        return sink(fleet, spec, asked)
+    except Unresolved:  # a launch will say so; the dagger is shown as it was asked for
+        return spec_pb2.ResolvedSink(sink=asked)
