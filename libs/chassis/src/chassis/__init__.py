@@ -1,1 +1,1 @@
-"""What every service stands on: settings, logging, metrics, gRPC interceptors, shutdown."""
+"""What every service stands on: settings, logging, errors, gRPC interceptors, shutdown."""

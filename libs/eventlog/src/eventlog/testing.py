@@ -41,7 +41,7 @@ def given(*messages: Message, since: int = -1) -> list[Record]:
 
 
 def subject_of(event: Any) -> str:
-    """What a message of events.proto is about: a dagger, cluster or stream, by name; a schema, by messages."""
+    """What an event is about: a dagger, cluster or stream, by name; a schema, by its messages."""
     fields = event.DESCRIPTOR.fields_by_name
     for place in ("cluster", "stream", "meta"):
         if place in fields and "name" in fields[place].message_type.fields_by_name:

@@ -1,0 +1,233 @@
+"""What every call passes before its handler, each concern a context manager around it. Outermost first:
+
+    identity         takes or makes the call's id; answers it as x-request-id
+    canonical_line   one log line for each call
+    errors           what is raised below becomes a status: an ApiError its own, all else INTERNAL
+    deadline         a unary call without a deadline is refused
+    authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
+
+Then the request is decoded, here and not by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT.
+The services of gRPC itself (health, reflection) pass untouched: they tell nothing that is not public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_status import rpc_status
+from structlog.contextvars import bound_contextvars
+
+from chassis.errors import ApiError
+from chassis.logging import logger, note, unit_of_work
+
+ANONYMOUS: Final = "anonymous"
+REQUEST_ID: Final = "x-request-id"
+_MIN_TOKEN_LENGTH: Final = 16
+_PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_actor: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
+
+# Generic in the stubs only.
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, as the concerns see it."""
+
+    id: str
+    method: str
+    """For example /daggers.v1.DaggerService/GetDagger."""
+    unary: bool
+    """Whether it has one answer rather than a stream."""
+    metadata: Mapping[str, str]
+    context: Context
+
+
+Concern = Callable[[Call], AbstractAsyncContextManager[None]]
+
+
+def actor() -> str:
+    """Who makes the call that is going on, as authenticated."""
+    return _actor.get()
+
+
+def interceptor(tokens: Mapping[bytes, str] | None = None) -> Interceptor:
+    """All concerns, in order. `tokens` as `read_tokens` answers; None: everybody is anonymous."""
+    concerns: list[Concern] = [identity, canonical_line, errors, deadline]
+    if tokens is not None:
+        concerns.append(authentication(tokens))
+    return Interceptor(concerns)
+
+
+class Interceptor(grpc.aio.ServerInterceptor):
+    """Puts the concerns around every handler but those of gRPC itself. Streaming handlers are generators."""
+
+    def __init__(self, concerns: Sequence[Concern]) -> None:
+        self._concerns = concerns
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        """Called by gRPC for each call."""
+        handler = await continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None or method.startswith("/grpc.") or handler.request_streaming:
+            return handler
+        decode = cast("Callable[[bytes], Any]", handler.request_deserializer)
+
+        async def unary(request: bytes, context: Context) -> Any:
+            async with AsyncExitStack() as stack:
+                await self._enter(stack, method, context, unary=True)
+                return await cast(Any, handler).unary_unary(_decoded(decode, request), context)
+
+        async def stream(request: bytes, context: Context) -> AsyncIterator[Any]:
+            async with AsyncExitStack() as stack:
+                await self._enter(stack, method, context, unary=False)
+                async for response in cast(Any, handler).unary_stream(_decoded(decode, request), context):
+                    yield response
+
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                cast(Any, stream), response_serializer=handler.response_serializer
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            cast(Any, unary), response_serializer=handler.response_serializer
+        )
+
+    async def _enter(self, stack: AsyncExitStack, method: str, context: Context, *, unary: bool) -> None:
+        metadata = {
+            key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+        }
+        asked = metadata.get(REQUEST_ID, "")
+        call_id = asked if _PLAIN.fullmatch(asked) else uuid.uuid4().hex
+        for concern in self._concerns:
+            await stack.enter_async_context(concern(Call(call_id, method, unary, metadata, context)))
+
+
+@asynccontextmanager
+async def identity(call: Call) -> AsyncIterator[None]:
+    """The call's id goes into every log line below, and back to the caller."""
+    call.context.set_trailing_metadata(((REQUEST_ID, call.id),))
+    with bound_contextvars(call_id=call.id):
+        yield
+
+
+@asynccontextmanager
+async def canonical_line(call: Call) -> AsyncIterator[None]:
+    """One log line for each call; handlers add to it with `chassis.logging.note`."""
+    with unit_of_work("call", method=call.method, peer=call.context.peer(), code="OK"):
+        yield
+
+
+@asynccontextmanager
+async def errors(call: Call) -> AsyncIterator[None]:
+    """An ApiError becomes its status; anything else is INTERNAL, and its trace goes to our log only."""
+    try:
+        yield
+    except ApiError as error:
+        await _abort(call, error)
+    except grpc.aio.AbortError:
+        raise
+    except Exception:  # noqa: BLE001 - the one place where nothing may pass to the caller
+        logger().exception("unhandled", method=call.method)
+        await _abort(
+            call,
+            ApiError(
+                grpc.StatusCode.INTERNAL,
+                "INTERNAL",
+                f"internal error; the server's log has it under call {call.id}",
+            ),
+        )
+
+
+@asynccontextmanager
+async def deadline(call: Call) -> AsyncIterator[None]:
+    """A unary call must say how long it waits, so that nothing waits for ever for an answer nobody reads."""
+    if call.unary and call.context.time_remaining() is None:
+        raise ApiError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "DEADLINE_REQUIRED",
+            "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
+        )
+    yield
+
+
+def authentication(tokens: Mapping[bytes, str]) -> Concern:
+    """A call must carry `authorization: Bearer TOKEN` with one of the tokens."""
+
+    @asynccontextmanager
+    async def authenticated(call: Call) -> AsyncIterator[None]:
+        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
+        # Looked up by digest: how long it takes tells nothing about the tokens.
+        name = tokens.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+        if name is None:
+            raise ApiError(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "TOKEN_REQUIRED",
+                "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
+            )
+        note(actor=name)
+        reset = _actor.set(name)
+        try:
+            yield
+        finally:
+            _actor.reset(reset)
+
+    return authenticated
+
+
+def read_tokens(path: Path) -> dict[bytes, str]:
+    """Tokens of a file with one NAME:TOKEN a line: digest of the token -> name. `#` begins a comment line.
+
+    Raises: ValueError naming the line, never its token; OSError.
+    """
+    tokens: dict[bytes, str] = {}
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, _, token = (part.strip() for part in line.partition(":"))
+        if not name or len(token) < _MIN_TOKEN_LENGTH:
+            raise ValueError(
+                f"line {number} of {path} is not NAME:TOKEN with a token of at least"
+                f" {_MIN_TOKEN_LENGTH} characters"
+            )
+        tokens[_digest(token)] = name
+    if not tokens:
+        raise ValueError(f"{path} holds no token: write one NAME:TOKEN a line")
+    return tokens
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _decoded(decode: Callable[[bytes], Any], request: bytes) -> Any:
+    try:
+        return decode(request)
+    except DecodeError as error:
+        raise ApiError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "MALFORMED_REQUEST",
+            "the request is not a valid Protobuf message of this method",
+        ) from error
+
+
+async def _abort(call: Call, error: ApiError) -> None:
+    error.request_id = call.id
+    note(code=error.code.name, error=error.reason)
+    status = rpc_status.to_status(error.to_status())
+    trailing = ((REQUEST_ID, call.id), *(status.trailing_metadata or ()))
+    await call.context.abort(status.code, status.details or "", trailing)

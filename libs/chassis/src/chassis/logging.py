@@ -1,0 +1,91 @@
+"""Structured logs on stderr: pretty on a terminal, one JSON object a line otherwise.
+
+Each unit of work (a call, a record, a launch) writes one canonical line: `with unit_of_work("call", …)`. What
+is known only later is added with `note(dagger=…)`, from anywhere below, and stands in that same line.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+import structlog
+
+_notes: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
+
+
+def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Send this process's logs, and those of the libraries it uses, to `stream` (stderr).
+
+    `level` is for our own lines; libraries speak from WARNING on. Call it once, in `__main__`.
+    """
+    out = sys.stderr if stream is None else stream
+    structlog.contextvars.bind_contextvars(service=service)
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    rendering: list[structlog.typing.Processor]
+    if out.isatty():
+        rendering = [structlog.dev.ConsoleRenderer()]
+    else:
+        rendering = [
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+        ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("daggers").setLevel(level)
+
+
+def logger() -> structlog.typing.FilteringBoundLogger:
+    """The logger of this process."""
+    log: structlog.typing.FilteringBoundLogger = structlog.get_logger("daggers")
+    return log
+
+
+def note(**fields: Any) -> None:
+    """Add fields to the canonical line of the unit of work that is going on; without one, nothing."""
+    notes = _notes.get()
+    if notes is not None:
+        notes.update(fields)
+
+
+@contextmanager
+def unit_of_work(event: str, **fields: Any) -> Iterator[None]:
+    """Write one line when the block ends: `fields`, what was noted inside, and how long it took.
+
+    An exception that leaves the block is named in the line (`error`), and goes on.
+    """
+    notes = dict(fields)
+    token = _notes.set(notes)
+    start = time.perf_counter()
+    try:
+        yield
+    except BaseException as error:
+        notes.setdefault("error", type(error).__name__)
+        raise
+    finally:
+        _notes.reset(token)
+        logger().info(event, **notes, duration_ms=round((time.perf_counter() - start) * 1000, 1))

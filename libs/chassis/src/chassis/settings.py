@@ -1,0 +1,80 @@
+"""Settings: read once, in `__main__`, from the environment; frozen; explained by `--help`.
+
+Bad settings end the process with exit code 2 and one line for each, naming the variable, never its value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Base of a service's settings. A string under each field says what it is, and its unit.
+
+    A subclass sets `model_config = SettingsConfigDict(env_prefix="DAGGERS_…_")`.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, env_ignore_empty=True, use_attribute_docstrings=True, hide_input_in_errors=True
+    )
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
+    """The settings of this process; `--help` in `argv` explains them and ends it.
+
+    `prog` is how the process is started, for example "python -m api_gateway".
+    """
+    argparse.ArgumentParser(
+        prog=prog,
+        description=(kind.__doc__ or "").strip(),
+        epilog=explain(kind),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args(argv)
+    try:
+        return kind()
+    except ValidationError as error:
+        refuse(kind, error, prog=prog)
+
+
+def refuse(kind: type[Settings], error: ValidationError, *, prog: str) -> NoReturn:
+    """Say every bad setting on stderr and exit with code 2."""
+    lines = [f"{prog}: bad settings:"]
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        message = problem["msg"].removeprefix("Value error, ")
+        place = ".".join(str(part) for part in problem["loc"])
+        lines.append(f"  {variable(kind, place)}: {message}" if place else f"  {message}")
+    sys.stderr.write("\n".join([*lines, f"`{prog} --help` explains each setting.", ""]))
+    raise SystemExit(2)
+
+
+def variable(kind: type[Settings], field: str) -> str:
+    """Name of the environment variable a field is read from."""
+    return f"{kind.model_config.get('env_prefix', '')}{field}".upper()
+
+
+def explain(kind: type[Settings]) -> str:
+    """One paragraph for each setting: its variable, its default, what it is."""
+    paragraphs = ["environment variables:"]
+    for name, field in kind.model_fields.items():
+        paragraphs.append(f"  {variable(kind, name)}  ({_default(field)})")
+        text = " ".join((field.description or "").split())
+        paragraphs.append(fill(text, width=100, initial_indent="      ", subsequent_indent="      "))
+    return "\n".join(paragraphs)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default: Any = field.get_default(call_default_factory=True, validated_data={})
+    return "not set" if default is None else f"default: {default}"

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import grpc
+import pytest
+
+from chassis.errors import ApiError, Violation, from_rpc_error, from_status, invalid, sql_violation
+
+ERROR = ApiError(
+    grpc.StatusCode.ABORTED,
+    "VERSION_MISMATCH",
+    "dagger a is at version 3, not 2",
+    metadata={"version": "3"},
+    violations=(
+        Violation("expected_version", "is 2", "STALE"),
+        Violation("spec.sql", "line 2, column 5: no"),
+    ),
+    request_id="call-1",
+    retry_after=timedelta(seconds=2),
+)
+
+
+def test_an_error_crosses_the_wire_whole() -> None:
+    received = from_status(ERROR.to_status())
+
+    assert vars(received) == vars(ERROR)
+
+
+def test_a_sql_finding_keeps_its_code_and_place() -> None:
+    violation = sql_violation("spec.sql", code="UNKNOWN_COLUMN", line=3, column=17, message="no column x")
+
+    assert (violation.reason, violation.position, violation.description) == (
+        "UNKNOWN_COLUMN",
+        (3, 17),
+        "line 3, column 17: no column x",
+    )
+
+
+def test_a_violation_without_a_place_has_no_position() -> None:
+    assert Violation("name", "is empty").position is None
+
+
+def test_many_violations_fit_a_clients_metadata_and_the_last_counts_the_rest() -> None:
+    violations = [
+        Violation(f"spec.sinks[{n}].influx.address.url", "is missing: " + "x" * 80) for n in range(500)
+    ]
+    status = invalid(violations).to_status()
+
+    received = from_status(status).violations
+
+    shown = len(received) - 1
+    assert (status.ByteSize() < 6000, shown > 20, received[-1].description) == (
+        True,
+        True,
+        f"and {500 - shown} more",
+    )
+
+
+def test_one_huge_violation_is_cut_but_there() -> None:
+    status = invalid([Violation("spec.sql", "line 1, column 1: " + "ä" * 100_000)]).to_status()
+
+    received = from_status(status)
+
+    assert (status.ByteSize() < 6000, received.violations[0].position) == (True, (1, 1))
+
+
+def test_the_message_names_the_first_violation_and_counts_the_others() -> None:
+    error = invalid([Violation("name", "is empty"), Violation("spec.sql", "is empty")])
+
+    assert str(error) == "name: is empty (and 1 more)"
+
+
+class Refused(grpc.RpcError, grpc.Call):
+    """A failed call without details, as a proxy or gRPC itself makes it."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "connection refused"
+
+    def trailing_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def initial_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def is_active(self) -> bool:
+        return False
+
+    def time_remaining(self) -> None:
+        return None
+
+    def cancel(self) -> bool:
+        return False
+
+    def add_callback(self, callback: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Refused(), (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "connection refused")),
+        (grpc.RpcError("odd"), (grpc.StatusCode.UNKNOWN, "UNKNOWN", "odd")),
+    ],
+)
+def test_an_error_that_is_not_ours_keeps_its_code_and_text(
+    error: grpc.RpcError, said: tuple[grpc.StatusCode, str, str]
+) -> None:
+    received = from_rpc_error(error)
+
+    assert (received.code, received.reason, received.message) == said

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import structlog
+from daggers.v1 import gateway_pb2 as pb
+from daggers.v1 import gateway_pb2_grpc as rpc
+
+from chassis.errors import ApiError, Violation, from_rpc_error, invalid
+from chassis.interceptors import actor, interceptor, read_tokens
+from chassis.logging import configure, note
+
+TOKEN = "a-token-of-good-length"
+
+
+class Daggers(rpc.DaggerServiceServicer):
+    """Behaves as the name in the request says."""
+
+    async def GetDagger(self, request: pb.GetDaggerRequest, context: Any) -> pb.GetDaggerResponse:  # noqa: N802 - gRPC's
+        note(dagger=request.name)
+        match request.name:
+            case "invalid":
+                raise invalid([Violation("name", "is odd"), Violation("min_sequence", "is odd too")])
+            case "broken":
+                raise RuntimeError("the password is hunter2")
+        return pb.GetDaggerResponse(dagger=pb.Dagger(name=actor()), sequence=7)
+
+    async def WatchEvents(  # noqa: N802 - gRPC's
+        self, request: pb.WatchEventsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchEventsResponse]:
+        yield pb.WatchEventsResponse(sequence=1)
+        if request.name == "invalid":
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "later")
+        yield pb.WatchEventsResponse(sequence=2)
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    out = io.StringIO()
+    configure("test", stream=out)
+    yield out
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+async def serve(tokens: dict[bytes, str] | None) -> AsyncIterator[grpc.aio.Channel]:
+    server = grpc.aio.server(interceptors=[interceptor(tokens)])
+    rpc.add_DaggerServiceServicer_to_server(Daggers(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield channel
+    await server.stop(grace=None)
+
+
+@pytest.fixture
+async def channel() -> AsyncIterator[grpc.aio.Channel]:
+    async for opened in serve(None):
+        yield opened
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[grpc.aio.Channel]:
+    path = tmp_path / "tokens"
+    path.write_text(f"# bots\n\nbot: {TOKEN}\n")
+    async for opened in serve(read_tokens(path)):
+        yield opened
+
+
+async def get(channel: grpc.aio.Channel, name: str, **options: Any) -> pb.GetDaggerResponse:
+    return await rpc.DaggerServiceStub(channel).GetDagger(
+        pb.GetDaggerRequest(name=name), **{"timeout": 10, **options}
+    )
+
+
+async def refusal(channel: grpc.aio.Channel, name: str, **options: Any) -> ApiError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await get(channel, name, **options)
+    return from_rpc_error(caught.value)
+
+
+async def test_an_answer_passes_through_and_the_call_is_one_line(
+    channel: grpc.aio.Channel, log: io.StringIO
+) -> None:
+    answer = await get(channel, "fine", metadata=(("x-request-id", "mine"),))
+    line = json.loads(log.getvalue())
+
+    said = (line["method"], line["dagger"], line["code"], line["call_id"], "error" in line)
+
+    assert (answer.sequence, said) == (
+        7,
+        ("/daggers.v1.DaggerService/GetDagger", "fine", "OK", "mine", False),
+    )
+
+
+async def test_the_calls_id_comes_back_and_an_unreadable_one_is_replaced(channel: grpc.aio.Channel) -> None:
+    ids = []
+    for sent in ("mine", "two words", "x" * 200):
+        call = rpc.DaggerServiceStub(channel).GetDagger(
+            pb.GetDaggerRequest(), timeout=10, metadata=(("x-request-id", sent),)
+        )
+        await call
+        ids.append(dict(await call.trailing_metadata())["x-request-id"])
+
+    assert (ids[0], len(ids[1]), len(ids[2])) == ("mine", 32, 32)
+
+
+async def test_an_api_error_arrives_with_all_its_details(channel: grpc.aio.Channel, log: io.StringIO) -> None:
+    error = await refusal(channel, "invalid", metadata=(("x-request-id", "mine"),))
+    line = json.loads(log.getvalue())
+
+    assert (
+        error.code,
+        error.reason,
+        [v.field for v in error.violations],
+        error.request_id,
+        line["error"],
+    ) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "INVALID_FIELDS",
+        ["name", "min_sequence"],
+        "mine",
+        "INVALID_FIELDS",
+    )
+
+
+async def test_an_unhandled_exception_is_internal_with_the_calls_id_and_nothing_else(
+    channel: grpc.aio.Channel, log: io.StringIO
+) -> None:
+    error = await refusal(channel, "broken", metadata=(("x-request-id", "mine"),))
+
+    assert (error.code, error.message, "hunter2" in log.getvalue()) == (
+        grpc.StatusCode.INTERNAL,
+        "internal error; the server's log has it under call mine",
+        True,
+    )
+
+
+async def test_a_unary_call_without_a_deadline_is_refused(channel: grpc.aio.Channel) -> None:
+    error = await refusal(channel, "fine", timeout=None)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "DEADLINE_REQUIRED")
+
+
+async def test_bytes_that_are_no_protobuf_are_invalid(channel: grpc.aio.Channel) -> None:
+    raw = channel.unary_unary("/daggers.v1.DaggerService/GetDagger")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await raw(b"\xff\xff\xff", timeout=10)
+
+    error = from_rpc_error(caught.value)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
+
+
+async def test_a_stream_needs_no_deadline_and_is_one_line(
+    channel: grpc.aio.Channel, log: io.StringIO
+) -> None:
+    steps = [
+        step.sequence async for step in rpc.DaggerServiceStub(channel).WatchEvents(pb.WatchEventsRequest())
+    ]
+
+    assert (steps, len(log.getvalue().splitlines())) == ([1, 2], 1)
+
+
+async def test_a_stream_ends_with_the_status_of_what_it_raised(channel: grpc.aio.Channel) -> None:
+    watching = rpc.DaggerServiceStub(channel).WatchEvents(pb.WatchEventsRequest(name="invalid"))
+    first = await watching.read()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await watching.read()
+
+    assert (first.sequence, from_rpc_error(caught.value).reason) == (1, "DRAINING")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [(), (("authorization", "Bearer wrong-token-of-good-length"),), (("authorization", f"Basic {TOKEN}"),)],
+)
+async def test_a_call_without_a_valid_token_is_refused(
+    guarded: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    error = await refusal(guarded, "fine", metadata=metadata)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED")
+
+
+async def test_a_token_says_who_calls(guarded: grpc.aio.Channel, log: io.StringIO) -> None:
+    answer = await get(guarded, "fine", metadata=(("authorization", f"bearer {TOKEN}"),))
+    line = json.loads(log.getvalue())
+
+    assert (answer.dagger.name, line["actor"], TOKEN in log.getvalue()) == ("bot", "bot", False)
+
+
+async def test_without_tokens_everybody_is_anonymous(channel: grpc.aio.Channel) -> None:
+    answer = await get(channel, "fine")
+
+    assert answer.dagger.name == "anonymous"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no token"),
+        ("# nobody\n", "holds no token"),
+        ("bot: short", "line 1 .* at least 16 characters"),
+        (f"ok:{TOKEN}\n{TOKEN}", "line 2 "),
+    ],
+)
+def test_a_bad_token_file_is_refused_by_line_and_no_token_is_shown(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said) as caught:
+        read_tokens(path)
+
+    assert TOKEN not in str(caught.value)

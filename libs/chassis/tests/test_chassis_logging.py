@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from chassis.logging import configure, logger, note, unit_of_work
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_unit_of_work_is_one_json_line_with_everything_noted() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out)
+
+    with unit_of_work("bake", bread="rye"):
+        note(loaves=3)
+    (line,) = lines(out)
+
+    del line["timestamp"], line["duration_ms"]
+    assert line == {"event": "bake", "bread": "rye", "loaves": 3, "level": "info", "service": "oven"}
+
+
+def test_what_fails_is_named_in_its_line_and_goes_on() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out)
+
+    with pytest.raises(KeyError), unit_of_work("bake"):
+        raise KeyError("flour")
+
+    assert [line["error"] for line in lines(out)] == ["KeyError"]
+
+
+def test_units_of_work_do_not_share_notes() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out)
+    with unit_of_work("outer"):
+        with unit_of_work("inner"):
+            note(inside=True)
+        note(outside=True)
+
+    found = {line["event"]: (line.get("inside"), line.get("outside")) for line in lines(out)}
+
+    assert found == {"inner": (True, None), "outer": (None, True)}
+
+
+def test_libraries_speak_from_warning_on_and_in_the_same_form() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out)
+    logging.getLogger("aiokafka").info("chatter")
+    logging.getLogger("aiokafka").warning("broker %s gone", 3)
+    logger().debug("detail")
+
+    said = [line["event"] for line in lines(out)]
+
+    assert said == ["broker 3 gone"]
+
+
+def test_a_terminal_gets_lines_for_people() -> None:
+    out = Terminal()
+    configure("oven", stream=out)
+
+    logger().info("hello", loaves=3)
+
+    assert "hello" in out.getvalue()
+    assert not out.getvalue().startswith("{")
