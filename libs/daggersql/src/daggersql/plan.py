@@ -1,0 +1,86 @@
+"""What a query needs and gives, for those who run it: the gateway, the runtime, the sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+from google.protobuf.descriptor import Descriptor
+
+from daggersql.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A stream that a query may read."""
+
+    name: str
+    message: Descriptor
+    time_field: str
+    """The message's field of type google.protobuf.Timestamp that becomes `rowtime`."""
+
+
+class Role(Enum):
+    """What a time-series store makes of an output column."""
+
+    TIME = "time"
+    TAG = "tag"
+    FIELD = "field"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A visible output column."""
+
+    name: str
+    role: Role
+    key: str
+    """Tag key or field name: `tag_x` keeps its prefix, `label_x` loses it."""
+    type: str
+    """Spark SQL type, as `DataType.simpleString` writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What must be decoded of a stream: dotted Protobuf field paths, sorted."""
+
+    table: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window of an aggregation, aligned to the epoch in UTC."""
+
+    kind: str
+    """TUMBLE or HOP."""
+    size: timedelta
+    slide: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query that may run."""
+
+    spark_sql: str
+    """Reads temporary views named as the tables; always generated, never the user's text."""
+    reads: tuple[Read, ...]
+    window: Window | None
+    """None: a forwarding query, one row out for each record that passes."""
+    columns: tuple[Column, ...]
+    hidden: tuple[str, ...]
+    """Further output columns, in order after the visible ones; docs/contracts.md says which."""
+    functions: tuple[str, ...]
+    """Names of our own functions it calls, in lower case: files of runtime/udfs/."""
+    fingerprint: str
+    """Identity of the state in a checkpoint: equal fingerprints may share one."""
+    warnings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer about a text: `plan` is None exactly when a finding is an error."""
+
+    plan: Plan | None
+    findings: tuple[Finding, ...]
