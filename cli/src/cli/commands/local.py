@@ -1,0 +1,184 @@
+"""`daggers local`: the embedded stack."""
+
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.errors import MisusedError, RefusedError
+from cli.local import remembered, state
+from cli.local.down import down as stop_stack
+from cli.local.processes import Started
+from cli.local.state import Influx, Stack
+from cli.local.status import status as status_of
+from cli.local.tools.install import Tools, install
+from cli.local.up import expected, is_up, plan, tail
+from cli.local.up import up as start_stack
+from cli.session import Session, command
+
+app = typer.Typer(help="The embedded stack: Kafka, InfluxDB, gateway and scheduler on this machine.")
+WATCH_S = 0.5
+
+InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]
+InfluxTokenFile = Annotated[Path | None, typer.Option(help="File that holds its token.")]
+InfluxOrg = Annotated[str | None, typer.Option(help='Its organisation; "-" for InfluxDB 1.8.')]
+InfluxBucket = Annotated[str | None, typer.Option(help='Its bucket; "database/policy" for InfluxDB 1.8.')]
+
+
+@command(app, "setup", example="daggers local setup")
+def setup(session: Session) -> None:
+    """Install what the embedded stack runs on (Kafka, InfluxDB, Java), once; later runs take seconds."""
+    started = time.monotonic()
+    tools = _tools(session)
+    document = {
+        "java_home": str(tools.java_home),
+        "kafka_jars": str(tools.kafka_jars),
+        "influxd": str(tools.influxd),
+    }
+    session.out.done(document, f"tools are ready ({time.monotonic() - started:.1f} s)")
+
+
+@command(app, "up", example="daggers local up --detach")
+def up(
+    session: Session,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is up, and leave it running.")
+    ] = False,
+    influx_url: InfluxUrl = None,
+    influx_token_file: InfluxTokenFile = None,
+    influx_org: InfluxOrg = None,
+    influx_bucket: InfluxBucket = None,
+) -> None:
+    """Start the stack, or what is missing of it, and register the cluster `local`.
+
+    Without --detach it stays until Ctrl-C or SIGTERM, then stops everything.
+    """
+    own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
+    folder = session.local_dir()
+    stack, was_up = start(session, folder, own)
+    if was_up:
+        session.out.show(status_of(stack), lambda _: _say(session, stack, "is already running"))
+        return
+    session.out.show(status_of(stack), lambda _: _say(session, stack, "is up"))
+    if not detach:
+        _stay(session, stack)
+
+
+def start(session: Session, folder: Path, own: Influx | None = None) -> tuple[Stack, bool]:
+    """Start the stack of a directory and make it the default; also whether it was up before."""
+    out = session.out
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with state.locked(folder):
+            stack = plan(folder, own)
+            was_up = is_up(stack)
+            if not was_up:
+                stack = start_stack(stack, _tools(session, with_influxd=own is None), out.steps)
+        remembered.remember(session.settings.state_home, folder)
+    except OSError as error:
+        raise RefusedError(f"{error.filename or folder}: {error.strerror or error}") from error
+    return stack, was_up
+
+
+@command(app, "status", example="daggers local status -o json")
+def status(session: Session) -> None:
+    """Where the stack's parts are and what runs of it. The embedded InfluxDB's token is shown."""
+    stack = session.stack()
+    document = status_of(stack)
+
+    def text(_: object) -> None:
+        out = session.out
+        places = [
+            ("state directory", document["state_dir"]),
+            ("kafka", document["kafka"]["bootstrap_servers"]),
+            ("gateway", document["gateway"]["address"]),
+            ("influx", document["influx"]["url"]),
+            ("influx token", document["influx"]["token"] or "your own"),
+        ]
+        out.table(("", ""), places, empty="")
+        rows = [
+            (p["name"], p["pid"], " ".join(map(str, p["ports"])) or "-", p["log"])
+            for p in document["processes"]
+        ]
+        out.table(
+            ("PROCESS", "PID", "PORTS", "LOG"), rows, empty="nothing runs; `daggers local up` starts it"
+        )
+
+    session.out.show(document, text)
+
+
+@command(app, "down", example="daggers local down")
+def down(session: Session) -> None:
+    """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it."""
+    folder = session.local_dir()
+    stopped = stop(session, folder)
+    sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
+    session.out.done({"state_dir": str(folder), "stopped": stopped}, sentence)
+
+
+def stop(session: Session, folder: Path) -> bool:
+    """Stop the stack of a directory; False when nothing of it ran."""
+    stopped = False
+    if folder.is_dir():
+        with state.locked(folder):
+            stopped = stop_stack(folder, session.out.steps)
+    remembered.forget(session.settings.state_home, folder)
+    return stopped
+
+
+def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
+    settings = session.settings
+    return install(settings.tools_dir, settings.java_home, session.out.steps, with_influxd=with_influxd)
+
+
+def _own_influx(
+    url: str | None, token_file: Path | None, org: str | None, bucket: str | None
+) -> Influx | None:
+    if url is None:
+        if token_file or org or bucket:
+            raise MisusedError("--influx-token-file, --influx-org and --influx-bucket go with --influx-url")
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise MisusedError(f"--influx-url {url}: it must begin with http:// or https://")
+    if not bucket:
+        raise MisusedError("--influx-bucket is missing: which bucket of that InfluxDB is to be used?")
+    if token_file is not None and not token_file.is_file():
+        raise MisusedError(f"--influx-token-file {token_file}: there is no such file")
+    token = str(token_file.resolve()) if token_file else None
+    return Influx(url.rstrip("/"), org or "-", bucket, token)
+
+
+def _say(session: Session, stack: Stack, what: str) -> None:
+    out = session.out
+    out.console.print(f"the stack {what}: {stack.state_dir}", highlight=False, markup=False)
+    rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
+    out.table(("", ""), rows, empty="")
+
+
+def _stay(session: Session, stack: Stack) -> None:
+    """Wait for Ctrl-C, SIGTERM, or a `local down` from elsewhere; then leave nothing running."""
+    note = session.out.steps.note
+    note("Ctrl-C stops it")
+    reported: set[Started] = set()
+    try:
+        while (now := state.load(stack.state_dir)) and now.processes:
+            for process in now.processes:
+                if not process.alive() and process not in reported:
+                    reported.add(process)
+                    note(f"{process.name} has ended; `daggers local up` starts it again; its last lines:")
+                    note(tail(Path(process.log)))
+            time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        uninterrupted()
+        stop(session, stack.state_dir)
+
+
+def uninterrupted() -> None:
+    """From here on, finish: stopping is bounded in time, and half of it would leave processes behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+__all__ = ["app", "expected", "start", "stop", "uninterrupted"]

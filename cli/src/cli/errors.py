@@ -1,0 +1,63 @@
+"""What ends a command early, and with which exit code.
+
+CliError
+├── RefusedError      1  the request was refused, or the wanted state was not reached
+├── MisusedError      2  the command line is wrong
+└── UnreachableError  3  a service that the command needs does not answer
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class CliError(Exception):
+    """Ends the command with one sentence for a person.
+
+    message:  one sentence: what is wrong, where, and what to do.
+    reason:   UPPER_SNAKE code for programs.
+    findings: everything that is wrong, when there is more to say; each has at least `code` and `message`.
+    detail:   further keys for the JSON document's `error` object.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "REFUSED",
+        findings: Sequence[Mapping[str, Any]] = (),
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.findings = tuple(findings)
+        self.detail = dict(detail or {})
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document that stands on stdout in place of the answer."""
+        return {
+            "error": {
+                "reason": self.reason,
+                "message": self.message,
+                "findings": [dict(finding) for finding in self.findings],
+                **self.detail,
+            }
+        }
+
+
+class RefusedError(CliError):
+    """The request was refused, or the wanted state was not reached."""
+
+
+class MisusedError(CliError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class UnreachableError(CliError):
+    """A service that the command needs does not answer."""
+
+    exit_code = 3

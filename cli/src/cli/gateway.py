@@ -1,0 +1,150 @@
+"""The gateway as the command sees it: every call with a deadline and a request id, every error a CliError."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+import grpc
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+from google.protobuf.message import Message
+
+from chassis.errors import ApiError, Violation, from_rpc_error
+from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
+
+DEADLINE_S = 30.0
+UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+POSITION = re.compile(r"^line \d+, column \d+: ")
+SUGGESTION = re.compile(r"[Dd]id you mean (.+?)\?")
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Gateway:
+    """A connection to api-gateway, open inside a `with` block.
+
+    address:    host:port, or https://host:port for TLS.
+    ca_file:    PEM file of the authority to trust, for TLS.
+    token_file: file that holds the bearer token, if the gateway asks for one.
+    """
+
+    def __init__(self, address: str, *, ca_file: Path | None = None, token_file: Path | None = None) -> None:
+        self.address = address
+        self._metadata: tuple[tuple[str, str | bytes], ...] = (
+            (("authorization", f"Bearer {_read(token_file).strip()}"),) if token_file else ()
+        )
+        self._channel = _channel(address, ca_file)
+        self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
+        self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
+        self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def call(self, method: Callable[..., Answer], request: Message) -> Answer:
+        """One unary call; a request that can carry an id gets a fresh one."""
+        if "request_id" in request.DESCRIPTOR.fields_by_name and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
+            request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
+        try:
+            return method(request, timeout=DEADLINE_S, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise self._refusal(error) from error
+
+    def watch(
+        self, request: gateway_pb2.WatchEventsRequest, *, deadline_s: float | None = DEADLINE_S
+    ) -> Iterator[gateway_pb2.WatchEventsResponse]:
+        """The steps of WatchEvents, as they come."""
+        stream = self.daggers.WatchEvents(request, timeout=deadline_s, metadata=self._metadata)
+        try:
+            yield from stream
+        except grpc.RpcError as error:
+            raise self._refusal(error) from error
+        finally:
+            stream.cancel()
+
+    def get(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger:
+        """One dagger."""
+        request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
+        return self.call(self.daggers.GetDagger, request).dagger
+
+    def clusters(self) -> Sequence[spec_pb2.Cluster]:
+        """Every registered cluster."""
+        return self.call(self.catalog.ListClusters, gateway_pb2.ListClustersRequest()).clusters
+
+    def register_cluster(self, cluster: spec_pb2.Cluster) -> gateway_pb2.RegisterClusterResponse:
+        """Register a cluster, or replace one."""
+        return self.call(self.catalog.RegisterCluster, gateway_pb2.RegisterClusterRequest(cluster=cluster))
+
+    def streams(self, message: str = "") -> Sequence[spec_pb2.Stream]:
+        """Every registered stream; those of one message if asked."""
+        return self.call(self.catalog.ListStreams, gateway_pb2.ListStreamsRequest(message=message)).streams
+
+    def schema(self, message: str) -> spec_pb2.Schema:
+        """The files of a registered message."""
+        return self.call(self.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message)).schema
+
+    def _refusal(self, error: grpc.RpcError) -> CliError:
+        return refusal(from_rpc_error(error), self.address)
+
+
+def refusal(error: ApiError, address: str) -> CliError:
+    """What a failed call ends the command with."""
+    if error.code in UNREACHED:
+        detail = (
+            "did not answer in time" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "does not answer"
+        )
+        return UnreachableError(
+            f"the gateway at {address} {detail}: start the stack by `daggers local up`, "
+            "or name another gateway by --gateway HOST:PORT",
+            reason=error.code.name,
+            detail={"address": address, "cause": error.message},
+        )
+    return RefusedError(
+        error.message,
+        reason=error.reason,
+        findings=[finding(violation) for violation in error.violations],
+        detail={"code": error.code.name, "request_id": error.request_id},
+    )
+
+
+def finding(violation: Violation) -> dict[str, Any]:
+    """One violation as the JSON document shows it; line and column are null outside of SQL."""
+    line, column = violation.position or (None, None)
+    suggestion = SUGGESTION.search(violation.description)
+    return {
+        "code": violation.reason,
+        "field": violation.field,
+        "message": POSITION.sub("", violation.description),
+        "line": line,
+        "column": column,
+        "suggestion": suggestion[1] if suggestion else None,
+    }
+
+
+def _channel(address: str, ca_file: Path | None) -> grpc.Channel:
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        well_formed = bool(parts.hostname and parts.port) and parts.scheme in ("http", "https")
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise MisusedError(f"--gateway {address}: it must be HOST:PORT, or https://HOST:PORT for TLS")
+    if parts.scheme == "http":
+        return grpc.insecure_channel(parts.netloc)
+    authority = _read(ca_file).encode() if ca_file else None
+    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(authority))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MisusedError(f"{file} cannot be read") from error

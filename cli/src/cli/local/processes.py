@@ -1,0 +1,142 @@
+"""Processes of the stack: started as sessions of their own, told from re-used ids by their start time.
+
+A session id is its leader's process id, and the kernel does not give a process id away while a session of
+that number lives; so what we started, and all it started, is the session of the process we recorded.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+POLL_S = 0.05
+DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process we started.
+
+    name: what it is, for people ("kafka").
+    pid: leader of its session.
+    start_ticks: its start time, in clock ticks after boot.
+    boot_id: the boot it was started in: the same pid and ticks after a reboot are another process.
+    log: where its output goes.
+    """
+
+    name: str
+    pid: int
+    start_ticks: int
+    boot_id: str
+    log: str
+
+    def alive(self) -> bool:
+        """Whether this very process runs; one that only waits to be reaped does not."""
+        return self.boot_id == boot_id() and start_ticks(self.pid) == self.start_ticks
+
+    def members(self) -> list[psutil.Process]:
+        """What runs of its session, itself included; empty when the pid is another process by now."""
+        ticks = start_ticks(self.pid)
+        if self.boot_id != boot_id() or (ticks is not None and ticks != self.start_ticks):
+            return []
+        return session_members(self.pid)
+
+
+def start(name: str, words: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) -> Started:
+    """Start a process that outlives us: its own session, no input, none of our descriptors."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [str(word) for word in words],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True, close_fds=True, cwd=log.parent, env=dict(env),
+        )  # fmt: skip
+    # it is detached on purpose; reaped by `stop`, or by init after we are gone
+    process.returncode = 0
+    return Started(name, process.pid, start_ticks(process.pid) or 0, boot_id(), str(log))
+
+
+def boot_id() -> str:
+    """Identity of this boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start time of a running process in clock ticks after boot; None when there is none, or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # the command name, in parentheses, may hold spaces and parentheses itself
+    state, *fields = stat[stat.rindex(")") + 2 :].split()
+    return None if state in "ZX" else int(fields[18])
+
+
+def session_members(session: int) -> list[psutil.Process]:
+    """The running processes of a session."""
+    members = []
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == session and process.status() not in DEAD:
+                members.append(process)
+    return members
+
+
+def stop(processes: Iterable[Started], *, grace_s: float) -> list[str]:
+    """SIGTERM to each process's group, SIGKILL to what is left of its session after `grace_s` seconds.
+
+    Returns the names of those that had to be killed.
+    """
+    pending = [process for process in processes if process.members()]
+    for process in pending:
+        signal_group(process.pid, signal.SIGTERM)
+    await_end(pending, grace_s)
+    killed = [process for process in pending if process.members()]
+    for process in killed:
+        kill(process)
+    await_end(killed, grace_s)
+    return [process.name for process in killed]
+
+
+def kill(process: Started) -> None:
+    """SIGKILL to every process of the session."""
+    for member in process.members():
+        with suppress(psutil.Error):
+            member.kill()
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a process group, if it is still there."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def await_end(processes: Iterable[Started], grace_s: float) -> None:
+    """Wait until nothing of these sessions runs, at most `grace_s` seconds."""
+    deadline = time.monotonic() + grace_s
+    pending = list(processes)
+    while pending and time.monotonic() < deadline:
+        for process in pending:
+            _reap(process.pid)
+        pending = [process for process in pending if process.members()]
+        if pending:
+            time.sleep(POLL_S)
+
+
+def listening_ports(process: psutil.Process) -> list[int]:
+    """TCP ports a process listens on, sorted."""
+    with suppress(psutil.Error):
+        connections = process.net_connections(kind="tcp")
+        return sorted({c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN})
+    return []
+
+
+def _reap(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,179 @@
+"""Start the embedded stack: what is missing of it, in order, each part ready before the next."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from daggers.v1 import gateway_pb2
+
+from cli.errors import CliError, RefusedError
+from cli.gateway import Gateway
+from cli.local import broker, influxdb, ports, processes, services, state
+from cli.local.processes import Started
+from cli.local.state import Influx, Stack
+from cli.local.tools.install import Tools
+from cli.local.tools.run import environment
+from cli.progress import Report, Steps
+
+POLL_S = 0.1
+READY_S = {"kafka": 60.0, "influxdb": 60.0, "gateway": 60.0, "scheduler": 90.0}
+GRACE_S = 20.0
+TAIL_LINES = 15
+PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of the stack.
+
+    prepare: writes its files, before it is started.
+    words, env: its command line and environment.
+    ready: whether it serves; asked again and again.
+    """
+
+    name: str
+    prepare: Callable[[], None]
+    words: Callable[[], Sequence[str]]
+    env: Mapping[str, str]
+    ready: Callable[[], bool]
+
+
+def is_up(stack: Stack) -> bool:
+    """Whether every process of the stack runs."""
+    return all(stack.running(name) for name in expected(stack))
+
+
+def expected(stack: Stack) -> tuple[str, ...]:
+    """The names of the processes that make up the stack, in the order of starting."""
+    database = () if stack.own_influx else ("influxdb",)
+    return ("kafka", *database, "gateway", "scheduler")
+
+
+def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
+    """The stack of a directory as it should be now: its ports kept where they are held or free."""
+    before = state.load(state_dir) or Stack(state_dir)
+    alive = tuple(process for process in before.processes if process.alive())
+    if alive and before.own_influx != own_influx:
+        raise RefusedError(
+            f"the stack in {state_dir} runs with another InfluxDB: stop it first by `daggers local down`"
+        )
+    held = {process.name for process in alive}
+    keep = {name: port for name, port in before.ports.items() if _owner(name) in held}
+    chosen = ports.choose([name for name in PORTS if name not in keep], before.ports)
+    return Stack(state_dir, keep | chosen, alive, own_influx)
+
+
+def up(stack: Stack, tools: Tools, steps: Steps) -> Stack:
+    """Start what does not run, and register the cluster `local`. On failure, what was started is stopped.
+
+    Raises RefusedError with the last lines of the log of what did not start.
+    """
+    started: list[Started] = []
+    try:
+        for part in _parts(stack, tools):
+            if stack.running(part.name):
+                continue
+            part.prepare()
+            with steps.step(part.name) as report:
+                process = processes.start(part.name, part.words(), log=stack.log(part.name), env=part.env)
+                started.append(process)
+                stack = stack.with_process(process)
+                state.save(stack)
+                _await_ready(part, process, report)
+        with Gateway(stack.gateway) as gateway:
+            services.register_cluster(gateway, stack)
+    except BaseException:
+        processes.stop(reversed(started), grace_s=GRACE_S)
+        gone = {process.pid for process in started}
+        left = tuple(process for process in stack.processes if process.pid not in gone)
+        state.save(replace(stack, processes=left))
+        raise
+    return stack
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log; empty when there are none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _parts(stack: Stack, tools: Tools) -> list[Part]:
+    kafka = Part(
+        "kafka",
+        lambda: broker.prepare(stack, tools),
+        lambda: broker.command(stack, tools),
+        environment(),
+        lambda: broker.ready(stack),
+    )
+    influx = Part(
+        "influxdb",
+        lambda: influxdb.prepare(stack),
+        lambda: influxdb.command(stack, tools),
+        environment(),
+        lambda: influxdb.ready(stack),
+    )
+    gateway = Part(
+        "gateway",
+        lambda: None,
+        services.gateway_command,
+        services.gateway_environment(stack),
+        lambda: services.gateway_ready(stack),
+    )
+    leadership = _Leadership(stack)
+    scheduler = Part(
+        "scheduler",
+        leadership.remember,
+        services.scheduler_command,
+        services.scheduler_environment(stack, tools),
+        leadership.taken,
+    )
+    return [part for part in (kafka, influx, gateway, scheduler) if part.name in expected(stack)]
+
+
+class _Leadership:
+    """Whether the scheduler that is being started has come to lead."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._before = -1
+
+    def remember(self) -> None:
+        with Gateway(self._stack.gateway) as gateway:
+            answer = gateway.call(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest())
+        self._before = answer.sequence
+
+    def taken(self) -> bool:
+        with Gateway(self._stack.gateway) as gateway:
+            return services.scheduler_leads(gateway, self._before)
+
+
+def _await_ready(part: Part, process: Started, report: Report) -> None:
+    limit = READY_S[part.name]
+    start = time.monotonic()
+    while not part.ready():
+        waited = time.monotonic() - start
+        if not process.alive():
+            raise _did_not_start(part, process, "ended at once")
+        if waited > limit:
+            raise _did_not_start(part, process, f"was not ready after {limit:.0f} s")
+        report(f"({waited:.0f} s)")
+        time.sleep(POLL_S)
+
+
+def _did_not_start(part: Part, process: Started, what: str) -> CliError:
+    last = tail(Path(process.log))
+    return RefusedError(
+        f"{part.name} {what}; its log is {process.log}",
+        reason="NOT_STARTED",
+        findings=[{"code": "LAST_LOG_LINES", "field": part.name, "message": last}] if last else [],
+    )
+
+
+def _owner(port: str) -> str:
+    return {"controller": "kafka", "influx": "influxdb", "influx_rpc": "influxdb"}.get(port, port)

@@ -1,0 +1,102 @@
+"""What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli.errors import CliError
+from cli.progress import Steps
+
+
+class Format(StrEnum):
+    """How a command answers."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Printer:
+    """Prints a command's answer in the format that was asked for."""
+
+    def __init__(self, form: Format) -> None:
+        self.json = form is Format.JSON
+        self.console = Console(soft_wrap=not sys.stdout.isatty())
+        self.messages = Console(stderr=True)
+        self.steps = Steps(self.messages)
+
+    def show(self, document: Any, text: Callable[[Console], None]) -> None:
+        """Print the document, or what `text` makes of it."""
+        if self.json:
+            print_json(document)
+        else:
+            text(self.console)
+
+    def stream(self, items: Iterable[Any], text: Callable[[Console, Any], None]) -> None:
+        """Print items as they come; in JSON one array, closed when they end or are interrupted."""
+        if not self.json:
+            for item in items:
+                text(self.console, item)
+            return
+        first = True
+        sys.stdout.write("[")
+        try:
+            for item in items:
+                sys.stdout.write(f"{'' if first else ','}\n{_dump(item)}")
+                sys.stdout.flush()
+                first = False
+        finally:
+            sys.stdout.write("\n]\n")
+            sys.stdout.flush()
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+        """Print a table, or the sentence that says why there is none."""
+        listed = [[str(cell) for cell in row] for row in rows]
+        if not listed:
+            self.messages.print(empty, highlight=False, soft_wrap=True, markup=False)
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in listed:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    def done(self, document: Any, sentence: str) -> None:
+        """Answer with one sentence, or the document."""
+        self.show(document, lambda console: console.print(sentence, highlight=False, markup=False))
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(f"{json.dumps(document, ensure_ascii=False, indent=2)}\n")
+    sys.stdout.flush()
+
+
+def print_error(error: CliError, *, as_json: bool) -> None:
+    """Say on stderr, or as the JSON document on stdout, why the command ends early."""
+    if as_json:
+        print_json(error.document())
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), error.message))
+    for finding in error.findings:
+        console.print(Text(_sentence(finding)))
+        if source := finding.get("source"):
+            console.print(Text(source, style="dim"))
+
+
+def _sentence(finding: Any) -> str:
+    file, line, column = finding.get("file"), finding.get("line"), finding.get("column")
+    place = ":".join(str(part) for part in (file, line, column) if part)
+    parts = [place if file else f"line {place}" if place else finding.get("field") or "", finding["message"]]
+    code = f" [{finding['code']}]" if finding.get("code") else ""
+    return "  " + ": ".join(part for part in parts if part) + code
+
+
+def _dump(item: Any) -> str:
+    return json.dumps(item, ensure_ascii=False)

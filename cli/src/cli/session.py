@@ -1,0 +1,136 @@
+"""What every command starts from: the three options that all of them have, and what they lead to."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.errors import RefusedError, UnreachableError
+from cli.gateway import Gateway
+from cli.local import remembered, state
+from cli.local.state import Stack
+from cli.output import Format, Printer
+from cli.settings import Settings
+
+StateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir", metavar="DIR", help="State directory of a local stack; default: the last one."
+    ),
+]
+GatewayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--gateway", metavar="HOST:PORT", help="Address of the gateway; default: the local stack's."
+    ),
+]
+Output = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="text, or one JSON document on stdout and nothing else."),
+]
+
+
+@dataclass(frozen=True)
+class Common:
+    """The options as given: before the command's name, or after it."""
+
+    settings: Settings
+    state_dir: Path | None = None
+    gateway: str | None = None
+    output: Format | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a command.
+
+    state_dir: what --state-dir says, absolute; None when it was not given.
+    gateway:   what --gateway says.
+    """
+
+    settings: Settings
+    state_dir: Path | None
+    gateway: str | None
+    out: Printer
+
+    def connect(self) -> Gateway:
+        """The gateway, to be used as a context manager. Raises UnreachableError when none is known."""
+        return Gateway(self._address(), ca_file=self.settings.ca_file, token_file=self.settings.token_file)
+
+    def local_dir(self) -> Path:
+        """The state directory of the local stack: as given, the last one, or the usual one."""
+        home = self.settings.state_home
+        return self.state_dir or remembered.last(home) or remembered.default(home).absolute()
+
+    def stack(self) -> Stack:
+        """The local stack. Raises RefusedError when none was ever started there."""
+        folder = self.local_dir()
+        stack = state.load(folder)
+        if stack is None:
+            raise RefusedError(
+                f"no stack was ever started in {folder}: start one by `daggers local up`", reason="NO_STACK"
+            )
+        return stack
+
+    def _address(self) -> str:
+        if self.gateway:
+            return self.gateway
+        if self.state_dir is None and self.settings.gateway:
+            return self.settings.gateway
+        folder = self.state_dir or remembered.last(self.settings.state_home)
+        stack = state.load(folder) if folder else None
+        if stack is None:
+            where = f"no stack was ever started in {folder}" if folder else "no gateway is known"
+            raise UnreachableError(
+                f"{where}: start a stack by `daggers local up`, or name a gateway by --gateway HOST:PORT",
+                reason="NO_GATEWAY",
+            )
+        return stack.gateway
+
+
+def command(
+    app: typer.Typer, name: str, *, example: str, **options: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register `function(session, …)` as the command `name`, with the options that every command has.
+
+    example: one command line, shown by --help.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def run(
+            ctx: typer.Context,
+            *args: Any,
+            state_dir: Path | None,
+            gateway: str | None,
+            output: Format | None,
+            **kwargs: Any,
+        ) -> None:
+            given: Common = ctx.obj
+            folder = state_dir or given.state_dir
+            session = Session(
+                given.settings,
+                state_dir=folder.expanduser().resolve() if folder else None,
+                gateway=gateway or given.gateway,
+                out=Printer(output or given.output or Format.TEXT),
+            )
+            function(session, *args, **kwargs)
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        shared = {"state_dir": StateDir, "gateway": GatewayAddress, "output": Output}
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            *(parameter.replace(kind=keyword) for parameter in own),
+            *(inspect.Parameter(n, keyword, default=None, annotation=kind) for n, kind in shared.items()),
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(name, epilog=f"Example: {example}", **options)(run)
+        return function
+
+    return register
