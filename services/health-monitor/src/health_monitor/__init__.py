@@ -1,0 +1,1 @@
+"""Watches the daggers and tells on-call: observations become alerts, alerts become notifications."""
