@@ -14,6 +14,7 @@ from eventlog.log import LogError, LogUnavailable
 CONTROL: Final = "daggers.control"
 HEARTBEATS: Final = "daggers.heartbeats"
 QUARANTINE: Final = "daggers.quarantine"
+ALERTS: Final = "daggers.alerts"
 
 _HOUR_MS = 3_600_000
 _TOPIC_ALREADY_EXISTS = 36
