@@ -1,0 +1,175 @@
+"""Output rows to InfluxDB line protocol.
+
+Tags and fields are sorted by key; null and empty tags are left out, null, NaN and infinite fields too;
+integers carry `i`, whole floats lose `.0`; text is escaped as influxdb-client escapes it. A row without a
+field or without a time that fits is refused, the others are written.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+from pyarrow import types
+
+from daggersql import Role
+from runtime.encode import json_text
+from runtime.encode.rows import Layout, Refusal, identities, microseconds
+from runtime.errors import user
+
+_MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
+_KEY = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
+_TEXT = str.maketrans({'"': r"\"", "\\": r"\\"})
+# What the store keeps: the extreme 64-bit values are its own sentinels.
+_MIN_TIME, _MAX_TIME = -(2**63) + 2, 2**63 - 2
+
+
+class Encoder:
+    """Line protocol for the rows of one layout.
+
+    Raises `JobError` (USER) for a measurement that cannot be written, for two columns that end up as the same
+    tag, and for a layout without a field.
+    """
+
+    def __init__(self, layout: Layout, measurement: str) -> None:
+        if not measurement or measurement.startswith("#"):
+            raise user(
+                "INVALID_MEASUREMENT",
+                f"The measurement {measurement!r} cannot be written: it must not be empty or begin with '#'.",
+            )
+        self._layout = layout
+        self._measurement = measurement.translate(_MEASUREMENT)
+        self._time = layout.time
+        self._tags = sorted(
+            (column.key, at) for at, column in enumerate(layout.columns) if column.role == Role.TAG
+        )
+        self._fields = sorted(
+            (column.name if column.role == Role.TIME else column.key, at)
+            for at, column in enumerate(layout.columns)
+            if column.role != Role.TAG and column.name != self._time
+        )
+        tags = [key for key, _ in self._tags]
+        for tag in tags:
+            if tags.count(tag) > 1:
+                raise user("DUPLICATE_TAG", f"Two columns end up as the tag {tag!r}; rename one of them.")
+        if not self._fields:
+            raise user("NO_FIELDS", "Every column is a tag or the time; a point needs at least one field.")
+
+    def encode(self, batch: pa.RecordBatch) -> tuple[list[str | None], list[Refusal]]:
+        """One line for each row, None where it is refused, and the refusals."""
+        tags = _joined([_tags(key, batch.column(at)) for key, at in self._tags], batch.num_rows)
+        fields = _joined([_fields(key, batch.column(at)) for key, at in self._fields], batch.num_rows)
+        lines: list[str | None] = []
+        refusals = []
+        for row, (tag, field, time) in enumerate(zip(tags, fields, self._times(batch), strict=True)):
+            if not field:
+                refusals.append(Refusal(row, "NO_FIELDS", "Every field of the row is null."))
+            elif time in _BAD_TIMES:
+                refusals.append(Refusal(row, time, f"The row's {self._time} {_BAD_TIMES[time]}."))
+            else:
+                lines.append(f"{self._measurement}{tag} {field[1:]}{time}")
+                continue
+            lines.append(None)
+        return lines, refusals
+
+    def _times(self, batch: pa.RecordBatch) -> list[str]:
+        """What ends each line: a space and nanoseconds; nothing without a time column; or what is wrong."""
+        if self._time is None:
+            return [""] * batch.num_rows
+        micros = microseconds(batch.column(self._time))
+        return [
+            "NO_TIME" if micro is None else _nanoseconds(micro * 1000 + below)
+            for micro, below in zip(micros, identities(self._layout, batch), strict=True)
+        ]
+
+
+_BAD_TIMES = {
+    "NO_TIME": "is null",
+    "TIME_OUT_OF_RANGE": "does not fit in 64-bit nanoseconds (years 1677 to 2262)",
+}
+
+
+def _nanoseconds(time: int) -> str:
+    return f" {time}" if _MIN_TIME <= time <= _MAX_TIME else "TIME_OUT_OF_RANGE"
+
+
+def _joined(columns: list[list[str]], rows: int) -> Iterable[str]:
+    """The pieces of each row, put together."""
+    return map("".join, zip(*columns, strict=True)) if columns else [""] * rows
+
+
+def _tags(key: str, array: pa.Array) -> list[str]:
+    """`,key=value` for each element; nothing where there is no value."""
+    pieces = _Pieces(f",{key.translate(_KEY)}=", _tag_text)
+    if types.is_string(array.type):
+        return [pieces[value] for value in array.to_pylist()]
+    return [pieces[text] for text in _plain(array)]
+
+
+def _tag_text(text: str | None) -> str | None:
+    if not text:
+        return None
+    escaped = text.translate(_KEY)
+    return f"{escaped} " if escaped.endswith("\\") else escaped
+
+
+def _fields(key: str, array: pa.Array) -> list[str]:
+    """`,key=value` for each element; nothing where it is null, NaN or infinite."""
+    start, kind = f",{key.translate(_KEY)}=", array.type
+    if types.is_integer(kind):
+        return ["" if value is None else f"{start}{value}i" for value in array.to_pylist()]
+    if types.is_boolean(kind):
+        known = {None: "", True: f"{start}true", False: f"{start}false"}
+        return [known[value] for value in array.to_pylist()]
+    if types.is_floating(kind):
+        return [
+            f"{start}{repr(value).removesuffix('.0')}" if value is not None and math.isfinite(value) else ""
+            for value in array.to_pylist()
+        ]
+    if types.is_decimal(kind):
+        return ["" if v is None else f"{start}{str(v).removesuffix('.0')}" for v in array.to_pylist()]
+    pieces = _Pieces(start, lambda text: None if text is None else f'"{text.translate(_TEXT)}"')
+    return [pieces[text] for text in (array.to_pylist() if types.is_string(kind) else _plain(array))]
+
+
+class _Pieces(dict[str | None, str]):
+    """Text to `,key=value`, each different text escaped once: most columns repeat few values."""
+
+    def __init__(self, start: str, write: Callable[[str | None], str | None]) -> None:
+        super().__init__()
+        self._start, self._write = start, write
+
+    def __missing__(self, text: str | None) -> str:
+        written = self._write(text)
+        piece = self[text] = "" if written is None else f"{self._start}{written}"
+        return piece
+
+
+def _plain(array: pa.Array) -> Iterable[str | None]:
+    """A column that is no text as text: the same words in tags and in text fields."""
+    kind = array.type
+    if types.is_timestamp(kind):
+        return json_text.millisecond_times(array)
+    if types.is_date(kind):
+        return json_text.dates(array)
+    if types.is_binary(kind):
+        return [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
+    if types.is_boolean(kind):
+        return [None if value is None else str(value).lower() for value in array.to_pylist()]
+    if types.is_floating(kind):
+        return map(_float_text, array.to_pylist())
+    if types.is_integer(kind) or types.is_decimal(kind):
+        return [None if value is None else str(value) for value in array.to_pylist()]
+    texts = json_text.texts(array, json_text.millisecond_times)
+    return [text if there else None for text, there in zip(texts, array.is_valid().to_pylist(), strict=True)]
+
+
+def _float_text(value: float | None) -> str | None:
+    """A float as a tag: NaN and infinity are values there, or two groups would become one series."""
+    if value is None:
+        return None
+    if math.isnan(value):
+        return "NaN"
+    return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")

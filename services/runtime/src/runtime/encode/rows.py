@@ -1,0 +1,87 @@
+"""What an output row is made of, whatever it is encoded to: its columns, its time, its key."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from daggersql import Column
+from runtime.encode import json_text
+
+WINDOW_START, WINDOW_END, ROWTIME = "__window_start", "__window_end", "__rowtime"
+_KEY = "__key_"
+# A time below the microsecond has this many values: the place where a forwarded record's identity goes.
+_SUB_MICROSECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One row that cannot be written, and why: UPPER_SNAKE reason, one sentence."""
+
+    row: int
+    """Index in the Arrow batch."""
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The output columns of a dagger, as its plan names them."""
+
+    columns: tuple[Column, ...]
+    """Visible columns, in order."""
+    hidden: tuple[str, ...]
+    """Further columns that carry the row's identity, in order, after the visible ones."""
+
+    @property
+    def time(self) -> str | None:
+        """The column that is the row's time: window_timestamp, else rowtime; None when there is neither."""
+        names = {column.name for column in self.columns}
+        for name in ("window_timestamp", "rowtime"):
+            if name in names:
+                return name
+        return ROWTIME if ROWTIME in self.hidden else None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether rows are windows; else each is made of one record."""
+        return WINDOW_START in self.hidden
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns that make up the row's key, in order."""
+        window = (WINDOW_START, WINDOW_END) if self.windowed else ()
+        return (*window, *(name for name in self.hidden if name.startswith(_KEY)))
+
+    def visible(self, batch: pa.RecordBatch) -> list[tuple[Column, pa.Array]]:
+        """The visible columns with their values."""
+        return [(column, batch.column(at)) for at, column in enumerate(self.columns)]
+
+
+def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
+    """The key of each row as compact JSON text: the same row has the same key in every attempt."""
+    parts = [json_text.texts(batch.column(name)) for name in layout.key_columns]
+    return [f"[{','.join(values)}]" for values in zip(*parts, strict=True)] if parts else []
+
+
+def microseconds(array: pa.Array) -> list[int | None]:
+    """A time column in microseconds after the epoch, UTC."""
+    values: list[int | None] = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64()).to_pylist()
+    return values
+
+
+def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
+    """Nanoseconds below the microsecond that tell forwarded records of one instant apart; 0 for windows.
+
+    Consecutive offsets of a partition never meet within 1,000; partitions start at different places.
+    """
+    names = [name for name in layout.hidden if name.startswith(_KEY)]
+    if layout.windowed or len(names) < 3:
+        return [0] * batch.num_rows
+    offsets = batch.column(names[2]).to_pylist()
+    others = [json_text.texts(batch.column(name)) for at, name in enumerate(names) if at != 2]
+    places = [zlib.crc32(",".join(texts).encode()) for texts in zip(*others, strict=True)]
+    return [(place + (offset or 0)) % _SUB_MICROSECOND for place, offset in zip(places, offsets, strict=True)]
