@@ -1,0 +1,200 @@
+"""Which columns a query's field paths select from a message, and the type of each.
+
+The one place where the dialect's type table (Protobuf type -> column type) is written down for Arrow; the
+Spark type follows from the Arrow type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from runtime.errors import user
+
+# A message that contains itself is followed this often below its first occurrence; there the column ends.
+RECURSION_LIMIT = 2
+
+_TIME = pa.timestamp("us", tz="UTC")
+_WRAPPERS = {
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_JSON = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")}
+_SCALARS = {
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+}
+
+
+class Kind(Enum):
+    """How one value of a field becomes a column's value."""
+
+    SCALAR = auto()
+    TIMESTAMP = auto()
+    DURATION = auto()
+    WRAPPER = auto()
+    JSON = auto()
+    STRUCT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field, selected.
+
+    `children` are the selected fields of a STRUCT; of a map, its key and its value. `type` is the Arrow type
+    of the whole column, repetition included.
+    """
+
+    field: FieldDescriptor
+    kind: Kind
+    children: tuple[Column, ...]
+    type: pa.DataType
+
+    @property
+    def name(self) -> str:
+        """Name of the column: the field's."""
+        return str(self.field.name)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the field is a map<key, value>."""
+        return _is_map(self.field)
+
+
+# What is selected below a message: for each field name, what is selected below that; None is everything.
+_Selection: TypeAlias = "dict[str, _Selection | None]"
+
+
+def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
+    """The columns that `paths` (dotted field paths of `message`) need, in the order of the message's fields.
+
+    A path that goes on below a Timestamp, a wrapper, a JSON-like message or a map selects the whole of it.
+    Raises `JobError` (USER) for a path the message does not have, and for a proto2 group.
+    """
+    selection: _Selection = {}
+    for path in paths:
+        _add(selection, path.split("."))
+    return _columns(message, selection, path="", above=(message.full_name,))
+
+
+def message_of(field: FieldDescriptor) -> Descriptor:
+    """The message type of a field that has one."""
+    assert field.message_type is not None
+    return field.message_type
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The Arrow schema of these columns, every one of them nullable, exactly as Spark expects it."""
+    return to_arrow_schema(spark_schema(columns), timezone="UTC")
+
+
+def spark_schema(columns: Iterable[Column]) -> StructType:
+    """The Spark schema of these columns, every one of them nullable."""
+    return from_arrow_schema(pa.schema([pa.field(column.name, column.type) for column in columns]))
+
+
+def _add(selection: _Selection, names: list[str]) -> None:
+    """Select the path `names`, unless something above it is selected as a whole."""
+    head, *rest = names
+    if not rest:
+        selection[head] = None
+    elif (below := selection.setdefault(head, {})) is not None:
+        _add(below, rest)
+
+
+def _columns(
+    message: Descriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
+) -> tuple[Column, ...]:
+    """The selected fields of `message`; `above` names the messages on the way down to it, itself included."""
+    fields: Mapping[str, FieldDescriptor] = message.fields_by_name
+    for name in () if selection is None else selection:
+        if name not in fields:
+            raise user("UNKNOWN_FIELD", f"The message {message.full_name} has no field {path + name!r}.")
+    chosen = fields if selection is None else selection
+    columns = (
+        _column(field, None if selection is None else selection[field.name], path, above)
+        for field in message.fields
+        if field.name in chosen
+    )
+    return tuple(column for column in columns if column is not None)
+
+
+def _column(
+    field: FieldDescriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
+) -> Column | None:
+    """The column of `field`, or None where recursion is cut."""
+    if field.type == FieldDescriptor.TYPE_GROUP:
+        raise user(
+            "UNSUPPORTED_FIELD", f"The field {path + field.name!r} is a proto2 group; use a message instead."
+        )
+    kind = _kind(field)
+    children: tuple[Column, ...] = ()
+    if kind is Kind.STRUCT:
+        below = message_of(field)
+        if above.count(below.full_name) > RECURSION_LIMIT:
+            return None
+        whole = selection is None or _is_map(field)
+        children = _columns(
+            below, None if whole else selection, f"{path}{field.name}.", (*above, below.full_name)
+        )
+        if _is_map(field) and len(children) < 2:
+            return None
+    return Column(field, kind, children, _type(field, kind, children))
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    below = field.message_type
+    return below is not None and bool(below.GetOptions().map_entry)
+
+
+def _kind(field: FieldDescriptor) -> Kind:
+    if field.message_type is None:
+        return Kind.SCALAR
+    name = field.message_type.full_name
+    if name == "google.protobuf.Timestamp":
+        return Kind.TIMESTAMP
+    if name == "google.protobuf.Duration":
+        return Kind.DURATION
+    if name in _WRAPPERS:
+        return Kind.WRAPPER
+    return Kind.JSON if name in _JSON else Kind.STRUCT
+
+
+def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:
+    """The column's Arrow type, repetition included."""
+    if _is_map(field):
+        key, value = children
+        return pa.map_(key.type, value.type)
+    match kind:
+        case Kind.SCALAR:
+            single = _scalar(field)
+        case Kind.TIMESTAMP:
+            single = _TIME
+        case Kind.DURATION:
+            single = pa.duration("us")
+        case Kind.WRAPPER:
+            single = _scalar(message_of(field).fields_by_name["value"])
+        case Kind.JSON:
+            single = pa.string()
+        case Kind.STRUCT:
+            single = pa.struct([pa.field(child.name, child.type) for child in children])
+    return pa.list_(pa.field("element", single)) if field.is_repeated else single
+
+
+def _scalar(field: FieldDescriptor) -> pa.DataType:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return pa.binary()
+    return _SCALARS.get(field.cpp_type, pa.string())

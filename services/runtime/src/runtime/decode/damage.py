@@ -1,0 +1,118 @@
+"""What can still be read of a broken record: the fields that stand before the damage."""
+
+from __future__ import annotations
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+_END_GROUP = 4
+_MAX_CHARS = 64 * 1024
+_MAX_DEPTH = 100
+
+
+def prefix(value: bytes, message: Descriptor) -> str:
+    """The fields of `value` before its damage (all of them if there is none) as JSON text; "" if there are
+    none.
+
+    Fields are taken whole: a nested message with a defect inside is left out, with all that follows it.
+    Shortened to about 64 Ki characters by leaving out fields from the end.
+    """
+    ends = _field_ends(value)
+    kind = GetMessageClass(message)
+    # Once a prefix is broken every longer one is: find the longest sound one by halving.
+    low, high = 0, len(ends)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _parse(kind, value[: ends[middle - 1]]) is None:
+            high = middle - 1
+        else:
+            low = middle
+    while low:
+        parsed = _parse(kind, value[: ends[low - 1]])
+        text = "" if parsed is None else _json(parsed)
+        if len(text) <= _MAX_CHARS:
+            return "" if text == "{}" else text
+        low //= 2
+    return ""
+
+
+def _parse(kind: type[Message], data: bytes) -> Message | None:
+    message = kind()
+    try:
+        message.MergeFromString(data)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+    return message
+
+
+def _json(message: Message) -> str:
+    try:
+        return json_format.MessageToJson(message, preserving_proto_field_name=True, indent=None)
+    except (json_format.Error, TypeError, ValueError, RecursionError):
+        # A time out of range, an Any of an unknown type: what the text format shows is better than nothing.
+        return str(message)
+
+
+def _field_ends(value: bytes) -> list[int]:
+    """Where each top-level field of `value` ends, up to the first that does not."""
+    ends: list[int] = []
+    at = 0
+    while at < len(value):
+        end = _skip(value, at, 0)
+        if end is None:
+            break
+        ends.append(end)
+        at = end
+    return ends
+
+
+def _skip(value: bytes, at: int, depth: int) -> int | None:
+    """The end of the field that begins at `at`, or None when it has none."""
+    tag, at = _varint(value, at)
+    wire = tag & 7
+    if at < 0 or tag >> 3 == 0 or depth > _MAX_DEPTH:
+        return None
+    match wire:
+        case 0:
+            _, end = _varint(value, at)
+        case 1:
+            end = at + 8
+        case 2:
+            length, at = _varint(value, at)
+            end = at + length if at >= 0 else -1
+        case 3:
+            return _skip_group(value, at, tag >> 3, depth)
+        case 5:
+            end = at + 4
+        case _:
+            return None
+    return end if 0 <= end <= len(value) else None
+
+
+def _skip_group(value: bytes, at: int, number: int, depth: int) -> int | None:
+    """The end of the group that has begun before `at`."""
+    while at < len(value):
+        tag, after = _varint(value, at)
+        if after >= 0 and tag & 7 == _END_GROUP:
+            return after if tag >> 3 == number else None
+        end = _skip(value, at, depth + 1)
+        if end is None:
+            return None
+        at = end
+    return None
+
+
+def _varint(value: bytes, at: int) -> tuple[int, int]:
+    """The varint at `at` and where it ends; the end is -1 when it has none."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if not 0 <= at < len(value):
+            return 0, -1
+        byte = value[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return number, at
+    return 0, -1

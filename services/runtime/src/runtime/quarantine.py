@@ -1,0 +1,92 @@
+"""Records that are set aside: written to `daggers.quarantine`, with why, so that the job can go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from confluent_kafka import KafkaError, Message, Producer
+from daggers.v1 import telemetry_pb2
+
+from runtime.errors import JobError, external
+from runtime.kafka import cloudevent_headers
+
+TOPIC = "daggers.quarantine"
+MAX_VALUE_BYTES = 512 * 1024
+MAX_KEY_BYTES = 4 * 1024
+MAX_PREFIX_CHARS = 64 * 1024
+
+_log = logging.getLogger(__name__)
+_TYPE = telemetry_pb2.Quarantined.DESCRIPTOR.full_name
+_PATIENCE_S = 10.0
+
+
+class Quarantine:
+    """Writes records that were set aside. At least once: nothing is lost once `flush` has returned.
+
+    A batch that is repeated sets its records aside again, under the same ce_id. `properties` are those of the
+    platform's own Kafka.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._failure: JobError | None = None
+        self._producer = Producer(
+            {
+                # A user's limits are about the user's cluster; what stands here is what "nothing is lost"
+                # needs.
+                **properties,
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,
+                "compression.type": "lz4",
+            }
+        )
+
+    def put(self, record: telemetry_pb2.Quarantined) -> None:
+        """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset."""
+        record.value = record.value[:MAX_VALUE_BYTES]
+        record.key = record.key[:MAX_KEY_BYTES]
+        record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
+        now = datetime.now(UTC)
+        if not record.HasField("time"):
+            record.time.FromDatetime(now)
+        headers = cloudevent_headers(
+            ce_id=f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}",
+            ce_type=_TYPE,
+            source=f"/runtime/{record.dagger}/{record.generation}",
+            subject=record.dagger,
+            time=now,
+        )
+        value = record.SerializeToString()
+        while True:
+            try:
+                self._producer.produce(
+                    TOPIC, value, record.dagger.encode(), headers=headers, on_delivery=self._delivered
+                )
+            except BufferError:
+                self._producer.poll(1.0)
+            else:
+                self._producer.poll(0)
+                return
+
+    def flush(self) -> None:
+        """Returns when Kafka has acknowledged every record; waits while it is unreachable, and says so.
+
+        Raises `JobError` (EXTERNAL) when Kafka refuses a record for good.
+        """
+        while self._producer.flush(_PATIENCE_S):
+            _log.warning(
+                "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
+            )
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failure = external(
+                "QUARANTINE_REFUSED",
+                f"Kafka does not take a record into {TOPIC}: {error.str()}.",
+                retryable=True,
+            )

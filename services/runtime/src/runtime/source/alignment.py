@@ -1,0 +1,108 @@
+"""Where a batch ends when there is more to read than one batch may hold.
+
+Spark's watermark is the maximum over all partitions. A batch that took the same number of records from every
+partition would carry the watermark far ahead of what a dense partition still has to read, and the rest of it
+would be late. So a batch ends in every partition at the same time: what is read is older than what is left.
+
+Which time: Kafka's, as long as it follows event time within the watermark's delay (Kafka finds an offset by
+time for a whole topic in one request). Otherwise, as after a back-fill whose records were all written today,
+event time itself, searched for by reading a few records at each candidate offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from runtime.source.offsets import Partition, Positions
+
+# Offset and time (ms) of some records of one partition, in order of offset.
+Sample = Sequence[tuple[int, int]]
+# The first few records in each partition from these offsets on; empty or left out: none is readable.
+Samples = Callable[[Positions], Mapping[Partition, Sample]]
+# The first offset in each partition whose record is not older than this time (ms); left out: there is none.
+FirstAt = Callable[[int, Positions, Positions], Positions]
+
+
+def shares(start: Positions, end: Positions, rows: int) -> dict[Partition, int]:
+    """The furthest each partition may go, when together they may read `rows` records (at least one each).
+
+    What a partition does not need, the others get.
+    """
+    backlog = {partition: end[partition] - start[partition] for partition in start}
+    limit = dict.fromkeys(start, 0)
+    left = rows
+    hungry = sorted((size, partition) for partition, size in backlog.items() if size > 0)
+    for index, (size, partition) in enumerate(hungry):
+        share = max(1, left // (len(hungry) - index))
+        limit[partition] = min(size, share)
+        left -= limit[partition]
+    return {partition: start[partition] + limit[partition] for partition in start}
+
+
+def aligned(
+    start: Positions, end: Positions, rows: int, samples: Samples, first_at: FirstAt
+) -> dict[Partition, int]:
+    """Where the next batch of at most about `rows` records ends in each partition. `start` and `end` are
+    total.
+
+    The partition whose share of the rows reaches least far in time says where in time the batch ends; every
+    partition then ends with its first record that is not older. The batch is never empty when there is
+    something to read.
+    """
+    furthest = shares(start, end, rows)
+    cut = {partition: offset for partition, offset in furthest.items() if offset < end[partition]}
+    if not cut:
+        return furthest
+    times = newest(samples(cut))
+    if not times:
+        return furthest
+    slowest = min(times, key=lambda partition: (times[partition], partition))
+    horizon = times[slowest]
+    ahead = {partition: offset for partition, offset in furthest.items() if offset > start[partition]}
+    found = first_at(horizon, {partition: start[partition] for partition in ahead}, ahead)
+    until = {
+        partition: max(start[partition], min(furthest[partition], found.get(partition, furthest[partition])))
+        for partition in start
+    }
+    if all(until[partition] == start[partition] for partition in start):
+        # Everything at hand is of this one time or newer: the slowest partition's share is what is oldest.
+        until[slowest] = furthest[slowest]
+    return until
+
+
+def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
+    """Whether Kafka's time may stand for event time: how far it is behind (ms), at most the watermark's
+    delay.
+
+    `lags` holds Kafka time minus event time for each partition, the median over some records at its head.
+    """
+    return all(abs(lag) <= delay for lag in lags.values())
+
+
+def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> dict[Partition, int]:
+    """The first offset in each [start, end) whose record is not older than `horizon`; left out: there is
+    none.
+
+    Halves all partitions in step, so that each round is one question. Asks for the greatest time of a sample,
+    so that single records that are out of order do not lead the search astray.
+    """
+    low, high = dict(start), dict(end)
+    while still := {partition for partition in low if low[partition] < high[partition]}:
+        middle = {partition: (low[partition] + high[partition]) // 2 for partition in still}
+        times = newest(samples(middle))
+        for partition in still:
+            if partition in times and times[partition] < horizon:
+                low[partition] = middle[partition] + 1
+            else:
+                high[partition] = middle[partition]
+    found: dict[Partition, int] = {}
+    for partition, sample in samples({p: low[p] for p in low if low[p] < end[p]}).items():
+        reached = [offset for offset, time in sample if time >= horizon and offset < end[partition]]
+        if reached:
+            found[partition] = reached[0]
+    return found
+
+
+def newest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:
+    """The greatest time of each sample that is not empty."""
+    return {partition: max(time for _, time in sample) for partition, sample in samples.items() if sample}

@@ -1,0 +1,178 @@
+"""What a reader asks Kafka in the driver: topics, offsets, and a few records here and there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
+
+from runtime.errors import JobError, TemporaryError, external
+from runtime.source.offsets import Partition, Positions
+
+_log = logging.getLogger(__name__)
+_TIMEOUT_S = 10.0
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library forgot its type
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its local errors so
+}
+_MISSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as Kafka tells of it now; `leaderless` are the partitions nobody can read."""
+
+    id: str
+    partitions: tuple[Partition, ...]
+    leaderless: tuple[Partition, ...]
+
+
+def failure(error: KafkaError, what: str) -> JobError:
+    """What to raise for a Kafka error met in `what`; a `TemporaryError` when trying again may help."""
+    if error.code() in _DENIED:
+        return external(
+            "KAFKA_DENIED", f"Kafka refuses {what}: {error.str()}. Check its credentials and ACLs."
+        )
+    if error.code() in _MISSING:
+        return external("TOPIC_MISSING", f"Kafka does not know the topic: {what} failed.", retryable=True)
+    return TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: {what} failed ({error.str()}).")
+
+
+class Broker:
+    """Kafka, asked from the driver. `properties` are the stream's client properties; `group` is never joined.
+
+    Every method raises `JobError`: a `TemporaryError` when Kafka does not answer, an EXTERNAL error
+    otherwise.
+    """
+
+    def __init__(self, properties: Mapping[str, str], group: str) -> None:
+        self._admin = AdminClient(dict(properties))
+        self._isolation = (
+            IsolationLevel.READ_UNCOMMITTED
+            if properties.get("isolation.level") == "read_uncommitted"
+            else IsolationLevel.READ_COMMITTED
+        )
+        self._consumer = Consumer(
+            {
+                **properties,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                # Samples are a few records: fetch little, and nothing ahead.
+                "fetch.message.max.bytes": 65536,
+                "queued.min.messages": 1,
+                "queued.max.messages.kbytes": 4096,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._consumer.close()
+
+    def topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Ids and partitions of these topics."""
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
+        topics = {}
+        for name, future in futures.items():
+            try:
+                told = future.result()
+            except KafkaException as problem:
+                raise failure(problem.args[0], f"reading the topic {name!r}") from None
+            topics[name] = Topic(
+                id=str(told.topic_id),
+                partitions=tuple(Partition(name, one.id) for one in told.partitions),
+                leaderless=tuple(
+                    Partition(name, one.id)
+                    for one in told.partitions
+                    if one.leader is None or one.leader.id < 0
+                ),
+            )
+        return topics
+
+    def first(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset of the first record that each partition still holds."""
+        return self._offsets(partitions, _EARLIEST)
+
+    def end(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset after the last record that can be read (and is not of an open transaction)."""
+        return self._offsets(partitions, _LATEST)
+
+    def first_at(self, time_ms: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset of the first record whose Kafka time is not before `time_ms`; left out: no such."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(max(time_ms, 0)))
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def samples(self, start: Positions, count: int) -> dict[Partition, list[Message]]:
+        """The first `count` records (fewer at the end of a partition) from these offsets on, in order."""
+        gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
+        waiting = set(start)
+        self._consumer.assign([TopicPartition(p.topic, p.number, offset) for p, offset in start.items()])
+        deadline = time.monotonic() + _TIMEOUT_S
+        while waiting:
+            if time.monotonic() > deadline:
+                names = ", ".join(map(str, sorted(waiting)))
+                raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
+            for message in self._consumer.consume(count * len(waiting), 0.05):
+                self._gather(message, gathered, waiting, count)
+        self._consumer.unassign()
+        return gathered
+
+    def _gather(
+        self, message: Message, gathered: dict[Partition, list[Message]], waiting: set[Partition], count: int
+    ) -> None:
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _DENIED
+            problem = failure(error, "reading a record")
+            if not isinstance(problem, TemporaryError):
+                raise problem
+            _log.warning("%s", problem.error.detail)
+            return
+        partition = Partition(str(message.topic()), int(message.partition() or 0))
+        if partition not in waiting:
+            return
+        if error is None:
+            gathered[partition].append(message)
+        if error is not None or len(gathered[partition]) >= count:
+            waiting.discard(partition)
+
+    def commit(self, positions: Positions) -> None:
+        """Tells the consumer group how far the dagger has read, for people's tools; does not wait."""
+        offsets = [TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()]
+        self._consumer.commit(offsets=offsets, asynchronous=True)
+
+    def _offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        asked = {TopicPartition(p.topic, p.number): spec for p in partitions}
+        if not asked:
+            return {}
+        offsets = {}
+        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT_S)
+        for place, future in futures.items():
+            partition = Partition(place.topic, place.partition)
+            try:
+                offsets[partition] = future.result().offset
+            except KafkaException as problem:
+                raise failure(problem.args[0], f"asking for the offsets of {partition}") from None
+        return offsets

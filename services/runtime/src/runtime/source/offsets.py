@@ -1,0 +1,81 @@
+"""Where a reader stands: the offsets Spark keeps in its checkpoint.
+
+The JSON form is canonical: Spark compares the texts of two offsets, so the same offsets in another order of
+keys would make it run batch after batch for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.number}"
+
+
+Positions = Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The end of one batch and the start of the next.
+
+    `ids` names each topic's id, so that a topic that was deleted and made anew is noticed. `next` is the
+    offset of the next record to read in each partition. `tick` is the event time (ms) of the last tick,
+    `planned` the wall-clock time (ms) at which the batch was planned, `complete_from` the event time (us)
+    before which windows are partial; each 0 where there is none yet.
+    """
+
+    ids: Mapping[str, str]
+    next: Positions
+    tick: int = 0
+    planned: int = 0
+    complete_from: int = 0
+
+    def moved(
+        self, positions: Positions, *, tick: int | None = None, planned: int = 0, complete_from: int = 0
+    ) -> Offsets:
+        """These offsets, further on; what is not given stays."""
+        return replace(
+            self,
+            next=positions,
+            tick=self.tick if tick is None else tick,
+            planned=planned or self.planned,
+            complete_from=complete_from or self.complete_from,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The one JSON object for these offsets: keys in order."""
+        positions: dict[str, dict[str, int]] = {topic: {} for topic in sorted(self.ids)}
+        for partition in sorted(self.next):
+            positions[partition.topic][str(partition.number)] = self.next[partition]
+        return {
+            "complete_from": self.complete_from,
+            "ids": {topic: self.ids[topic] for topic in sorted(self.ids)},
+            "next": positions,
+            "planned": self.planned,
+            "tick": self.tick,
+        }
+
+    @staticmethod
+    def from_json(form: Mapping[str, Any]) -> Offsets:
+        """The inverse of `as_json`."""
+        return Offsets(
+            ids=dict(form["ids"]),
+            next={
+                Partition(topic, int(number)): offset
+                for topic, numbers in form["next"].items()
+                for number, offset in numbers.items()
+            },
+            tick=form["tick"],
+            planned=form["planned"],
+            complete_from=form["complete_from"],
+        )

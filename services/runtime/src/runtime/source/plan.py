@@ -1,0 +1,68 @@
+"""What one reader needs to know: built in the driver, shipped to every process that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from runtime.decode.decoder import find_message, message_pool
+from runtime.source.board import Board
+from runtime.source.ticks import Windows
+
+
+@dataclass(frozen=True)
+class ReaderPlan:
+    """One reader: its topics, how to reach and decode them, and where it begins.
+
+    Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
+    (Spark shows those), and its repr is silent about them. Times are in ms.
+    """
+
+    key: str
+    dagger: str
+    generation: int
+    group: str
+    topics: tuple[str, ...]
+    message: str
+    time_field: str
+    paths: tuple[str, ...]
+    files: bytes = field(repr=False)
+    kafka: Mapping[str, str] = field(repr=False)
+    platform: Mapping[str, str] = field(repr=False)
+    start: Mapping[str, Any]
+    delay: int
+    idle_timeout: int
+    windows: Windows | None
+    run_dir: str
+    max_rows: int
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def descriptor(self) -> Descriptor:
+        """Descriptor of the message in each record's value."""
+        return find_message(message_pool(FileDescriptorSet.FromString(self.files)), self.message)
+
+    @property
+    def board(self) -> Board:
+        """Where the readers of this launch meet."""
+        return Board(Path(self.run_dir))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the descriptor, which does not pickle."""
+        return {name: value for name, value in self.__dict__.items() if name != "descriptor"}
+
+
+def milliseconds(duration: Any) -> int:
+    """A google.protobuf.Duration in ms."""
+    return int(duration.seconds * 1000 + duration.nanos // 1_000_000)
+
+
+def group_of(dagger: str, asked: str) -> str:
+    """The consumer group whose offsets are committed: what the spec names, else daggers.NAME."""
+    return asked or f"daggers.{dagger}"

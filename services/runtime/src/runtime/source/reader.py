@@ -1,0 +1,281 @@
+"""The half of a reader that runs in the driver: decides what each batch reads.
+
+Spark starts it as a process of its own and asks, before each batch, how far the batch goes. Kafka not
+answering is not an error here: there is nothing new, and nothing ticks, until it answers again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaException, Message
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from runtime.decode.decoder import Decoder
+from runtime.errors import TemporaryError
+from runtime.source import alignment, worker
+from runtime.source.board import Word
+from runtime.source.broker import Broker
+from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.plan import ReaderPlan
+from runtime.source.ranges import Range
+from runtime.source.rows import event_times
+from runtime.source.starts import skips
+from runtime.source.survey import Survey
+from runtime.source.ticks import next_tick
+
+_log = logging.getLogger(__name__)
+# Records read at one place to learn what time it is there.
+SAMPLE = 100
+
+
+class RangePartition(InputPartition):
+    """A range of offsets to read; see `worker.read_range`."""
+
+    def __init__(self, what: Range, planned_ms: int, siblings: int) -> None:
+        super().__init__(None)
+        self.what, self.planned_ms, self.siblings = what, planned_ms, siblings
+
+
+class TickPartition(InputPartition):
+    """A tick to emit: its event time in ms."""
+
+    def __init__(self, time_ms: int) -> None:
+        super().__init__(None)
+        self.time_ms = time_ms
+
+
+def data_source(plan: ReaderPlan, schema: StructType) -> type[DataSource]:
+    """A data source for Spark to register, for this reader alone.
+
+    The plan travels inside the pickled class, not as options: Spark shows options in plans and in its UI.
+    """
+
+    class KafkaSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return f"daggers.{plan.key}"
+
+        def schema(self) -> StructType:
+            return schema
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+            return KafkaReader(plan)
+
+    return KafkaSource
+
+
+class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the topics of one plan. Offsets are `Offsets` in their JSON form."""
+
+    def __init__(self, plan: ReaderPlan) -> None:
+        self._plan = plan
+        self._survey: Survey | None = None
+        self._decoder: Decoder | None = None
+        self._word = Word(plan.delay, warnings=plan.warnings)
+        self._busy_until: float | None = None
+        self._ticked: int | None = None
+        self._sampled: Positions | None = None
+        self._target: Positions | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """What was decided before the query started: the same after a crash in the first batch."""
+        return Offsets.from_json(self._plan.start).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How many records a batch may have."""
+        return ReadMaxRows(self._plan.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the batch that begins at `start` ends: `start` itself when there is nothing to do."""
+        here = Offsets.from_json(start)
+        try:
+            return self._end_of_batch(here, limit).as_json()
+        except TemporaryError as problem:
+            _log.warning("%s", problem.error.detail)
+            self._say(silent=False)
+            return start
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """The end of the topics as last seen, for the lag."""
+        return None if self._survey is None else self._survey.as_offsets()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From here on the topics end where they end now."""
+        here = Offsets.from_json(self._plan.start)
+        self._target = self._surveyed().look(here)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One input partition for each topic partition with something to read; one for a tick."""
+        here, there = Offsets.from_json(start), Offsets.from_json(end)
+        self._say(complete_from=there.complete_from)
+        siblings = len(there.next)
+        parts: list[InputPartition] = [
+            RangePartition(
+                Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset),
+                there.planned,
+                siblings,
+            )
+            for partition, offset in sorted(there.next.items())
+            if offset > here.next.get(partition, 0)
+        ]
+        if there.tick > here.tick:
+            parts.append(TickPartition(there.tick))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in an executor: the rows of one input partition."""
+        if isinstance(partition, TickPartition):
+            return worker.read_tick(self._plan, partition.time_ms)
+        assert isinstance(partition, RangePartition)
+        return worker.read_range(self._plan, partition.what, partition.planned_ms, partition.siblings)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""
+        try:
+            self._surveyed().broker.commit(Offsets.from_json(end).next)
+        except KafkaException as problem:
+            _log.warning("the consumer group %s is not committed: %s", self._plan.group, problem)
+
+    def stop(self) -> None:
+        """Ends the connections."""
+        if self._survey is not None:
+            self._survey.broker.close()
+
+    def _surveyed(self) -> Survey:
+        if self._survey is None:
+            self._survey = Survey(Broker(self._plan.kafka, self._plan.group), self._plan.topics)
+        return self._survey
+
+    def _end_of_batch(self, here: Offsets, limit: ReadLimit) -> Offsets:
+        survey = self._surveyed()
+        end = survey.look(here)
+        if self._target is not None:
+            end = {
+                partition: min(offset, self._target.get(partition, 0)) for partition, offset in end.items()
+            }
+        start = {partition: here.next.get(partition, 0) for partition in end}
+        if all(start[partition] >= end[partition] for partition in end):
+            return self._tick(here)
+        self._busy_until = time.monotonic()
+        expired = survey.expired(start)
+        if expired:
+            self._say(warnings=tuple(dict.fromkeys((*self._word.warnings, *expired))))
+        self._say(silent=False)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._plan.max_rows
+        until = end if isinstance(limit, ReadAllAvailable) else self._aligned(start, end, rows)
+        return here.moved(
+            until, planned=int(time.time() * 1000), complete_from=self._complete_from(here, start, until)
+        )
+
+    def _aligned(self, start: Positions, end: Positions, rows: int) -> Positions:
+        """The end of a batch of about `rows` records; see `alignment`."""
+        if sum(end[partition] - start[partition] for partition in end) <= rows:
+            return end
+        heads = self._samples({p: offset for p, offset in start.items() if offset < end[p]})
+        lags = {
+            partition: median(int(message.timestamp()[1]) - micros // 1000 for message, micros in sample)
+            for partition, sample in heads.items()
+            if sample
+        }
+        broker = self._surveyed().broker
+        if alignment.follows_event_time(lags, self._plan.delay):
+            return alignment.aligned(
+                start,
+                end,
+                rows,
+                lambda at: {
+                    partition: [(int(m.offset() or 0), int(m.timestamp()[1])) for m in sample]
+                    for partition, sample in broker.samples(at, SAMPLE).items()
+                },
+                lambda horizon, from_, _: broker.first_at(horizon, from_),
+            )
+
+        def samples(at: Positions) -> Mapping[Partition, alignment.Sample]:
+            return {
+                partition: [(int(message.offset() or 0), micros // 1000) for message, micros in sample]
+                for partition, sample in self._samples(at).items()
+            }
+
+        return alignment.aligned(
+            start,
+            end,
+            rows,
+            samples,
+            lambda horizon, from_, until: alignment.search(horizon, from_, until, samples),
+        )
+
+    def _samples(self, at: Positions) -> dict[Partition, list[tuple[Message, int]]]:
+        """The next few records from these offsets on that have an event time, with that time in us."""
+        if self._decoder is None:
+            self._decoder = Decoder(self._plan.descriptor, (), self._plan.time_field)
+        messages = self._surveyed().broker.samples(at, SAMPLE)
+        return {partition: list(event_times(some, self._decoder)) for partition, some in messages.items()}
+
+    def _complete_from(self, here: Offsets, start: Positions, until: Positions) -> int:
+        """With the first records behind skipped ones: the event time (us) from which windows are whole."""
+        first = Offsets.from_json(self._plan.start).next
+        skipped = skips(first)
+        if any(here.next[partition] != first[partition] for partition in skipped):
+            return here.complete_from
+        heads = self._samples({p: start[p] for p in skipped if until[p] > start[p]})
+        times = [sample[0][1] for sample in heads.values() if sample]
+        return max(here.complete_from, min(times)) if times else here.complete_from
+
+    def _tick(self, here: Offsets) -> Offsets:
+        """These offsets, or with a tick if one is owed; everything has been read."""
+        now = time.monotonic()
+        if self._busy_until is None:
+            self._busy_until = now
+        plan = self._plan
+        silent = plan.idle_timeout > 0 and now - self._busy_until >= plan.idle_timeout / 1000
+        if not silent or plan.windows is None or self._target is not None:
+            self._say(silent=False)
+            return here
+        self._learn_newest(here)
+        self._say(silent=True)
+        clocks = plan.board.clocks()
+        own = clocks.pop(plan.key)
+        if self._ticked is not None:
+            own = own.after(self._ticked)
+        idle_until = int(time.time() * 1000) - plan.idle_timeout
+        tick = next_tick(own, list(clocks.values()), plan.windows, idle_until)
+        if tick is None:
+            return here
+        self._ticked = tick
+        # After a restart Spark has forgotten this reader's watermark: the same tick again must be a new
+        # offset.
+        return here.moved(here.next, tick=max(tick, here.tick + 1), planned=int(time.time() * 1000))
+
+    def _learn_newest(self, here: Offsets) -> None:
+        """Once in each silence: how new what has been read is, whoever has read it."""
+        if self._sampled == here.next:
+            return
+        before = {partition: max(0, offset - SAMPLE) for partition, offset in here.next.items() if offset}
+        times = [
+            micros // 1000
+            for partition, sample in self._samples(before).items()
+            for message, micros in sample
+            if int(message.offset() or 0) < here.next[partition]
+        ]
+        self._sampled = here.next
+        self._say(data=max(times, default=None))
+
+    def _say(self, **news: Any) -> None:
+        """Tells the board what is new, if it is."""
+        word = Word(**{name: news.get(name, getattr(self._word, name)) for name in Word.__slots__})
+        if word != self._word:
+            self._word = word
+            self._plan.board.say(self._plan.key, word)

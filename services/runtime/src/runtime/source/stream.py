@@ -1,0 +1,188 @@
+"""A stream of a dagger as a DataFrame, and what the job tells the stream while it runs.
+
+The job calls `open_stream` for each stream before it starts the query; `note_batch` first thing in each
+foreachBatch; `note_progress` for each progress event; `complete_from` and `warnings` whenever it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+import daggersql
+from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.kafka import client_properties
+from runtime.source import counts, starts, worker
+from runtime.source.board import Board, Word
+from runtime.source.plan import ReaderPlan, group_of, milliseconds
+from runtime.source.reader import data_source
+from runtime.source.rows import KIND, ROWTIME, Kind, Rows
+from runtime.source.ticks import Windows
+
+_DEFAULT_DELAY_MS = 5_000
+_DEFAULT_IDLE_MS = 10_000
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What a stream must know of the job it is read for.
+
+    `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
+    launch; `window` is the query's, None for a forwarding query. `start` (aware) overrides where a stream
+    without a checkpoint begins. `max_readers` bounds the processes for one stream: topics beyond it share a
+    reader, and a watermark. `max_rows` bounds one batch of one reader, unless everything there is fits into a
+    trigger.
+    """
+
+    dagger: str
+    generation: int
+    checkpoint: str
+    run_dir: Path
+    platform: spec_pb2.KafkaAddress
+    descriptors: FileDescriptorSet
+    window: daggersql.Window | None
+    consumer_group: str = ""
+    start: datetime | None = None
+    max_readers: int = 8
+    max_rows: int = 500_000
+
+
+def open_stream(
+    spark: SparkSession, stream: spec_pb2.ResolvedStream, read: daggersql.Read, context: SourceContext
+) -> DataFrame:
+    """The stream as a streaming DataFrame: the columns of the view `read.table`, watermark set.
+
+    Decides and stores where reading starts, unless that was decided before. Each topic is a reader with a
+    watermark of its own. Directly above the watermark stands an `observe`: it counts, and no filter passes
+    it, so that rows which the query does not want move event time too, and so do ticks. Raises `JobError`.
+    """
+    plans = _plans(spark, stream, read, context)
+    frames = []
+    for plan in plans:
+        schema = from_arrow_schema(Rows(plan.descriptor, plan.paths, plan.time_field).schema)
+        source = data_source(plan, schema)
+        spark.dataSource.register(source)
+        plan.board.say(plan.key, Word(plan.delay, warnings=plan.warnings))
+        frames.append(
+            spark.readStream.format(source.name())
+            .load()
+            .withWatermark(ROWTIME, f"{plan.delay} milliseconds")
+            .observe(counts.metric(plan.key), *counts.metrics())
+            .filter(F.col(KIND) <= Kind.LATE)
+            .drop(KIND)
+        )
+    return reduce(DataFrame.unionByName, frames)
+
+
+def note_batch(spark: SparkSession) -> datetime | None:
+    """To be called first thing in foreachBatch: lets the readers count what is late in this batch.
+
+    Returns the event time up to which this batch closes windows, None before the first row.
+    """
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "not inside foreachBatch"
+    query = spark.streams.get(query_id)
+    execution = query._jsq.streamingQuery().lastExecution()  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to the watermark
+    before = execution.prevOffsetSeqMetadata()
+    late = before.get().batchWatermarkMs() if before.isDefined() else 0
+    spark.sparkContext.setLocalProperty(worker.WATERMARK_PROPERTY, str(late) if late else "")
+    now = execution.offsetSeqMetadata().batchWatermarkMs()
+    return datetime.fromtimestamp(now / 1000, UTC) if now else None
+
+
+def note_progress(context: SourceContext, progress: StreamingQueryProgress) -> counts.SourceCounts:
+    """To be called for each progress event: remembers how far readers are, returns the counts."""
+    Board(context.run_dir).note(counts.seen(progress))
+    return counts.read(progress)
+
+
+def complete_from(context: SourceContext) -> datetime | None:
+    """Windows that begin before this are partial and must not be emitted. None: every window is whole.
+
+    Known, for the batch at hand, when foreachBatch is called; the same when a batch is repeated.
+    """
+    latest = max((word.complete_from for word in Board(context.run_dir).words().values()), default=0)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=latest) if latest else None
+
+
+def warnings(context: SourceContext) -> tuple[str, ...]:
+    """What a person should know about the sources, UPPER_SNAKE code first."""
+    words = Board(context.run_dir).words()
+    return tuple(warning for key in sorted(words) for warning in words[key].warnings)
+
+
+def _plans(
+    spark: SparkSession, stream: spec_pb2.ResolvedStream, read: daggersql.Read, context: SourceContext
+) -> list[ReaderPlan]:
+    """One plan for each reader of the stream."""
+    message = find_message(message_pool(context.descriptors), stream.stream.message)
+    delay, idle = stream.input.watermark_delay, stream.input.idle_timeout
+    kafka = client_properties(stream.kafka)
+    platform = client_properties(context.platform)
+    group = group_of(context.dagger, context.consumer_group)
+    plans = []
+    for index, topics in enumerate(_shared(sorted(set(stream.stream.topics)), context.max_readers)):
+        key = f"{read.table}.{index}"
+        decide = partial(
+            starts.decide,
+            kafka,
+            group,
+            topics,
+            starts.asked(stream.input.start, context.start),
+            Decoder(message, (), stream.stream.time_field),
+        )
+        plan = ReaderPlan(
+            key=key,
+            dagger=context.dagger,
+            generation=context.generation,
+            group=group,
+            topics=topics,
+            message=stream.stream.message,
+            time_field=stream.stream.time_field,
+            paths=tuple(path for path in read.paths if path != ROWTIME),
+            files=context.descriptors.SerializeToString(),
+            kafka=kafka,
+            platform=platform,
+            start=starts.decided(spark, context.checkpoint, key, decide).as_json(),
+            delay=milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
+            idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
+            windows=_windows(context.window),
+            run_dir=str(context.run_dir),
+            max_rows=context.max_rows,
+            warnings=_tied(topics),
+        )
+        plans.append(plan)
+    return plans
+
+
+def _shared(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
+    """The topics of each reader: one each, as far as there are readers."""
+    count = min(len(topics), readers)
+    return [tuple(topics[index::count]) for index in range(count)]
+
+
+def _tied(topics: Sequence[str]) -> tuple[str, ...]:
+    if len(topics) < 2:
+        return ()
+    return (
+        f"TOPICS_SHARE_WATERMARK {', '.join(topics)}: event time of one moves on with the others; "
+        "rows of a topic that is behind may be late",
+    )
+
+
+def _windows(window: daggersql.Window | None) -> Windows | None:
+    if window is None:
+        return None
+    millisecond = timedelta(milliseconds=1)
+    session = window.kind.upper() == "SESSION"
+    return Windows(window.size // millisecond, 0 if session else window.slide // millisecond)

@@ -1,0 +1,90 @@
+"""What a reader's topics hold now, and whether they are still the topics it has read so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.errors import JobError, TemporaryError, external
+from runtime.source.broker import Broker, Topic
+from runtime.source.offsets import Offsets, Partition, Positions
+
+_FRESH_S = 10.0
+
+
+class Survey:
+    """Looks at the topics once for each batch. `broker` is closed by whoever made this."""
+
+    def __init__(self, broker: Broker, topics: Sequence[str]) -> None:
+        self.broker = broker
+        self._names = topics
+        self._topics: dict[str, Topic] = {}
+        self._looked = float("-inf")
+        self._end: dict[Partition, int] = {}
+
+    def look(self, here: Offsets) -> dict[Partition, int]:
+        """The end of every partition, new ones included, for a reader that stands at `here`.
+
+        Raises `TemporaryError` when Kafka does not answer or a partition has no leader, and `JobError` when a
+        topic was made anew or is shorter than what was read.
+        """
+        if time.monotonic() - self._looked > _FRESH_S:
+            self._describe(here)
+        end = self.broker.end(self._partitions())
+        if end != self._end:
+            # Something moved: make sure that it moved in the topics we know.
+            self._describe(here)
+            end = self.broker.end(self._partitions())
+        for partition, offset in sorted(here.next.items()):
+            if end.get(partition, 0) < offset:
+                raise _truncated(partition, offset, end.get(partition, 0))
+        self._end = end
+        return end
+
+    def expired(self, start: Positions) -> list[str]:
+        """Warnings about records from `start` on that retention deleted before they were read."""
+        first = self.broker.first(start)
+        return [
+            f"RECORDS_EXPIRED {partition}: {first[partition] - offset} records from offset {offset} on "
+            "were deleted by the topic's retention before they were read"
+            for partition, offset in sorted(start.items())
+            if first[partition] > offset
+        ]
+
+    def as_offsets(self) -> dict[str, Any]:
+        """The ends last seen, in the form of offsets."""
+        return Offsets({name: topic.id for name, topic in self._topics.items()}, self._end).as_json()
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self._topics.values() for partition in topic.partitions]
+
+    def _describe(self, here: Offsets) -> None:
+        self._topics = self.broker.topics(self._names)
+        for name, id_ in sorted(here.ids.items()):
+            if name not in self._topics:
+                raise external(
+                    "CHECKPOINT_MISMATCH",
+                    f"The checkpoint was made for the topic {name!r}, which is not read now.",
+                )
+            if self._topics[name].id != id_:
+                raise _recreated(name)
+        if leaderless := [str(p) for topic in self._topics.values() for p in topic.leaderless]:
+            raise TemporaryError("PARTITION_UNAVAILABLE", f"No leader for {', '.join(leaderless)}.")
+        self._looked = time.monotonic()
+
+
+def _recreated(topic: str) -> JobError:
+    return external(
+        "TOPIC_RECREATED",
+        f"The topic {topic!r} was deleted and made anew, so the offsets this dagger has read mean nothing "
+        "in it: delete the dagger and apply it again to begin with the new topic.",
+    )
+
+
+def _truncated(partition: Partition, offset: int, end: int) -> JobError:
+    return external(
+        "TOPIC_TRUNCATED",
+        f"{partition} ends at offset {end}, but this dagger has read up to {offset}: records were "
+        "lost in Kafka. Delete the dagger and apply it again to begin with what the topic holds.",
+    )

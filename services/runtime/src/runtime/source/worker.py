@@ -1,0 +1,79 @@
+"""The half of a reader that runs in executors' Python workers: a range of offsets in, Arrow batches out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pyspark import TaskContext
+
+from runtime.decode.decoder import find_message, message_pool
+from runtime.quarantine import Quarantine
+from runtime.source.plan import ReaderPlan
+from runtime.source.ranges import Consumers, Range
+from runtime.source.rows import Aside, Rows
+
+# A job-local property: the watermark (ms) that decides in the running batch which rows are late.
+WATERMARK_PROPERTY = "daggers.lateWatermark"
+
+_consumers = Consumers()
+
+
+def read_tick(plan: ReaderPlan, time_ms: int) -> Iterator[pa.RecordBatch]:
+    """The one row of a tick."""
+    yield _rows_of(plan).tick(time_ms)
+
+
+def read_range(plan: ReaderPlan, what: Range, planned_ms: int, siblings: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, in order. Records that were set aside are in the quarantine before this ends.
+
+    Raises `JobError` when Kafka refuses; waits while it does not answer.
+    """
+    rows = _rows_of(plan)
+    late_before_ms = _late_before(plan)
+    quarantine: Quarantine | None = None
+    for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
+        batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms)
+        if aside:
+            quarantine = quarantine or _quarantine(plan)
+            _set_aside(quarantine, plan, rows, what, aside)
+            yield rows.markers(aside)
+        yield batch
+    if quarantine is not None:
+        quarantine.flush()
+
+
+def _set_aside(quarantine: Quarantine, plan: ReaderPlan, rows: Rows, what: Range, aside: list[Aside]) -> None:
+    for one in aside:
+        record = rows.quarantined(one, what.partition)
+        record.dagger, record.generation = plan.dagger, plan.generation
+        quarantine.put(record)
+
+
+def _late_before(plan: ReaderPlan) -> int | None:
+    """Rows before this event time (ms) come after their last window was closed; None while none is closed."""
+    task = TaskContext.get()
+    watermark = None if task is None else task.getLocalProperty(WATERMARK_PROPERTY)
+    if not watermark or plan.windows is None:
+        return None
+    return plan.windows.first_in_time(int(watermark))
+
+
+def _rows_of(plan: ReaderPlan) -> Rows:
+    return _rows(plan.files, plan.message, plan.paths, plan.time_field)
+
+
+@lru_cache(maxsize=16)
+def _rows(files: bytes, message: str, paths: tuple[str, ...], time_field: str) -> Rows:
+    return Rows(find_message(message_pool(FileDescriptorSet.FromString(files)), message), paths, time_field)
+
+
+def _quarantine(plan: ReaderPlan) -> Quarantine:
+    return _quarantine_of(tuple(sorted(plan.platform.items())))
+
+
+@lru_cache(maxsize=4)
+def _quarantine_of(properties: tuple[tuple[str, str], ...]) -> Quarantine:
+    return Quarantine(dict(properties))
