@@ -14,7 +14,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import local, version
+from cli.commands import catalogue, daggers, init, local, reading, version
 from cli.errors import CliError, MisusedError
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
@@ -42,8 +42,18 @@ def root(
     ctx.obj = Common(ctx.obj, state_dir, gateway, output)
 
 
-app.add_typer(local.app, name="local", no_args_is_help=True)
+daggers.add(app)
+reading.add(app)
+init.add(app)
 version.add(app)
+for name, group in (
+    ("local", local.app),
+    ("cluster", catalogue.clusters),
+    ("schema", catalogue.schemas),
+    ("stream", catalogue.streams),
+    ("quarantine", reading.quarantine),
+):
+    app.add_typer(group, name=name, no_args_is_help=True)
 
 
 def main() -> None:

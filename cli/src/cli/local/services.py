@@ -6,10 +6,10 @@ import grpc
 from daggers.v1 import gateway_pb2, spec_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from cli.environment import environment
 from cli.gateway import Gateway
 from cli.local.state import Stack
 from cli.local.tools.install import Tools
-from cli.local.tools.run import environment
 
 CLUSTER = "local"
 SPARK_MASTER = "local[2]"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from daggers.v1 import gateway_pb2
 
+from cli.environment import environment
 from cli.errors import CliError, RefusedError
 from cli.gateway import Gateway
 from cli.local import broker, influxdb, ports, processes, services, state
 from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.tools.install import Tools
-from cli.local.tools.run import environment
 from cli.progress import Report, Steps
 
 POLL_S = 0.1

@@ -5,8 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from cli.environment import environment
 from cli.local.tools.pip import install_wheel
-from cli.local.tools.run import environment, run
+from cli.local.tools.run import run
 from cli.progress import Report
 
 VERSION = "1.8.10"

@@ -1,20 +1,14 @@
 """Run a build tool, with its output in a log and progress taken from its lines."""
 
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cli.environment import environment
 from cli.errors import RefusedError
 from cli.progress import Report
 
 TAIL_LINES = 5
-
-
-def environment(**changes: str) -> dict[str, str]:
-    """This process's environment with changes: proxies, certificates and registries are the user's."""
-    inherited = dict(os.environ)  # noqa: TID251 - handed on to a child whole; nothing is read as a setting
-    return inherited | changes
 
 
 def run(

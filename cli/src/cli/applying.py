@@ -1,0 +1,92 @@
+"""Bring a dagger to what its file says: create it, revise it, run it again, or leave it alone."""
+
+from dataclasses import dataclass
+
+from daggers.v1 import gateway_pb2
+
+from cli.daggerfile.parse import DaggerFile
+from cli.errors import RefusedError
+from cli.gateway import Gateway
+from cli.waiting import Written
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was done: created, updated, started or unchanged; and what was written, if anything."""
+
+    action: str
+    written: Written
+
+
+def apply(gateway: Gateway, file: DaggerFile) -> Applied:
+    """Apply one document of a dagger file. What is so already is not asked for again."""
+    current = find(gateway, file.name)
+    if current is None:
+        created = gateway.call(
+            gateway.daggers.CreateDagger, gateway_pb2.CreateDaggerRequest(name=file.name, spec=file.spec)
+        )
+        return Applied("created", Written(created.dagger, created.sequence))
+    request = gateway_pb2.UpdateDaggerRequest(
+        name=file.name, spec=file.spec, expected_version=current.version, validate_only=True
+    )
+    # the check answers with the defaults filled in, so that two specifications can be compared
+    checked = gateway.call(gateway.daggers.UpdateDagger, request)
+    if checked.dagger.spec != current.spec:
+        request.ClearField("validate_only")
+        updated = gateway.call(gateway.daggers.UpdateDagger, request)
+        return Applied("updated", Written(updated.dagger, updated.sequence))
+    if current.desired == gateway_pb2.DESIRED_RUNNING and current.phase != gateway_pb2.FAILED:
+        return Applied("unchanged", Written(current, 0))
+    started = gateway.call(
+        gateway.daggers.StartDagger,
+        gateway_pb2.StartDaggerRequest(name=file.name, expected_version=current.version),
+    )
+    return Applied("started", Written(started.dagger, started.sequence))
+
+
+def check(gateway: Gateway, file: DaggerFile) -> None:
+    """Raise RefusedError with every finding if the gateway would refuse the document; changes nothing."""
+    if find(gateway, file.name) is None:
+        gateway.call(
+            gateway.daggers.CreateDagger,
+            gateway_pb2.CreateDaggerRequest(name=file.name, spec=file.spec, validate_only=True),
+        )
+    else:
+        gateway.call(
+            gateway.daggers.UpdateDagger,
+            gateway_pb2.UpdateDaggerRequest(name=file.name, spec=file.spec, validate_only=True),
+        )
+
+
+def find(gateway: Gateway, name: str) -> gateway_pb2.Dagger | None:
+    """The dagger of that name, if there is one."""
+    try:
+        return gateway.get(name)
+    except RefusedError as refusal:
+        # a name that cannot be a dagger's is for Create to refuse, with everything else that is wrong
+        if refusal.detail.get("code") in ("NOT_FOUND", "INVALID_ARGUMENT"):
+            return None
+        raise
+
+
+def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
+    """The refusal, with the place in the file and the line of SQL for findings in the query."""
+    lines = file.spec.sql.splitlines()
+    findings = []
+    for found in refusal.findings:
+        line, column = found.get("line"), found.get("column")
+        if line and column and line <= len(lines):
+            source = {"source": f"    {lines[line - 1]}\n    {caret(lines[line - 1], column)}"}
+            place = {"file": path, "file_line": file.sql_line + line - 1} if file.sql_line else {"file": path}
+            findings.append({**found, **place, **source})
+        else:
+            findings.append(dict(found))
+    return RefusedError(
+        f"{file.name}: {refusal.message}", reason=refusal.reason, findings=findings, detail=refusal.detail
+    )
+
+
+def caret(line: str, column: int) -> str:
+    """A caret under the given column, counted from 1; tabs stay tabs, so that it stands right."""
+    before = line[: column - 1]
+    return "".join("\t" if character == "\t" else " " for character in before) + "^"

@@ -1,0 +1,206 @@
+"""rows, watch, logs, events and `quarantine list`: what a dagger does."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from daggers.v1 import gateway_pb2
+from rich.console import Console
+from rich.live import Live
+
+from cli import driverlog, shapes
+from cli.commands.daggers import Name
+from cli.errors import UnreachableError
+from cli.gateway import Gateway
+from cli.session import Session, command
+from cli.sinks.choice import Reader, reader
+from cli.sinks.row import Row
+from cli.sparkline import Series, table
+
+JSON_ROWS, TEXT_ROWS = 1000, 30
+WATCHED_ROWS = 1000
+WATCH_S = 1.0
+RECONNECT_S = 30.0
+quarantine = typer.Typer(help="Records that were set aside.")
+
+
+class SinkKind(StrEnum):
+    """The kinds of sink that rows can be read back from."""
+
+    INFLUX = "influx"
+    KAFKA = "kafka"
+    LOG = "log"
+
+
+Sink = Annotated[SinkKind | None, typer.Option("--sink", help="Which of its sinks to read.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(app, "rows", example="daggers rows completed_bookings --limit 50")(rows)
+    command(app, "watch", example="daggers watch completed_bookings")(watch)
+    command(app, "logs", example="daggers logs completed_bookings --follow")(logs)
+    command(app, "events", example="daggers events --since 120 --follow")(events)
+
+
+def rows(
+    session: Session,
+    name: Name,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help=f"At most this many; {TEXT_ROWS}, in JSON {JSON_ROWS}."),
+    ] = None,
+    sink: Sink = None,
+) -> None:
+    """The newest output rows, newest first, read from where the dagger writes them."""
+    with session.connect() as gateway:
+        read = _reader(session, gateway, name, sink)
+        found = read(limit or (JSON_ROWS if session.out.json else TEXT_ROWS))
+    cells = [(row.document()["window_timestamp"], _pairs(row.tags), _pairs(row.fields)) for row in found]
+    session.out.show(
+        [row.document() for row in found],
+        lambda _: session.out.table(("WINDOW TIMESTAMP", "TAGS", "FIELDS"), cells, empty="no rows yet"),
+    )
+
+
+def watch(
+    session: Session,
+    name: Name,
+    sink: Sink = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
+) -> None:
+    """Live rows, with a sparkline for each series. Ctrl-C ends it."""
+    end = time.monotonic() + seconds if seconds is not None else None
+    with session.connect() as gateway:
+        read = _reader(session, gateway, name, sink)
+        if session.out.console.is_terminal and not session.out.json:
+            _watch_live(session, gateway, name, read, end)
+            return
+        session.out.stream((row.document() for row in new_rows(read, end)), _print_row)
+
+
+def logs(
+    session: Session,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
+    lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
+) -> None:
+    """What the dagger's newest driver printed."""
+    with session.connect() as gateway:
+        log = driverlog.find(gateway.get(name), session.local_dir())
+    start = log.stat().st_size
+    last = list(deque(driverlog.lines(log), maxlen=lines))
+    if not follow:
+        document = {"name": name, "log": str(log), "lines": last}
+        session.out.show(document, lambda console: _print_lines(console, last))
+        return
+
+    def every() -> Iterator[str]:
+        yield from last
+        yield from driverlog.follow(log, start)
+
+    session.out.stream(every(), lambda console, line: _print_lines(console, [line]))
+
+
+def events(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Only events about this dagger.")] = "",
+    since: Annotated[int, typer.Option(min=-1, help="Only events after this sequence.")] = -1,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
+) -> None:
+    """The control topic: everything that was asked, and everything that happened, in order."""
+    with session.connect() as gateway:
+        found = (shapes.event(event) for event in _events(gateway, name, since, follow))
+        session.out.stream(found, _print_event)
+
+
+@command(quarantine, "list", example="daggers quarantine list completed_bookings")
+def list_quarantined(
+    session: Session,
+    name: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+) -> None:
+    """The newest records that the dagger has set aside, newest first, with what could be read of them."""
+    request = gateway_pb2.ListQuarantinedRequest(dagger=name, page_size=limit)
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.quarantine.ListQuarantined, request)
+    documents = [shapes.quarantined(record) for record in answer.records]
+    cells = [
+        (f"{d['topic']}/{d['partition']}@{d['offset']}", d["reason"], d["detail"], d["decoded_prefix"] or "-")
+        for d in documents
+    ]
+    session.out.show(
+        documents,
+        lambda _: session.out.table(
+            ("RECORD", "REASON", "DETAIL", "DECODED PREFIX"), cells, empty="nothing was set aside"
+        ),
+    )
+
+
+def new_rows(read: Reader, end: float | None) -> Iterator[Row]:
+    """Rows as they appear, or change while their window is open; oldest first. Until `end`, if given."""
+    seen: dict[tuple[object, ...], Row] = {}
+    while True:
+        found = read(WATCHED_ROWS)
+        for row in reversed(found):
+            if seen.get(row.identity) != row:
+                yield row
+        seen = {row.identity: row for row in found}
+        if end is not None and time.monotonic() >= end:
+            return
+        time.sleep(WATCH_S)
+
+
+def _watch_live(session: Session, gateway: Gateway, name: str, read: Reader, end: float | None) -> None:
+    with Live(console=session.out.console, screen=False, auto_refresh=False) as live:
+        while end is None or time.monotonic() < end:
+            series = Series.collect(read(WATCHED_ROWS))
+            phase = gateway_pb2.Phase.Name(gateway.get(name).phase)
+            live.update(table(f"{name}  {phase}", series, session.out.console.height - 6), refresh=True)
+            time.sleep(WATCH_S)
+
+
+def _reader(session: Session, gateway: Gateway, name: str, sink: SinkKind | None) -> Reader:
+    return reader(gateway, gateway.get(name), sink.value if sink else None, session.local_dir())
+
+
+def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:
+    """Events after a sequence; a followed stream that breaks is taken up where it was."""
+    lost: float | None = None
+    while True:
+        request = gateway_pb2.WatchEventsRequest(since_sequence=since, name=name, until_end=not follow)
+        try:
+            for step in gateway.watch(request, deadline_s=None if follow else 120):
+                since, lost = step.sequence, None
+                yield step.event
+        except UnreachableError:
+            lost = lost or time.monotonic()
+            if not follow or time.monotonic() - lost > RECONNECT_S:
+                raise
+        if not follow:
+            return
+        time.sleep(WATCH_S)
+
+
+def _print_event(console: Console, event: dict[str, Any]) -> None:
+    kind = event["type"].rpartition(".")[2]
+    refused = f"  refused: {event['refused']}" if event["refused"] else ""
+    text = f"{event['sequence']:>6}  {event['time']}  {event['subject']:<24} {kind}{refused}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_row(console: Console, row: dict[str, Any]) -> None:
+    text = f"{row['window_timestamp']}  {_pairs(row['tags'])}  {_pairs(row['fields'])}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _pairs(values: Any) -> str:
+    return " ".join(f"{key}={value}" for key, value in values.items())

@@ -1,0 +1,217 @@
+"""A dagger file to the daggers it describes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import yaml
+from daggers.v1 import spec_pb2
+
+from cli.daggerfile.reader import Reader, nearest
+from cli.errors import RefusedError
+
+KEYS = (
+    "name", "team", "cluster", "streams", "sql", "sinks", "trigger", "emit", "driver_memory",
+    "consumer_group",
+)  # fmt: skip
+REQUIRED = ("name", "team", "cluster", "streams", "sql", "sinks")
+STREAM_KEYS = ("table", "stream", "watermark_delay", "idle_timeout", "start")
+INFLUX_KEYS = ("measurement", "url", "org", "bucket", "token")
+KAFKA_KEYS = ("topic", "format", "message", "cluster")
+SINKS = ("influx", "kafka", "log")
+FORMATS = {"json": spec_pb2.KafkaSink.FORMAT_JSON, "protobuf": spec_pb2.KafkaSink.FORMAT_PROTOBUF}
+EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
+MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
+
+
+@dataclass(frozen=True)
+class DaggerFile:
+    """One document of a dagger file.
+
+    sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when the SQL is not a block.
+    """
+
+    name: str
+    spec: spec_pb2.DaggerSpec
+    sql_line: int | None
+
+
+def parse(text: str, file: str) -> list[DaggerFile]:
+    """The daggers of a file, in its order. Raises RefusedError with everything that is wrong with it."""
+    reader = Reader(file)
+    daggers: list[DaggerFile] = []
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+            if node is not None and not _is_null(node):
+                daggers.append(_dagger(reader, node, {dagger.name for dagger in daggers}))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join(filter(None, (error.context, error.problem)))
+        reader.findings.append(_syntax(file, problem, mark.line if mark else 0, mark.column if mark else 0))
+    except (yaml.YAMLError, RecursionError) as error:
+        reader.findings.append(_syntax(file, str(error).splitlines()[0], 0, 0))
+    if not daggers and not reader.findings:
+        raise RefusedError(f"{file} holds no dagger: it is empty", reason="INVALID_FILE")
+    if reader.findings:
+        count = len(reader.findings)
+        what = "one thing is" if count == 1 else f"{count} things are"
+        raise RefusedError(f"{what} wrong in {file}", reason="INVALID_FILE", findings=reader.findings)
+    return daggers
+
+
+def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
+    found = reader.mapping(node, "", KEYS, REQUIRED)
+    name = reader.text(found["name"], "name") if "name" in found else ""
+    if name in taken:
+        reader.fail(found["name"], "name", "DUPLICATE_NAME", f"{name} stands in this file twice")
+    spec = spec_pb2.DaggerSpec()
+    for key in ("team", "cluster", "sql", "consumer_group"):
+        if key in found:
+            setattr(spec, key, reader.text(found[key], key))
+    if "streams" in found:
+        for path, item in reader.items(found["streams"], "streams", of="streams"):
+            spec.streams.append(_stream(reader, item, path))
+    if "sinks" in found:
+        for path, item in reader.items(found["sinks"], "sinks", of=", ".join(SINKS)):
+            spec.sinks.append(_sink(reader, item, path))
+    if "trigger" in found:
+        spec.trigger.FromTimedelta(reader.duration(found["trigger"], "trigger"))
+    if "emit" in found:
+        spec.emit = EMITS[reader.choice(found["emit"], "emit", tuple(EMITS))]
+    if "driver_memory" in found:
+        spec.driver_memory_mib = _memory(reader, found["driver_memory"])
+    return DaggerFile(name, spec, _first_line(found.get("sql")))
+
+
+def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
+    found = reader.mapping(node, path, STREAM_KEYS, ("stream",))
+    stream = spec_pb2.StreamInput()
+    for key in ("table", "stream"):
+        if key in found:
+            setattr(stream, key, reader.text(found[key], f"{path}.{key}"))
+    if "watermark_delay" in found:
+        delay = reader.duration(found["watermark_delay"], f"{path}.watermark_delay")
+        stream.watermark_delay.FromTimedelta(delay)
+    if "idle_timeout" in found:
+        timeout = reader.duration(found["idle_timeout"], f"{path}.idle_timeout", off=True)
+        stream.idle_timeout.FromTimedelta(timeout)
+    if "start" in found:
+        stream.start.CopyFrom(_start(reader, found["start"], f"{path}.start"))
+    return stream
+
+
+def _start(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StartPosition:
+    word = node.value if isinstance(node, yaml.ScalarNode) else ""
+    position = spec_pb2.StartPosition()
+    if word in ("latest", "earliest"):
+        setattr(position, word, True)
+        return position
+    instant = reader.instant(node)
+    if instant is None:
+        near = nearest(word, ("latest", "earliest"))
+        hint = f": did you mean {near}?" if near else ""
+        message = (
+            f"{path} must be latest, earliest, or an instant with its zone like 2026-01-01T00:00:00Z{hint}"
+        )
+        reader.fail(node, path, "BAD_START", message, near)
+    else:
+        position.at.FromDatetime(instant)
+    return position
+
+
+def _sink(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
+    if isinstance(node, yaml.ScalarNode) and node.value == "log":
+        return spec_pb2.Sink(log=spec_pb2.LogSink())
+    if isinstance(node, yaml.ScalarNode):
+        reader.fail(node, path, "WRONG_TYPE", f"{path} must be log, or one of {{influx: …}}, {{kafka: …}}")
+        return spec_pb2.Sink()
+    found = reader.mapping(node, path, SINKS)
+    if len(found) > 1:
+        reader.fail(
+            node, path, "MANY_SINKS", f"{path} names {' and '.join(found)}: make them items of the list"
+        )
+    kinds = {"influx": _influx, "kafka": _kafka, "log": _log}
+    for kind, value in found.items():
+        return kinds[kind](reader, value, f"{path}.{kind}")
+    return spec_pb2.Sink()
+
+
+def _influx(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
+    found = reader.mapping(node, path, INFLUX_KEYS)
+    sink = spec_pb2.InfluxSink()
+    for key in ("url", "org", "bucket"):
+        if key in found:
+            setattr(sink.address, key, reader.text(found[key], f"{path}.{key}"))
+    if "measurement" in found:
+        sink.measurement = reader.text(found["measurement"], f"{path}.measurement")
+    if "token" in found:
+        sink.address.token.CopyFrom(_secret(reader, found["token"], f"{path}.token"))
+    return spec_pb2.Sink(influx=sink)
+
+
+def _kafka(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
+    found = reader.mapping(node, path, KAFKA_KEYS, ("topic",))
+    texts = {
+        key: reader.text(found[key], f"{path}.{key}")
+        for key in ("topic", "message", "cluster")
+        if key in found
+    }
+    sink = spec_pb2.KafkaSink(format=spec_pb2.KafkaSink.FORMAT_JSON, **texts)
+    if "format" in found:
+        sink.format = FORMATS[reader.choice(found["format"], f"{path}.format", tuple(FORMATS))]
+    if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF and "message" not in found:
+        reader.fail(node, f"{path}.message", "MISSING_KEY", "message is missing: format protobuf needs it")
+    return spec_pb2.Sink(kafka=sink)
+
+
+def _log(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
+    found = reader.mapping(node, path, ("limit",))
+    limit = (
+        reader.integer(found["limit"], f"{path}.limit", least=1, most=1_000_000) if "limit" in found else 0
+    )
+    return spec_pb2.Sink(log=spec_pb2.LogSink(limit=limit))
+
+
+def _secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
+    if isinstance(node, yaml.ScalarNode):
+        message = (
+            f"{path} must be a reference, {{env: NAME}} or {{file: PATH}}: a secret itself is kept nowhere"
+        )
+        reader.fail(node, path, "INLINE_SECRET", message)
+        return spec_pb2.SecretRef()
+    found = reader.mapping(node, path, ("env", "file"))
+    if len(found) != 1:
+        reader.fail(node, path, "BAD_REFERENCE", f"{path} must be either {{env: NAME}} or {{file: PATH}}")
+        return spec_pb2.SecretRef()
+    [(kind, value)] = found.items()
+    return spec_pb2.SecretRef(**{kind: reader.text(value, f"{path}.{kind}")})
+
+
+def _memory(reader: Reader, node: yaml.Node) -> int:
+    value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
+    digits = value.rstrip("bgim")
+    factor = MEMORY_UNITS.get(value[len(digits) :])
+    if digits.isdigit() and factor and 0 < int(digits) * factor < 2**32:
+        return int(digits) * factor
+    reader.fail(node, "driver_memory", "BAD_SIZE", "driver_memory must be a size like 600m or 2g")
+    return 0
+
+
+def _first_line(node: yaml.Node | None) -> int | None:
+    # in a block scalar (|) the text begins on the line after the indicator
+    if isinstance(node, yaml.ScalarNode) and node.style == "|":
+        return int(node.start_mark.line) + 2
+    return None
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value in ("", "~", "null")
+
+
+def _syntax(file: str, problem: str, line: int, column: int) -> dict[str, object]:
+    return {
+        "code": "INVALID_YAML", "field": "", "message": f"this is not YAML: {problem}", "file": file,
+        "line": line + 1, "column": column + 1, "suggestion": None,
+    }  # fmt: skip
+
+
+__all__: Sequence[str] = ("DaggerFile", "parse")

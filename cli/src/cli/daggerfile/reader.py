@@ -1,0 +1,146 @@
+"""Reads YAML nodes strictly, and collects what is wrong with its place instead of stopping at the first."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+LONGEST = timedelta(days=366)
+STRINGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
+INTEGER = "tag:yaml.org,2002:int"
+NULL = "tag:yaml.org,2002:null"
+KINDS = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
+
+
+@dataclass
+class Reader:
+    """Findings so far; each has code, field, message, line and column (both from 1) and suggestion."""
+
+    file: str
+    findings: list[dict[str, Any]] = field(default_factory=list)
+
+    def fail(
+        self, node: yaml.Node, path: str, code: str, message: str, suggestion: str | None = None
+    ) -> None:
+        """Note what is wrong with the value at `node`."""
+        mark = node.start_mark
+        self.findings.append(
+            {
+                "code": code,
+                "field": path,
+                "message": message,
+                "file": self.file,
+                "line": mark.line + 1,
+                "column": mark.column + 1,
+                "suggestion": suggestion,
+            }
+        )
+
+    def mapping(
+        self, node: yaml.Node, path: str, known: Sequence[str], required: Sequence[str] = ()
+    ) -> dict[str, yaml.Node]:
+        """The values of a mapping by key; unknown, repeated and missing keys are noted."""
+        if not isinstance(node, yaml.MappingNode):
+            self._wrong_kind(node, path, "a mapping")
+            return {}
+        found: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            where = f"{path}.{name}" if path else name
+            if name in found:
+                self.fail(key, where, "DUPLICATE_KEY", f"{name} stands here twice")
+            elif name not in known:
+                near = nearest(name, known)
+                hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
+                self.fail(key, where, "UNKNOWN_KEY", f"there is no key {name}: {hint}", near)
+            elif value.tag != NULL:
+                found[name] = value
+            elif name not in required:
+                self.fail(value, where, "MISSING_VALUE", f"{name} has no value: give it one or leave it out")
+        for name in required:
+            if name not in found:
+                where = f"{path}.{name}" if path else name
+                self.fail(node, where, "MISSING_KEY", f"{name} is missing")
+        return found
+
+    def items(self, node: yaml.Node, path: str, *, of: str) -> Iterator[tuple[str, yaml.Node]]:
+        """Path and node of each item of a list that must not be empty."""
+        if not isinstance(node, yaml.SequenceNode):
+            self._wrong_kind(node, path, f"a list of {of}")
+            return
+        if not node.value:
+            self.fail(node, path, "EMPTY_LIST", f"{path} is empty: name at least one of {of}")
+        for number, item in enumerate(node.value):
+            yield f"{path}[{number}]", item
+
+    def text(self, node: yaml.Node, path: str) -> str:
+        """A string; empty when it is not one."""
+        if isinstance(node, yaml.ScalarNode) and node.tag in STRINGS:
+            if not node.value.strip():
+                self.fail(node, path, "EMPTY_VALUE", f"{path} is empty")
+            return str(node.value)
+        if isinstance(node, yaml.ScalarNode):
+            self.fail(node, path, "WRONG_TYPE", f"{path} must be a string: put {node.value} in quotes")
+        else:
+            self._wrong_kind(node, path, "a string")
+        return ""
+
+    def integer(self, node: yaml.Node, path: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
+        """A whole number within bounds; 0 when it is not one."""
+        if (
+            isinstance(node, yaml.ScalarNode)
+            and node.tag == INTEGER
+            and re.fullmatch(r"\d{1,18}", node.value)
+        ):
+            number = int(node.value)
+            if least <= number <= most:
+                return number
+        self.fail(node, path, "WRONG_TYPE", f"{path} must be a whole number from {least} to {most}")
+        return 0
+
+    def duration(self, node: yaml.Node, path: str, *, off: bool = False) -> timedelta:
+        """A time span such as 5s, 500ms, 1m, 2h; a plain number is seconds. With `off`, the word is zero."""
+        value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
+        if off and value in ("off", "false"):
+            return timedelta(0)
+        match = DURATION.fullmatch(value)
+        if match and float(match[1]) * UNITS[match[2]] <= LONGEST.total_seconds():
+            return timedelta(seconds=float(match[1]) * UNITS[match[2]])
+        or_off = ", or off" if off else ""
+        self.fail(node, path, "BAD_DURATION", f"{path} must be a duration like 5s, 500ms, 1m or 2h{or_off}")
+        return timedelta(0)
+
+    def choice(self, node: yaml.Node, path: str, known: Sequence[str]) -> str:
+        """One of some words; the first when it is none of them."""
+        value = node.value if isinstance(node, yaml.ScalarNode) else ""
+        if value in known:
+            return str(value)
+        near = nearest(value, known)
+        hint = f": did you mean {near}?" if near else ""
+        self.fail(node, path, "UNKNOWN_VALUE", f"{path} must be {' or '.join(known)}{hint}", near)
+        return known[0]
+
+    def instant(self, node: yaml.Node) -> datetime | None:
+        """An RFC 3339 instant, in UTC; None when it is not one. Notes nothing."""
+        value = node.value if isinstance(node, yaml.ScalarNode) else ""
+        try:
+            instant = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return instant.astimezone(UTC) if instant.tzinfo else None
+
+    def _wrong_kind(self, node: yaml.Node, path: str, wanted: str) -> None:
+        name = path or "a dagger file"
+        self.fail(node, path, "WRONG_TYPE", f"{name} must be {wanted}, not {KINDS[type(node)]}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    found = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return found[0] if found else None

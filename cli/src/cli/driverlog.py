@@ -1,0 +1,51 @@
+"""The log of a dagger's driver, found on this machine."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from daggers.v1 import gateway_pb2
+
+from cli.errors import RefusedError
+
+POLL_S = 0.3
+
+
+def find(dagger: gateway_pb2.Dagger, state_dir: Path | None) -> Path:
+    """The log of the newest launch: of the driver that runs, else of the last one below `state_dir`.
+
+    Raises RefusedError when there is none on this machine.
+    """
+    if dagger.HasField("driver"):
+        log = Path(dagger.driver.run_dir) / "driver.log"
+        if log.is_file():
+            return log
+    runs = state_dir / "runs" / dagger.name if state_dir else None
+    launches = (
+        [folder for folder in runs.iterdir() if folder.name.isdigit()] if runs and runs.is_dir() else []
+    )
+    for folder in sorted(launches, key=lambda launch: int(launch.name), reverse=True):
+        if (folder / "driver.log").is_file():
+            return folder / "driver.log"
+    host = f": its driver runs on {dagger.driver.host}, look there" if dagger.driver.host else ""
+    raise RefusedError(f"there is no log of {dagger.name} on this machine{host}", reason="NO_LOG")
+
+
+def lines(log: Path) -> Iterator[str]:
+    """The lines of a log, without their ends."""
+    with log.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            yield line.rstrip("\n")
+
+
+def follow(log: Path, start: int) -> Iterator[str]:
+    """What is written after byte `start`, line by line, for ever."""
+    with log.open("rb") as file:
+        file.seek(start)
+        rest = b""
+        while True:
+            rest += file.read()
+            *whole, rest = rest.split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace")
+            time.sleep(POLL_S)

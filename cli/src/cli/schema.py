@@ -1,0 +1,100 @@
+"""Protobuf files to a FileDescriptorSet: compiled by protoc, or read as one."""
+
+import io
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from cli.errors import MisusedError, RefusedError
+
+PLACE = re.compile(r"(?P<file>[^:]+):(?:(?P<line>\d+):(?P<column>\d+): )?(?P<message>.+)")
+TIMEOUT_S = 60
+
+
+def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
+    """The files and all they import, in dependency order, without source information.
+
+    files:   .proto sources, or serialised FileDescriptorSets (any other name).
+    imports: further folders to look for imports in; each file's own folder comes first.
+
+    Raises RefusedError with protoc's findings, file and line.
+    """
+    merged: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+    sources = [file for file in files if file.suffix == ".proto"]
+    sets = [read_set(file) for file in files if file.suffix != ".proto"]
+    if sources:
+        sets.append(compile_sources(sources, imports))
+    for files_set in sets:
+        for file in files_set.file:
+            file.ClearField("source_code_info")
+            merged.setdefault(file.name, file)
+    return spec_pb2.Schema(files=descriptor_pb2.FileDescriptorSet(file=merged.values()))
+
+
+def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
+    """A serialised FileDescriptorSet."""
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(_bytes(file))
+    except DecodeError as error:
+        raise RefusedError(
+            f"{file} is neither a .proto file nor a descriptor set (protoc --include_imports)",
+            reason="INVALID_SCHEMA",
+        ) from error
+    if not found.file:
+        raise RefusedError(f"{file} is an empty descriptor set", reason="INVALID_SCHEMA")
+    return found
+
+
+def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descriptor_pb2.FileDescriptorSet:
+    """What protoc makes of .proto files."""
+    for source in sources:
+        _bytes(source)
+    for folder in imports:
+        if not folder.is_dir():
+            raise MisusedError(f"-I {folder}: there is no such folder")
+    roots = list(dict.fromkeys([*(p.resolve() for p in imports), *(s.resolve().parent for s in sources)]))
+    well_known = resources.files("grpc_tools").joinpath("_proto")
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "set.pb"
+        done = subprocess.run(
+            [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{root}" for root in roots), f"-I{well_known}",
+             "--include_imports", f"--descriptor_set_out={out}", *(str(s.resolve()) for s in sources)],
+            capture_output=True, text=True, check=False, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RefusedError(
+                f"protoc refuses {', '.join(str(source) for source in sources)}",
+                reason="INVALID_SCHEMA",
+                findings=list(map(finding, filter(str.strip, io.StringIO(done.stderr)))),
+            )
+        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+def finding(said: str) -> dict[str, object]:
+    """One line of protoc's complaint as a finding."""
+    match = PLACE.fullmatch(said.strip())
+    if match is None:
+        return {"code": "PROTOC", "field": "", "message": said.strip(), "line": None, "column": None}
+    return {
+        "code": "PROTOC",
+        "field": "",
+        "message": match["message"].strip(),
+        "file": match["file"],
+        "line": int(match["line"]) if match["line"] else None,
+        "column": int(match["column"]) if match["column"] else None,
+    }
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise MisusedError(f"{file} cannot be read: {error.strerror}") from error

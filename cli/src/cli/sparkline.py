@@ -1,0 +1,63 @@
+"""Series of rows over time, drawn as sparklines."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from cli.sinks.row import Row
+from cli.times import iso
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH = 40
+
+
+@dataclass(frozen=True)
+class Series:
+    """One field of the rows that share their tags, oldest value first; `last` is the newest time."""
+
+    tags: str
+    field: str
+    values: tuple[float, ...]
+    last: str
+
+    @staticmethod
+    def collect(rows: Sequence[Row]) -> list["Series"]:
+        """The series behind rows that stand newest first; newest, then largest, first."""
+        values: dict[tuple[str, str], list[float]] = defaultdict(list)
+        last: dict[tuple[str, str], str] = {}
+        for row in reversed(rows):
+            tags = " ".join(f"{key}={value}" for key, value in row.tags.items())
+            for name, value in row.fields.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    values[tags, name].append(float(value))
+                    last[tags, name] = iso(row.time) if row.time else ""
+        series = [Series(*key, tuple(found), last[key]) for key, found in values.items()]
+        return sorted(series, key=lambda each: (each.last, each.values[-1]), reverse=True)
+
+
+def sparkline(values: Iterable[float], width: int = WIDTH) -> str:
+    """The last `width` values as blocks, from zero (or the least, when that is negative) to the largest."""
+    shown = list(values)[-width:]
+    if not shown:
+        return ""
+    low, high = min(0.0, *shown), max(0.0, *shown)
+    span = (high - low) or 1.0
+    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in shown)
+
+
+def table(title: str, series: Sequence[Series], height: int) -> Table:
+    """A table of the first series that fit into `height` lines."""
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in ("SERIES", "FIELD", "LAST", "AT", ""):
+        drawn.add_column(column, overflow="fold")
+    for each in series[: max(height, 1)]:
+        values = sparkline(each.values)
+        cells = (each.tags or "-", each.field, f"{each.values[-1]:g}", each.last, values)
+        drawn.add_row(*(Text(cell) for cell in cells))
+    hidden = len(series) - max(height, 1)
+    if hidden > 0:
+        drawn.caption = f"and {hidden} more series"
+    return drawn
