@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
 from eventlog import Record
 from fleet import Code, Fleet
-from fleet.view import to_proto
-from google.protobuf.message import Message
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -36,5 +36,4 @@ def test_smoke() -> None:
     fleet.apply(
         record(3, events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=0, name="bookings"), version=1))
     )
-    print(to_proto(fleet.daggers["bookings"], fleet))
     assert fleet.daggers["bookings"].phase == gateway_pb2.STARTING

@@ -68,6 +68,8 @@ class Fleet:
         """What each request id was answered first."""
         self.leader: Leader | None = None
         """The leading scheduler; None before the first claim."""
+        self.claims: dict[int, Leader] = {}
+        """Every claim there was, by its epoch."""
         self.unreadable: list[Unreadable] = []
         """Records that could not be read."""
         self.unreadable_daggers: set[str] = set()
@@ -145,6 +147,7 @@ class Fleet:
             return Applied(claim.scheduler_id, changed=False, refused="its id was applied before")
         self._facts.add(record.id)
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
+        self.claims[record.sequence] = self.leader
         return Applied(claim.scheduler_id, changed=True)
 
     def _request(self, record: Record, request: Any) -> Applied:

@@ -1,0 +1,279 @@
+"""What the world still owes a dagger: level-triggered, asked after every record and after a restart.
+
+`todo` looks at all that is known and answers the one next thing to do, or None. The facts it answers carry no
+epoch, name or generation yet: the scheduler fills those in when it writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+
+from fleet.backoff import delay
+from fleet.dagger import Dagger
+from fleet.phases import (
+    BACKING_OFF,
+    DEGRADED,
+    DELETED,
+    PENDING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    UNREACHABLE,
+)
+
+Heartbeat = telemetry_pb2.Heartbeat
+
+START_TIMEOUT: Final = "START_TIMEOUT"
+MAX_DRIVERS: Final = "MAX_DRIVERS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How patient the scheduler is."""
+
+    start_timeout: timedelta = timedelta(seconds=120)
+    """A driver that never gave a heartbeat is killed after this; one that did is DEGRADED."""
+    silence: timedelta = timedelta(seconds=30)
+    """Without a heartbeat for this long a driver is DEGRADED, or UNREACHABLE when it is on another host."""
+    hold: timedelta = timedelta(seconds=10)
+    """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
+    settle: timedelta = timedelta(minutes=5)
+    """After this long in RUNNING the count of attempts starts again."""
+    grace: timedelta = timedelta(seconds=60)
+    """A drain that takes longer becomes a kill."""
+    attempts: int = 10
+    """Relaunches without healthy progress before giving up."""
+    first_delay: timedelta = timedelta(seconds=2)
+    longest_delay: timedelta = timedelta(minutes=5)
+
+
+class Presence(Enum):
+    """What the process table says about a launch."""
+
+    ALIVE = "alive"
+    """A process of it runs on this host."""
+    GONE = "gone"
+    """No process of it runs on this host, where it was launched: proof of death."""
+    ELSEWHERE = "elsewhere"
+    """It was launched on another host: absence here proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen of the newest launch of a dagger."""
+
+    presence: Presence
+    quiet_since: datetime
+    """When its last heartbeat came, or since when one could have been heard."""
+    heartbeat: Heartbeat | None = None
+    """Its last heartbeat."""
+    found: events_pb2.DriverHandle | None = None
+    """For an unanswered intent: the driver found alive on this host."""
+    exit: events_pb2.Exited | None = None
+    """For a driver that is gone: how it ended."""
+    full: str = ""
+    """Why no further driver may be launched now, one sentence; empty when one may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Launch the newest version, by the launch protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Ask the driver to finish its batch and exit; asked once or often is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill every process of the driver."""
+
+
+Fact: TypeAlias = (
+    events_pb2.Launched
+    | events_pb2.LaunchFailed
+    | events_pb2.Running
+    | events_pb2.Degraded
+    | events_pb2.Recovered
+    | events_pb2.Unreachable
+    | events_pb2.Exited
+    | events_pb2.RelaunchScheduled
+    | events_pb2.Failed
+    | events_pb2.StopIssued
+    | events_pb2.Stopped
+    | events_pb2.Deleted
+    | events_pb2.Settled
+)
+Action: TypeAlias = Fact | Launch | Drain | Kill
+
+
+def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Policy) -> Action | None:
+    """The next thing owed to the dagger by the scheduler of `epoch`; None when nothing is."""
+    if dagger.unanswered:
+        return _answer_intent(dagger, seen)
+    if dagger.driver is None and dagger.phase != UNREACHABLE:
+        return _without_driver(dagger, now, seen, policy)
+    if dagger.confirmed_dead:
+        return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
+    if seen.presence is Presence.GONE:
+        return _exited(dagger, seen.exit or events_pb2.Exited())
+    if seen.presence is Presence.ELSEWHERE:
+        return _health(dagger, now, seen, policy)
+    if dagger.driver is not None and dagger.epoch != epoch:
+        return events_pb2.Launched(driver=dagger.driver, adopted=True)
+    return _stop(dagger, now, policy) or _health(dagger, now, seen, policy)
+
+
+def _answer_intent(dagger: Dagger, seen: Seen) -> Action:
+    """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
+    if seen.found is not None:
+        return events_pb2.Launched(driver=seen.found, adopted=True)
+    if dagger.desired == gateway_pb2.DESIRED_RUNNING:
+        return Launch()  # a new intent fences whatever the old one may still become
+    if seen.presence is Presence.ELSEWHERE:
+        return events_pb2.Unreachable()
+    return events_pb2.LaunchFailed(
+        error=_error("LAUNCH_ABANDONED", "it was asked to stop before its driver was launched")
+    )
+
+
+def _without_driver(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
+    if dagger.phase == DELETED:
+        return None
+    if dagger.desired == gateway_pb2.DESIRED_DELETED:
+        return events_pb2.Deleted()
+    if dagger.desired == gateway_pb2.DESIRED_STOPPED:
+        return None if dagger.phase == STOPPED else events_pb2.Stopped()
+    if dagger.phase not in (PENDING, BACKING_OFF, STOPPING):
+        return None
+    if dagger.phase == BACKING_OFF:
+        if dagger.not_before is None:
+            return _next_attempt(dagger, now, policy)
+        if now < dagger.not_before:
+            return None
+    if not seen.full:
+        return Launch()
+    if dagger.last_error is not None and dagger.last_error.reason == MAX_DRIVERS:
+        return None  # said once; launched when there is room
+    return events_pb2.LaunchFailed(error=_error(MAX_DRIVERS, seen.full))
+
+
+def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
+    error = dagger.last_error or _error("UNKNOWN", "its driver ended and left no reason")
+    attempt = dagger.attempt + 1
+    if not error.retryable:
+        return events_pb2.Failed(error=error)
+    if attempt > policy.attempts:
+        given_up = events_pb2.DaggerError(
+            domain=error.domain,
+            reason=error.reason,
+            detail=f"given up after {policy.attempts} relaunches: {error.detail}",
+        )
+        return events_pb2.Failed(error=given_up)
+    wait = delay(dagger.name, attempt, base=policy.first_delay, cap=policy.longest_delay)
+    scheduled = events_pb2.RelaunchScheduled(attempt=attempt)
+    scheduled.not_before.FromDatetime(now + wait)
+    return scheduled
+
+
+def _exited(dagger: Dagger, left: events_pb2.Exited) -> events_pb2.Exited:
+    """The exit with its reason: asked for, killed for one of ours, or as the driver left it."""
+    exited = events_pb2.Exited()
+    exited.CopyFrom(left)
+    if dagger.phase == STOPPING:
+        if exited.code <= 0:  # drained or killed, as asked; any other end of a drain keeps its reason
+            exited.ClearField("error")
+    elif START_TIMEOUT in dagger.reasons:
+        exited.error.CopyFrom(
+            _error(START_TIMEOUT, "it gave no sign of life after its launch and was killed")
+        )
+    elif not exited.HasField("error"):
+        exited.error.CopyFrom(_error("STOPPED_UNASKED", "it ended cleanly, but nobody had asked it to"))
+    return exited
+
+
+def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
+    """Stop what is asked to stop, and what runs an older version than is asked."""
+    if dagger.desired == gateway_pb2.DESIRED_RUNNING:
+        mode = events_pb2.STOP_MODE_UNSPECIFIED if dagger.current else events_pb2.STOP_MODE_DRAIN
+    else:
+        mode = dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
+    if dagger.phase != STOPPING:
+        return events_pb2.StopIssued(mode=mode) if mode else None
+    if dagger.stop_issued == events_pb2.STOP_MODE_NOW or now - dagger.phase_time >= policy.grace:
+        return Kill()
+    if mode == events_pb2.STOP_MODE_NOW:
+        return events_pb2.StopIssued(mode=mode)
+    return Drain()
+
+
+def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
+    if START_TIMEOUT in dagger.reasons and seen.heartbeat is None:
+        return Kill()
+    reasons = _ailments(dagger, now, seen, policy)
+    if seen.presence is Presence.ELSEWHERE and "NO_HEARTBEAT" in reasons:
+        return None if dagger.phase == UNREACHABLE else events_pb2.Unreachable()
+    if dagger.phase == STOPPING:
+        return None
+    if reasons:
+        known = dagger.phase == DEGRADED and set(reasons) == set(dagger.reasons)
+        return None if known else events_pb2.Degraded(reasons=reasons)
+    progressing = seen.heartbeat is not None and seen.heartbeat.state == Heartbeat.STATE_RUNNING
+    if dagger.phase == STARTING:
+        return events_pb2.Running() if progressing else None
+    if dagger.phase == UNREACHABLE:
+        if seen.presence is Presence.ELSEWHERE and seen.heartbeat is None:
+            return None
+        return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    if dagger.phase == DEGRADED:
+        held = now - dagger.phase_time >= policy.hold
+        return events_pb2.Recovered() if progressing and held else None
+    if dagger.phase == RUNNING and dagger.attempt and now - dagger.phase_time >= policy.settle:
+        return events_pb2.Settled()
+    return None
+
+
+def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[str]:
+    """What is wrong with a living driver, UPPER_SNAKE, in a fixed order."""
+    heartbeat = seen.heartbeat
+    quiet = now - (seen.quiet_since if heartbeat else max(seen.quiet_since, dagger.phase_time))
+    if dagger.phase == STARTING and heartbeat is None:
+        if quiet < policy.start_timeout:
+            return []
+        return ["NO_HEARTBEAT" if seen.presence is Presence.ELSEWHERE else START_TIMEOUT]
+    if quiet >= policy.silence:
+        return ["NO_HEARTBEAT"]
+    if heartbeat is None:
+        return list(dagger.reasons)
+    reasons = []
+    if _stuck(dagger, heartbeat):
+        reasons.append("BATCH_STUCK")
+    if heartbeat.retrying:
+        reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
+    if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
+        late = now - dagger.phase_time >= policy.start_timeout
+        return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []
+    return reasons
+
+
+def _stuck(dagger: Dagger, heartbeat: Heartbeat) -> bool:
+    """Whether a batch runs far longer than batches of this driver do. Both times are the driver's clock."""
+    if not heartbeat.running_batch_age_ms or not heartbeat.HasField("last_progress"):
+        return False
+    trigger_ms = dagger.spec.trigger.ToMilliseconds() if dagger.spec.HasField("trigger") else 1000
+    limit_ms = max(3 * trigger_ms + 10_000, 5 * heartbeat.batch_duration_ms)
+    idle_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
+    return idle_ms > limit_ms and heartbeat.running_batch_age_ms > limit_ms
+
+
+def _error(reason: str, detail: str) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=reason, detail=detail, retryable=True
+    )

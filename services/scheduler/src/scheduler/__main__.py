@@ -1,0 +1,142 @@
+"""`python -m scheduler`: the composition root. SIGTERM ends it with exit code 0; drivers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+
+from chassis import logging, settings, shutdown
+from eventlog import KafkaLog, LogError
+from eventlog.topics import CONTROL, HEARTBEATS, ensure_topics
+from fleet.owed import Policy
+from scheduler import capacity, command, leadership
+from scheduler.drivers import Drivers
+from scheduler.heartbeats import Heartbeats
+from scheduler.settings import SchedulerSettings
+from scheduler.shell import Options, Scheduler
+
+
+class Missing(Exception):  # noqa: N818 - reads as what is wrong
+    """Something a scheduler needs is not on this host. One sentence."""
+
+
+def main() -> int:
+    """Run a scheduler until it is told to stop."""
+    told = settings.load(SchedulerSettings, sys.argv[1:], prog="python -m scheduler")
+    logging.configure("scheduler", level=told.log_level)
+    refused: list[BaseException] = []
+    try:
+        asyncio.run(serve(told, os.environ))  # noqa: TID251 - the composition root hands it on
+    except* (LogError, Missing) as errors:
+        refused = list(_leaves(errors))
+    for error in refused:
+        sys.stderr.write(f"scheduler: {error}\n")
+    return 1 if refused else 0
+
+
+async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
+    """Serve until SIGTERM. Raises: LogError, Missing (alone or in an ExceptionGroup)."""
+    asked = shutdown.on_signal()
+    state_dir = told.state_dir.resolve()
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    drivers = Drivers(state_dir / "runs", host=leadership.host_name(), python=sys.executable)
+    installation = find_installation()
+    environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)
+
+    def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        return (
+            command.spark_submit(job, master, installation, default_memory_mib=told.driver_memory_mib),
+            command.environment(job, master, installation, environment),
+        )
+
+    await ensure_topics(told.kafka_bootstrap_servers)
+    async with (
+        KafkaLog(told.kafka_bootstrap_servers, CONTROL) as control,
+        Heartbeats(told.kafka_bootstrap_servers, HEARTBEATS) as beats,
+    ):
+        scheduler = Scheduler(
+            control,
+            beats,
+            drivers,
+            command=command_of,
+            platform=platform,
+            state_dir=state_dir,
+            policy=policy(told),
+            options=Options(
+                scheduler_id=leadership.identity(),
+                max_drivers=told.max_drivers or room(told.driver_memory_mib, drivers),
+                leader_timeout=timedelta(seconds=told.leader_timeout_s),
+            ),
+        )
+        serving = asyncio.create_task(scheduler.run())
+        stopping = asyncio.create_task(asked.wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+def policy(told: SchedulerSettings) -> Policy:
+    """How patient this scheduler is told to be."""
+    return Policy(
+        start_timeout=timedelta(seconds=told.start_timeout_s),
+        grace=timedelta(seconds=told.drain_timeout_s),
+        attempts=told.attempts,
+    )
+
+
+def room(driver_memory_mib: int, drivers: Drivers) -> int:
+    """Drivers that fit into the memory of this host."""
+    return capacity.max_drivers(capacity.available_mib(), driver_memory_mib, len(drivers.living()))
+
+
+def find_installation() -> command.Installation:
+    """Where pyspark and the runtime are; neither is imported here. Raises: Missing."""
+    return command.Installation(
+        spark_home=_package("pyspark"),
+        python=Path(sys.executable),
+        runtime=_package("runtime") / "__main__.py",
+        log4j=Path(__file__).with_name("log4j2.properties"),
+    )
+
+
+def find_java(told: Path | None, inherited: Mapping[str, str]) -> Path:
+    """JAVA_HOME of the drivers. Raises: Missing."""
+    home = told or (Path(inherited["JAVA_HOME"]) if inherited.get("JAVA_HOME") else None)
+    if home is None and (java := shutil.which("java", path=inherited.get("PATH"))):
+        home = Path(java).resolve().parent.parent
+    if home is None or not (home / "bin" / "java").is_file():
+        where = f" (no bin/java in {home})" if home else ""
+        raise Missing(f"Java is missing{where}: install Java 17 or newer, or set DAGGERS_SCHEDULER_JAVA_HOME")
+    return home
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise Missing(f"the Python package {name} is missing: install it beside the scheduler")
+    return Path(spec.origin).parent
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a group and of the groups in it."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""How many drivers this host can hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+MIB: Final = 1024 * 1024
+# What everything else on the host may need: brokers, the database, these services.
+RESERVE_MIB: Final = 2048
+# What a driver takes beside its heap: metaspace, threads, the Python half.
+OVERHEAD_MIB: Final = 256
+
+_CGROUP: Final = Path("/sys/fs/cgroup")
+
+
+def available_mib() -> int:
+    """Memory that can be had now, MiB: of the host, or of our control group when that allows less."""
+    available = int(psutil.virtual_memory().available)
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):  # no control group, or an older kind
+        return available // MIB
+    if limit != "max":
+        available = min(available, int(limit) - used)
+    return available // MIB
+
+
+def max_drivers(memory_mib: int, driver_memory_mib: int, running: int) -> int:
+    """Drivers that fit beside each other, at least 1.
+
+    `memory_mib` is what is available now, while `running` drivers of `driver_memory_mib` heap already run.
+    """
+    each = driver_memory_mib + OVERHEAD_MIB
+    return max(1, running + max(0, memory_mib - RESERVE_MIB) // each)

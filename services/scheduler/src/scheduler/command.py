@@ -1,0 +1,151 @@
+"""The spark-submit command line of a job, and the environment it runs in. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from daggers.v1 import spec_pb2
+from google.protobuf.message import Message
+
+from fleet.resolve import Unresolved
+
+# Spark refuses a driver with less.
+LEAST_MEMORY_MIB: Final = 450
+
+# Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
+# what runs, or hand a driver secrets that are not its own.
+ALLOWED: Final = ("HOME", "JAVA_HOME", "LOGNAME", "USER")
+_MASTER: Final = re.compile(r"local(\[(\d+|\*)\])?|spark://[^/]+:\d+(,[^/]+:\d+)*")
+_NEVER_A_SECRET: Final = ("JAVA_", "JDK_", "LD_", "PATH", "PYSPARK_", "PYTHON", "SPARK_", "_JAVA_")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where the parts of a driver are on this host."""
+
+    spark_home: Path
+    """The pyspark package."""
+    python: Path
+    """The interpreter that the driver's Python half and its workers run."""
+    runtime: Path
+    """The runtime's __main__.py."""
+    log4j: Path
+    """The JVM's logging configuration."""
+
+
+def spark_submit(
+    job: spec_pb2.JobSpec, master: str, installation: Installation, *, default_memory_mib: int
+) -> list[str]:
+    """The command line of a launch. Raises: Unresolved when the master is not one we can submit to."""
+    check_master(master)
+    memory_mib = max(job.spec.driver_memory_mib or default_memory_mib, LEAST_MEMORY_MIB)
+    run_dir = Path(job.run_dir)
+    java_options = [
+        f"-Dlog4j2.configurationFile={installation.log4j.as_uri()}",
+        f"-Djava.io.tmpdir={run_dir / 'tmp'}",
+        "-Dfile.encoding=UTF-8",
+        "-Duser.timezone=UTC",
+        # A JVM without memory must die, so that it is seen and relaunched.
+        "-XX:+ExitOnOutOfMemoryError",
+    ]
+    settings = {
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        # Scratch space goes with the launch; a killed driver would leave it behind in /tmp.
+        "spark.local.dir": str(run_dir / "tmp"),
+        "spark.sql.warehouse.dir": str(run_dir / "tmp" / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.restrictedMode.enabled": "true",
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.scripting.enabled": "false",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
+    }
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = "1"
+        settings["spark.sql.streaming.checkpointFileManagerClass"] = (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        )
+    if on_loopback(master):
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    command = [str(installation.spark_home / "bin" / "spark-submit")]
+    command += ["--master", master, "--deploy-mode", "client"]
+    command += ["--name", f"daggers.{job.dagger}.{job.generation}", "--driver-memory", f"{memory_mib}m"]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    command += [str(installation.runtime), "--spec", str(run_dir / "spec.pb")]
+    return [*command, "--generation", str(job.generation)]
+
+
+def environment(
+    job: spec_pb2.JobSpec, master: str, installation: Installation, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of a launch: an allow-list of ours, and the variables its SecretRefs name."""
+    secrets = {name for name in secret_variables(job) if not name.startswith(_NEVER_A_SECRET)}
+    passed = {name: inherited[name] for name in (*ALLOWED, *sorted(secrets)) if name in inherited}
+    path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+    fixed = {
+        "LC_ALL": "C.UTF-8",
+        "PATH": ":".join([str(installation.python.parent), *path]),
+        "PYSPARK_PYTHON": str(installation.python),
+        # The runtime's folder must not come before the standard library: it may have a secrets.py.
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_HOME": str(installation.spark_home),
+        "TMPDIR": str(Path(job.run_dir) / "tmp"),
+        "TZ": "UTC",
+    }
+    if on_loopback(master):
+        fixed["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return passed | fixed
+
+
+def secret_variables(message: Message) -> set[str]:
+    """The environment variables that the SecretRefs anywhere in a message name."""
+    if isinstance(message, spec_pb2.SecretRef):
+        return {message.env} if message.env else set()
+    return {name for child in _children(message) for name in secret_variables(child)}
+
+
+def check_master(master: str) -> None:
+    """Refuse what is not a Spark master we can submit to. Raises: Unresolved."""
+    if not master:
+        raise Unresolved("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
+    if _MASTER.fullmatch(master) is None:
+        raise Unresolved(
+            "UNSUPPORTED_MASTER",
+            f"Spark master {master!r} is neither local[n] nor spark://host:port: register another",
+        )
+
+
+def on_loopback(master: str) -> bool:
+    """Whether driver, master and executors all talk over loopback."""
+    if master.startswith("local"):
+        return True
+    host = urlsplit(master).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _children(message: Message) -> Iterator[Message]:
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            values = list(value.values())
+        else:
+            values = list(value) if field.is_repeated else [value]
+        yield from (each for each in values if isinstance(each, Message))

@@ -1,0 +1,70 @@
+"""The heartbeats topic: what drivers say about themselves, and the leading scheduler's own beat.
+
+Any number of partitions, nothing committed, only what comes: one that was missed is followed by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from eventlog import Draft, LogUnavailable, Record, read_record
+
+
+class Heartbeats:
+    """An async context manager; entering connects. Raises on entering: LogUnavailable."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap = bootstrap_servers
+        self._topic = topic
+        self._producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, request_timeout_ms=5_000)
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="latest"
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._producer.start()
+            await self._consumer.start()
+            partitions = await self._producer.partitions_for(self._topic)
+            assigned = [TopicPartition(self._topic, number) for number in partitions]
+            self._consumer.assign(assigned)
+            await self._consumer.seek_to_end(*assigned)
+        except (KafkaError, OSError) as error:
+            await self._close()
+            raise LogUnavailable(
+                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
+            ) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def append(self, draft: Draft) -> None:
+        """Send one beat; once, because the next one is as good. Raises: LogUnavailable."""
+        try:
+            await self._producer.send_and_wait(
+                self._topic,
+                draft.message.SerializeToString(),
+                key=draft.subject.encode(),
+                headers=draft.headers(),
+            )
+        except (KafkaError, OSError) as error:
+            raise LogUnavailable(
+                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
+            ) from error
+
+    async def follow(self) -> AsyncIterator[Record]:
+        """What comes, for ever. Waits through an outage of the broker."""
+        async for message in self._consumer:
+            yield read_record(message.offset, message.headers, message.value)
+
+    async def _close(self) -> None:
+        await self._consumer.stop()
+        await self._producer.stop()

@@ -1,0 +1,108 @@
+"""The launch protocol: intend, read it back, and only then start a driver. Safe at every crash point.
+
+(1) Fold to the end. (2) Append LaunchIntended; its sequence is the generation. (3) Read it back: it was
+applied, and nobody else leads now. (4) Start the driver. (5) Append Launched.
+
+A crash after (2) leaves an intent that nobody answered. Whoever leads next never submits it: a paused
+scheduler might be about to. It adopts the driver of that generation if one lives, or intends anew, which
+fences the old intent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from fleet import Applied, Dagger
+from fleet.resolve import Unresolved, job
+from scheduler import tidy
+from scheduler.drivers import Drivers
+from scheduler.fold import Fold
+
+# (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
+Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
+# Appends a fact about a dagger and reads it back: its sequence, and what became of it. Raises: Deposed.
+Write: TypeAlias = Callable[[Dagger, Message], Awaitable[tuple[int, Applied]]]
+
+
+class Launcher:
+    """Launches daggers on this host."""
+
+    def __init__(
+        self,
+        fold: Fold,
+        drivers: Drivers,
+        *,
+        command: Command,
+        platform: spec_pb2.KafkaAddress,
+        checkpoints: Path,
+    ) -> None:
+        self._fold = fold
+        self._drivers = drivers
+        self._command = command
+        self._platform = platform
+        self._checkpoints = checkpoints
+
+    async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+        """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
+        await self._fold.catch_up()
+        dagger = self._fold.fleet.daggers[name]
+        try:
+            self._prepare(dagger)  # so that a spec that cannot run makes no launch
+        except Unresolved as error:
+            await write(dagger, events_pb2.Failed(error=_user_error(error)))
+            return
+        intent = events_pb2.LaunchIntended(version=dagger.version)
+        sequence, applied = await write(dagger, intent)
+        still_leading()
+        intended = self._fold.fleet.daggers[name]
+        if not applied.changed or intended.generation != sequence:
+            return
+        if intended.desired != gateway_pb2.DESIRED_RUNNING:
+            return  # asked to stop in between: the intent is answered as abandoned, see fleet.owed
+        try:
+            prepared, command, environment = self._prepare(intended)
+            handle = await asyncio.to_thread(self._drivers.start, prepared, command, environment)
+        except Unresolved as error:
+            await write(intended, events_pb2.LaunchFailed(error=_user_error(error)))
+        except OSError as error:
+            await write(intended, events_pb2.LaunchFailed(error=_os_error(error)))
+        else:
+            await write(intended, events_pb2.Launched(driver=handle))
+
+    def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
+        fleet = self._fold.fleet
+        prepared = job(
+            fleet,
+            dagger,
+            dagger.generation,
+            platform=self._platform,
+            checkpoint_root=str(tidy.checkpoint_root(self._checkpoints, dagger)),
+            run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
+        )
+        cluster = fleet.clusters.get(dagger.spec.cluster)
+        if cluster is None:
+            raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
+        command, environment = self._command(prepared, cluster.value.spark_master)
+        return prepared, command, environment
+
+
+def _user_error(error: Unresolved) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER, reason=error.reason, detail=error.detail
+    )
+
+
+def _os_error(error: OSError) -> events_pb2.DaggerError:
+    place = f" ({error.filename})" if error.filename else ""
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_INTERNAL,
+        reason="LAUNCH_FAILED",
+        detail=f"its driver could not be started: {error.strerror}{place}",
+        retryable=True,
+    )

@@ -1,0 +1,71 @@
+"""The process table of this host, as /proc shows it: who lives, in which session, started how.
+
+A process is told from a later one with the same pid by its start time in clock ticks after boot, and from one
+of an earlier boot by the boot id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_DEAD: Final = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A living process; zombies do not count."""
+
+    pid: int
+    session: int
+    """Process id of its session's leader, who may be gone."""
+    start_ticks: int
+    """When it started, in clock ticks after boot."""
+
+
+def boot_id() -> str:
+    """Identity of this boot of this host."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def pid_namespace() -> str:
+    """Identity of the name space our process ids belong to: a container has its own."""
+    return os.readlink(_PROC / "self/ns/pid")  # noqa: PTH115 - not a path: "pid:[4026531836]"
+
+
+def find(pid: int) -> Process | None:
+    """The living process with this id; None when there is none."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    # "pid (name) state ppid pgrp session …": the name may hold anything, also ") "
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[0].decode() in _DEAD:
+        return None
+    return Process(pid, session=int(fields[3]), start_ticks=int(fields[19]))
+
+
+def everybody() -> Iterator[Process]:
+    """Every living process that we may see."""
+    for entry in os.scandir(_PROC):
+        if entry.name.isdigit() and (process := find(int(entry.name))) is not None:
+            yield process
+
+
+def session(leader: int) -> list[Process]:
+    """The living processes of a session."""
+    return [process for process in everybody() if process.session == leader]
+
+
+def arguments(pid: int) -> list[str]:
+    """The command line of a process; empty when it is gone or a thread of the kernel."""
+    try:
+        line = (_PROC / str(pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+    return os.fsdecode(line).split("\0")[:-1]

@@ -1,0 +1,258 @@
+"""The scheduler's loop: fold, ask what is owed, append, act, append.
+
+What is decided is decided in `fleet`, which is pure; every record, heartbeat, exit and tick asks it
+again, and so does a restart. One coroutine does all the deciding and acting, one thing at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+
+from chassis.logging import logger, note, unit_of_work
+from eventlog import Draft, Log, Record
+from fleet import Applied, Dagger
+from fleet.owed import Action, Drain, Kill, Launch, Policy, Presence, Seen, todo
+from scheduler.clock import now
+from scheduler.drivers import Drivers
+from scheduler.exitwatch import ExitWatch
+from scheduler.fold import Fold
+from scheduler.launch import Command, Launcher
+from scheduler.leadership import Beats, Deposed, Leadership
+from scheduler.sweep import Sweeper
+
+# Steps taken for one dagger before the others have their turn.
+STEPS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a scheduler is told."""
+
+    scheduler_id: str
+    max_drivers: int
+    """Drivers that may run at once."""
+    leader_timeout: timedelta = timedelta(seconds=10)
+    """A leader whose beat is missing for this long is replaced."""
+    tick: timedelta = timedelta(milliseconds=500)
+    """Everything is looked at this often."""
+    sweep: timedelta = timedelta(seconds=5)
+    """Orphans and leftovers are looked for this often."""
+
+
+class Scheduler:
+    """One scheduler: stands by, leads, stands by again.
+
+    `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
+    holds checkpoints and what was seen of the log.
+    """
+
+    def __init__(
+        self,
+        control: Log,
+        beats: Beats,
+        drivers: Drivers,
+        *,
+        command: Command,
+        platform: spec_pb2.KafkaAddress,
+        state_dir: Path,
+        policy: Policy,
+        options: Options,
+    ) -> None:
+        self._beats = beats
+        self._drivers = drivers
+        self._policy = policy
+        self._options = options
+        self._fold = Fold(control, self._on_record)
+        self._leadership = Leadership(
+            self._fold,
+            beats,
+            scheduler_id=options.scheduler_id,
+            host=drivers.host,
+            patience=options.leader_timeout,
+            now=now(),
+        )
+        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir)
+        self._launcher = Launcher(
+            self._fold, drivers, command=command, platform=platform, checkpoints=self._sweeper.checkpoints
+        )
+        self._exits = ExitWatch(self._look_at)
+        self._listening_since = now()
+        self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
+        self._dirty: set[str] = set()
+        self._wake = asyncio.Event()
+        self._in_vain: dict[str, tuple[int, type]] = {}
+
+    async def run(self) -> None:
+        """Serve until cancelled; drivers go on. Raises, in an ExceptionGroup: LogDamaged."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._fold.follow())
+                tasks.create_task(self._listen())
+                tasks.create_task(self._serve())
+        finally:
+            self._exits.close()
+
+    async def _serve(self) -> None:
+        await self._fold.catch_up()
+        self._sweeper.check_log()
+        while True:
+            logger().info("scheduler.standby", sequence=self._fold.fleet.sequence)
+            while not self._leadership.may_claim(now()):
+                await self._pause()
+            with suppress(Deposed):
+                await self._leadership.claim(now())
+                logger().info("scheduler.leading", epoch=self._leadership.epoch)
+                beating = asyncio.create_task(self._leadership.beat())
+                try:
+                    await self._lead()
+                finally:
+                    beating.cancel()
+            self._leadership.resign(now())
+
+    async def _lead(self) -> None:
+        """Do what is owed, for ever. Raises: Deposed."""
+        next_tick = next_sweep = passed = now()
+        while True:
+            started = now()
+            if started - passed > self._options.leader_timeout / 2:
+                await self._fold.catch_up()  # we were paused: somebody may have taken over
+            self._leadership.still()
+            names, self._dirty = self._dirty, set()
+            if started >= next_tick:
+                names, next_tick = set(self._fold.fleet.daggers), started + self._options.tick
+            for name in names:
+                await self._attend(name)
+            if started >= next_sweep:
+                next_sweep = started + self._options.sweep
+                await self._sweeper.sweep()
+            passed = now()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until something happens, or the next tick."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.tick.total_seconds()):
+                await self._wake.wait()
+        self._wake.clear()
+
+    # ---- What happens --------------------------------------------------------------------------------------
+
+    def _look_at(self, name: str) -> None:
+        self._dirty.add(name)
+        self._wake.set()
+
+    def _on_record(self, record: Record, applied: Applied) -> None:
+        if isinstance(record.message, events_pb2.SchedulerStarted):
+            self._leadership.claimed(now())
+        if applied.subject in self._fold.fleet.daggers:
+            self._dirty.add(applied.subject)
+        self._wake.set()
+
+    async def _listen(self) -> None:
+        async for record in self._beats.follow():
+            match record.message:
+                case telemetry_pb2.SchedulerBeat() as beat:
+                    self._leadership.heard(beat, now())
+                case telemetry_pb2.Heartbeat() as heartbeat:
+                    known = self._heard.get(heartbeat.dagger)
+                    if known is None or heartbeat.generation >= known[0].generation:
+                        self._heard[heartbeat.dagger] = heartbeat, now()
+                        self._look_at(heartbeat.dagger)
+
+    # ---- What is owed --------------------------------------------------------------------------------------
+
+    async def _attend(self, name: str) -> None:
+        """Do what is owed to one dagger, until nothing is or only time can tell."""
+        fleet = self._fold.fleet
+        if name in fleet.unreadable_daggers:
+            return
+        for _ in range(STEPS):
+            dagger = fleet.daggers.get(name)
+            if dagger is None:
+                return
+            epoch = self._leadership.epoch
+            action = todo(dagger, now=now(), epoch=epoch, seen=self._see(dagger), policy=self._policy)
+            attempt = dagger.sequence, type(action)
+            if action is None or self._in_vain.get(name) == attempt:
+                return
+            with unit_of_work(
+                "scheduler.act", dagger=name, generation=dagger.generation, action=attempt[1].__name__
+            ):
+                await self._act(dagger, action)
+            if isinstance(action, Drain | Kill):
+                return
+            if fleet.daggers[name].sequence == dagger.sequence:
+                self._in_vain[name] = attempt  # ignored in this state: saying it again would not help
+                return
+
+    def _see(self, dagger: Dagger) -> Seen:
+        """What there is to know about the newest launch of a dagger."""
+        heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
+        if heartbeat is not None and heartbeat.generation != dagger.generation:
+            heartbeat, heard_at = None, self._listening_since
+        presence, found, left = Presence.ELSEWHERE, None, None
+        if dagger.driver is not None:
+            presence = self._drivers.presence(dagger.driver)
+            if presence is Presence.GONE:
+                left = self._drivers.exit(dagger.driver)
+            elif presence is Presence.ALIVE:
+                self._exits.watch(dagger.name, dagger.driver.pid)
+        elif dagger.unanswered:
+            found = self._drivers.find(dagger.name, dagger.generation)
+            claim = self._fold.fleet.claims.get(dagger.epoch)
+            if claim is not None and claim.host == self._drivers.host:
+                presence = Presence.GONE if found is None else Presence.ALIVE
+        full = self._full(dagger)
+        return Seen(
+            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, found=found, exit=left, full=full
+        )
+
+    def _full(self, dagger: Dagger) -> str:
+        """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
+        if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
+            return ""
+        running = sum(each.occupied for each in self._fold.fleet.daggers.values())
+        if running < self._options.max_drivers:
+            return ""
+        return (
+            f"{running} drivers run, this host takes {self._options.max_drivers}: it starts when one ends."
+            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS"
+        )
+
+    async def _act(self, dagger: Dagger, action: Action) -> None:
+        match action:
+            case Launch():
+                await self._launcher.launch(dagger.name, self._write, self._leadership.still)
+            case Drain():
+                if dagger.driver is not None:
+                    self._drivers.drain(dagger.driver)
+            case Kill():
+                if dagger.driver is not None:
+                    self._drivers.kill(dagger.driver)
+            case _:
+                await self._write(dagger, action)
+
+    async def _write(self, dagger: Dagger, fact: Any) -> tuple[int, Applied]:
+        """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
+        self._leadership.still()
+        fact.meta.epoch = self._leadership.epoch
+        fact.meta.name = dagger.name
+        # The same for the same fact about the same state: repeated after a failure, it counts once.
+        id_ = f"{type(fact).__name__}/{dagger.name}/{self._leadership.epoch}/{dagger.sequence}"
+        if isinstance(fact, events_pb2.LaunchIntended):
+            fact.submission_id = id_
+        else:
+            fact.meta.generation = dagger.generation
+        draft = Draft(id_, self._leadership.source, dagger.name, now(), fact)
+        sequence, applied = await self._fold.append(draft)
+        note(sequence=sequence, ignored=applied.refused)
+        if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):
+            self._sweeper.untidy = True
+        return sequence, applied

@@ -1,0 +1,78 @@
+"""What is looked for now and then: drivers nobody asks for, directories nobody needs, a shorter log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from daggers.v1 import events_pb2
+
+from chassis.logging import unit_of_work
+from eventlog import Draft, LogDamaged
+from fleet import Fleet
+from scheduler import clock, tidy
+from scheduler.drivers import Drivers, Living
+from scheduler.fold import Fold
+from scheduler.leadership import Leadership
+from scheduler.wrapper import write_atomically
+
+
+class Sweeper:
+    """Sweeps the host of one scheduler; `state_dir` holds `checkpoints/` and what was seen of the log."""
+
+    def __init__(self, fold: Fold, leadership: Leadership, drivers: Drivers, state_dir: Path) -> None:
+        self.checkpoints = state_dir / "checkpoints"
+        self.untidy = True
+        """Whether launches may have left something to remove."""
+        self._fold = fold
+        self._leadership = leadership
+        self._drivers = drivers
+        self._seen = state_dir / "control.json"
+
+    async def sweep(self) -> None:
+        """Kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
+        fleet = self._fold.fleet
+        for living in self._drivers.living():
+            if is_orphan(fleet, living):
+                with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
+                    self._leadership.still()
+                    self._drivers.kill(living.handle)
+                    await self._fold.append(self._killed(living))
+        if self.untidy:
+            self.untidy = False
+            await asyncio.to_thread(
+                lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self.checkpoints))
+            )
+        text = json.dumps({"sequence": fleet.sequence})
+        await asyncio.to_thread(write_atomically, self._seen, text)
+
+    def check_log(self) -> None:
+        """Refuse a log that ends before what was read of it: acting on it would remove what is wanted.
+
+        Raises: LogDamaged.
+        """
+        with suppress(FileNotFoundError, ValueError):
+            known, end = int(json.loads(self._seen.read_text())["sequence"]), self._fold.fleet.sequence
+            if known > end:
+                raise LogDamaged(
+                    f"the control topic ends at {end}, but {known} was read before: it lost records, or is"
+                    f" another one. Running drivers are left alone. To begin anew, remove {self._seen}"
+                )
+
+    def _killed(self, living: Living) -> Draft:
+        handle = living.handle
+        fact = events_pb2.OrphanKilled(driver=handle)
+        fact.meta.epoch = self._leadership.epoch
+        fact.meta.name, fact.meta.generation = living.name, living.generation
+        id_ = f"OrphanKilled/{handle.run_dir}/{handle.boot_id}/{handle.pid}/{handle.start_ticks}"
+        return Draft(id_, self._leadership.source, living.name, clock.now(), fact)
+
+
+def is_orphan(fleet: Fleet, living: Living) -> bool:
+    """Whether nobody asks for a driver that lives. One the fold knows nothing of is not ours to judge."""
+    dagger = fleet.daggers.get(living.name)
+    if dagger is None or living.generation > fleet.sequence:
+        return False
+    return living.generation != dagger.generation or not dagger.occupied

@@ -1,0 +1,62 @@
+"""What launches leave on disk, and when it may go. Nothing is removed on the word of an empty log."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from fleet import Dagger, Fleet
+from fleet.phases import DELETED
+
+# The logs of this many launches of a dagger are kept.
+KEPT: Final = 10
+
+
+def checkpoint_root(checkpoints: Path, dagger: Dagger) -> Path:
+    """The directory of a dagger's lease and checkpoints: a later dagger of the same name has another."""
+    return checkpoints / f"{dagger.name}-{dagger.create_sequence}"
+
+
+def leftovers(fleet: Fleet, runs: Path, checkpoints: Path) -> list[Path]:
+    """Directories of deleted daggers and of launches long past, and scratch space of those that ended.
+
+    A directory whose dagger the fold does not know is left alone: the log may not be the one it came from.
+    """
+    found = []
+    for directory in _directories(checkpoints):
+        name, _, created = directory.name.rpartition("-")
+        dagger = fleet.daggers.get(name)
+        if dagger is not None and created.isdigit() and _over(dagger, int(created)):
+            found.append(directory)
+    for directory in _directories(runs):
+        dagger = fleet.daggers.get(directory.name)
+        if dagger is None:
+            continue
+        launches = sorted(int(each.name) for each in _directories(directory) if each.name.isdigit())
+        old = {each for each in launches if _over(dagger, each)} | set(launches[:-KEPT])
+        if dagger.phase == DELETED and len(old) == len(launches):
+            found.append(directory)
+            continue
+        running = {dagger.generation} if dagger.occupied else set()
+        for launch in launches:
+            if launch in old - {dagger.generation}:
+                found.append(directory / str(launch))
+            elif launch not in running and (directory / str(launch) / "tmp").is_dir():
+                found.append(directory / str(launch) / "tmp")
+    return found
+
+
+def remove(directories: list[Path]) -> None:
+    """Remove directories with all they hold; one that is gone is fine."""
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _over(dagger: Dagger, sequence: int) -> bool:
+    """Whether what began at `sequence` belongs to a dagger that is deleted."""
+    return sequence < dagger.create_sequence or (dagger.phase == DELETED and sequence <= dagger.sequence)
+
+
+def _directories(parent: Path) -> list[Path]:
+    return [each for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []

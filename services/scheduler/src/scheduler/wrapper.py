@@ -1,0 +1,74 @@
+"""Leads the session of one driver, and outlives it only to write down how it ended.
+
+    python -P -m scheduler.wrapper --run-dir RUN_DIR --generation N -- COMMAND…
+
+Whoever adopts the driver is not its parent and cannot wait for it, so the exit code goes to a file. SIGTERM
+is ignored, and stays ignored across exec: the JVM must not end in the middle of a batch because its group was
+told to drain. The Python half sets a handler of its own.
+
+Standard library only: one of these runs beside every driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from scheduler import processes
+
+# How long the rest of the session may take to end by itself: the Python half may still write exit.json.
+LINGER_S = 5.0
+NOT_STARTED = 127
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; write its exit code, `-N` for signal N."""
+    parser = argparse.ArgumentParser(prog="scheduler.wrapper")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--generation", type=int, required=True)
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.chdir(arguments.run_dir)
+    try:
+        child = os.posix_spawnp(arguments.command[0], arguments.command, os.environ)  # noqa: TID251 - handed on
+    except OSError as error:
+        sys.stderr.write(f"{arguments.command[0]}: {error.strerror}\n")
+        code = NOT_STARTED
+    else:
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        _end_session()
+    write_atomically(arguments.run_dir / "exit-code", f"{code}\n")
+    return 0
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all, also after a power cut."""
+    new = path.with_name(path.name + ".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def _end_session() -> None:
+    """Let what the driver left behind end, then kill it."""
+    me, end = os.getpid(), time.monotonic() + LINGER_S
+    while others := [each for each in processes.session(os.getsid(0)) if each.pid != me]:
+        if time.monotonic() >= end:
+            for each in others:
+                try:
+                    os.kill(each.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+        time.sleep(0.05)  # nothing tells the end of a process that is not our child
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

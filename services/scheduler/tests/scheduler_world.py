@@ -1,0 +1,168 @@
+"""A world for the scheduler: logs in memory, real processes, deadlines instead of sleeps."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from google.protobuf.message import Message
+
+from eventlog import Draft, MemoryLog, Record
+from fleet import Dagger, Fleet
+from fleet.owed import Policy
+from scheduler import leadership
+from scheduler.drivers import Drivers
+from scheduler.shell import Options, Scheduler
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+DEADLINE_S = 30
+HOST = "here"
+PATIENT = Policy(first_delay=timedelta(milliseconds=20), hold=timedelta(0))
+META = events_pb2.RequestMeta(actor="test")
+
+
+class World:
+    """Logs, a state directory, and whoever schedules in it."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.control = MemoryLog()
+        self.beats = MemoryLog()
+        self.state_dir = state_dir
+        self.records: list[Record] = []
+        self.fleet = Fleet()
+
+    def drivers(self) -> Drivers:
+        return Drivers(self.state_dir / "runs", host=HOST, python=sys.executable)
+
+    def scheduler(
+        self, *, policy: Policy = PATIENT, max_drivers: int = 9, patience: float = 0.5
+    ) -> Scheduler:
+        return Scheduler(
+            self.control,
+            self.beats,
+            self.drivers(),
+            command=command,
+            platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
+            state_dir=self.state_dir,
+            policy=policy,
+            options=Options(
+                scheduler_id=leadership.identity(),
+                max_drivers=max_drivers,
+                leader_timeout=timedelta(seconds=patience),
+                tick=timedelta(milliseconds=50),
+                sweep=timedelta(milliseconds=100),
+            ),
+        )
+
+    @asynccontextmanager
+    async def serving(self, **how: Any) -> AsyncIterator[asyncio.Task[None]]:
+        """A scheduler that runs inside the block."""
+        task = asyncio.create_task(self.scheduler(**how).run())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def append(self, message: Message, subject: str = "d", id_: str | None = None) -> None:
+        await self.control.append(Draft(id_ or uuid4().hex, "/test", subject, datetime.now(UTC), message))
+
+    async def ask(self, sql: str = "run", *, name: str = "d") -> None:
+        """Register the cluster and ask for a dagger."""
+        cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
+        await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql)
+        await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
+
+    async def heartbeat(self, dagger: Dagger, **fields: Any) -> None:
+        """A heartbeat of the newest launch, RUNNING unless told otherwise."""
+        fields.setdefault("state", telemetry_pb2.Heartbeat.STATE_RUNNING)
+        beat = telemetry_pb2.Heartbeat(dagger=dagger.name, generation=dagger.generation, **fields)
+        beat.time.GetCurrentTime()
+        await self.beats.append(Draft(uuid4().hex, "/runtime", dagger.name, datetime.now(UTC), beat))
+
+    async def until(self, wanted: Callable[[Dagger], bool], *, name: str = "d") -> Dagger:
+        """The dagger, once `wanted` holds of it; what happened so far when it never does."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                async for record in self.control.follow(self.fleet.sequence):
+                    self.records.append(record)
+                    self.fleet.apply(record)
+                    dagger = self.fleet.daggers.get(name)
+                    if dagger is not None and wanted(dagger):
+                        return dagger
+        except TimeoutError:
+            raise AssertionError(f"never: {self.story()}\n{self.fleet.daggers.get(name)}") from None
+        raise AssertionError("a followed log does not end")
+
+    async def launched(self, *, name: str = "d", after: int = 0) -> Dagger:
+        """The dagger once a driver newer than generation `after` is ready for signals."""
+        dagger = await self.until(
+            lambda dagger: dagger.generation > after and dagger.driver is not None, name=name
+        )
+        await there(run_dir(dagger) / "driver.json")
+        return dagger
+
+    async def running(self, *, name: str = "d", after: int = 0) -> Dagger:
+        """The dagger once a driver newer than generation `after` runs."""
+        dagger = await self.launched(name=name, after=after)
+        await self.heartbeat(dagger)
+        return await self.until(lambda dagger: bool(dagger.phase == RUNNING), name=name)
+
+    def story(self, *, name: str = "d") -> list[str]:
+        """The types of the records about a dagger, as far as they were read."""
+        return [record.type.removeprefix("daggers.v1.") for record in self.records if record.subject == name]
+
+    def facts(self, kind: type[Message], *, name: str = "d") -> list[Any]:
+        """The messages of one type about a dagger, as far as they were read."""
+        return [r.message for r in self.records if r.subject == name and isinstance(r.message, kind)]
+
+    def end(self) -> None:
+        """Kill every driver that is left."""
+        drivers = self.drivers()
+        for living in drivers.living():
+            drivers.kill(living.handle)
+
+
+RUNNING = 3
+
+
+def command(job: spec_pb2.JobSpec, master: str) -> tuple[list[str], dict[str, str]]:
+    """The stand-in in place of spark-submit."""
+    words = [sys.executable, str(STAND_IN), "--spec", f"{job.run_dir}/spec.pb"]
+    return [*words, "--generation", str(job.generation)], {"LC_ALL": "C.UTF-8"}
+
+
+def run_dir(dagger: Dagger) -> Path:
+    assert dagger.driver is not None
+    return Path(dagger.driver.run_dir)
+
+
+async def there(path: Path) -> None:
+    """Wait for a file that another process writes."""
+    await until(path.exists, f"no {path}")
+
+
+async def gone(path: Path) -> None:
+    """Wait until a file or directory is removed."""
+    await until(lambda: not path.exists(), f"{path} is still there")
+
+
+async def until(holds: Callable[[], bool], otherwise: str) -> None:
+    """Poll what no event tells of, up to the deadline."""
+    end = asyncio.get_running_loop().time() + DEADLINE_S
+    while not holds():
+        assert asyncio.get_running_loop().time() < end, otherwise
+        await asyncio.sleep(0.01)
+
+
+def driver_pid(dagger: Dagger) -> int:
+    """Process id of the stand-in itself."""
+    return int(json.loads((run_dir(dagger) / "driver.json").read_text())["pid"])
