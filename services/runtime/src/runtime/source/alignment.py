@@ -15,9 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runtime.source.offsets import Partition, Positions
 
+# Records read at one place to learn what time it is there.
+SAMPLE = 100
+
 # Offset and time (ms) of some records of one partition, in order of offset.
 Sample = Sequence[tuple[int, int]]
-# The first few records in each partition from these offsets on; empty or left out: none is readable.
+# The first SAMPLE records in each partition from these offsets on; empty or left out: none is readable.
 Samples = Callable[[Positions], Mapping[Partition, Sample]]
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]
@@ -45,29 +48,29 @@ def aligned(
     """Where the next batch of at most about `rows` records ends in each partition. `start` and `end` are
     total.
 
-    The partition whose share of the rows reaches least far in time says where in time the batch ends; every
-    partition then ends with its first record that is not older. The batch is never empty when there is
-    something to read.
+    Every partition ends with its first record that is not older than a horizon, or with its share of the rows
+    if that is less. The horizon is a time that every share reaches: whatever is left behind a share comes
+    after a record of the horizon, so it is late only if it would have been late anyway. The batch is never
+    empty when there is something to read.
     """
     furthest = shares(start, end, rows)
-    cut = {partition: offset for partition, offset in furthest.items() if offset < end[partition]}
+    cut = {partition for partition, offset in furthest.items() if offset < end[partition]}
     if not cut:
         return furthest
-    times = newest(samples(cut))
-    if not times:
-        return furthest
-    slowest = min(times, key=lambda partition: (times[partition], partition))
-    horizon = times[slowest]
-    ahead = {partition: offset for partition, offset in furthest.items() if offset > start[partition]}
-    found = first_at(horizon, {partition: start[partition] for partition in ahead}, ahead)
+    open_ = {partition: offset for partition, offset in furthest.items() if offset > start[partition]}
+    heads = oldest(samples({partition: start[partition] for partition in open_}))
+    horizon = min(heads.values(), default=0) + 1
+    tails = samples({p: max(start[p], furthest[p] - SAMPLE) for p in cut})
+    reached = newest({p: [one for one in tail if one[0] < furthest[p]] for p, tail in tails.items()})
+    if cut <= reached.keys():
+        horizon = max(horizon, min(reached.values()))
+    found = first_at(horizon, {partition: start[partition] for partition in open_}, open_)
     until = {
         partition: max(start[partition], min(furthest[partition], found.get(partition, furthest[partition])))
         for partition in start
     }
-    if all(until[partition] == start[partition] for partition in start):
-        # Everything at hand is of this one time or newer: the slowest partition's share is what is oldest.
-        until[slowest] = furthest[slowest]
-    return until
+    # Only unreadable records at hand: there is nothing to align them by.
+    return furthest if until == dict(start) else until
 
 
 def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
@@ -101,6 +104,11 @@ def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> 
         if reached:
             found[partition] = reached[0]
     return found
+
+
+def oldest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:
+    """The time of the first record of each sample that is not empty."""
+    return {partition: sample[0][1] for partition, sample in samples.items() if sample}
 
 
 def newest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:

@@ -37,8 +37,6 @@ from runtime.source.survey import Survey
 from runtime.source.ticks import next_tick
 
 _log = logging.getLogger(__name__)
-# Records read at one place to learn what time it is there.
-SAMPLE = 100
 
 
 class RangePartition(InputPartition):
@@ -198,7 +196,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 rows,
                 lambda at: {
                     partition: [(int(m.offset() or 0), int(m.timestamp()[1])) for m in sample]
-                    for partition, sample in broker.samples(at, SAMPLE).items()
+                    for partition, sample in broker.samples(at, alignment.SAMPLE).items()
                 },
                 lambda horizon, from_, _: broker.first_at(horizon, from_),
             )
@@ -221,7 +219,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The next few records from these offsets on that have an event time, with that time in us."""
         if self._decoder is None:
             self._decoder = Decoder(self._plan.descriptor, (), self._plan.time_field)
-        messages = self._surveyed().broker.samples(at, SAMPLE)
+        messages = self._surveyed().broker.samples(at, alignment.SAMPLE)
         return {partition: list(event_times(some, self._decoder)) for partition, some in messages.items()}
 
     def _complete_from(self, here: Offsets, start: Positions, until: Positions) -> int:
@@ -263,7 +261,9 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Once in each silence: how new what has been read is, whoever has read it."""
         if self._sampled == here.next:
             return
-        before = {partition: max(0, offset - SAMPLE) for partition, offset in here.next.items() if offset}
+        before = {
+            partition: max(0, offset - alignment.SAMPLE) for partition, offset in here.next.items() if offset
+        }
         times = [
             micros // 1000
             for partition, sample in self._samples(before).items()

@@ -91,6 +91,7 @@ def next_tick(own: Clock, others: Sequence[Clock], windows: Windows, idle_until:
         watermark = min(watermark, allowed)
     if watermark <= own.watermark:
         return None
-    if own.reached is not None and not windows.closes_one(own.watermark, watermark):
+    closes = watermark == windows.last_end(newest) or windows.closes_one(own.watermark, watermark)
+    if own.reached is not None and not closes:
         return None
     return None if watermark == _NEVER else watermark + own.delay

@@ -1,0 +1,275 @@
+"""Decoding in bulk gives what Protobuf's own parser gives, for any message of any field type."""
+
+import json
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import grpc_tools
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from grpc_tools import protoc
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runtime.decode.columns import Column, Kind
+from runtime.decode.decoder import Decoder, find_message, message_pool
+
+PROTOS = Path(__file__).with_name("protos")
+KNOWN = Path(grpc_tools.__file__).with_name("_proto")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EXAMPLES = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+PATHS = [
+    "a_string", "an_enum", "a_place", "a_place.lat", "a_place.seen.seconds", "places.tags", "by_uint32",
+    "one_place.floor", "one_value", "legacy.size", "uint64s", "tree.children.name", "event_timestamp",
+]  # fmt: skip
+BY_CPP_TYPE = {
+    FieldDescriptor.CPPTYPE_INT32: st.integers(-(2**31), 2**31 - 1),
+    FieldDescriptor.CPPTYPE_INT64: st.integers(-(2**63), 2**63 - 1),
+    FieldDescriptor.CPPTYPE_UINT32: st.integers(0, 2**32 - 1),
+    FieldDescriptor.CPPTYPE_UINT64: st.integers(0, 2**64 - 1),
+    FieldDescriptor.CPPTYPE_DOUBLE: st.floats(),
+    FieldDescriptor.CPPTYPE_FLOAT: st.floats(width=32),
+    FieldDescriptor.CPPTYPE_BOOL: st.booleans(),
+}
+
+
+@pytest.fixture(scope="module")
+def every_type(tmp_path_factory: pytest.TempPathFactory) -> Descriptor:
+    """The message that has a field of every type, compiled from its source."""
+    out = tmp_path_factory.mktemp("protos") / "every_type.bin"
+    status = protoc.main(
+        [
+            "",
+            f"-I{PROTOS}",
+            f"-I{KNOWN}",
+            "--include_imports",
+            f"--descriptor_set_out={out}",
+            "every_type.proto",
+        ]
+    )
+    assert status == 0
+    return find_message(
+        message_pool(FileDescriptorSet.FromString(out.read_bytes())), "runtime.test.EveryType"
+    )
+
+
+def single(draw: st.DrawFn, field: FieldDescriptor, depth: int) -> Any:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return draw(st.binary(max_size=8))
+    if field.enum_type is not None:
+        known = [value.number for value in field.enum_type.values]
+        return draw(st.sampled_from(known) if field.enum_type.is_closed else st.integers(-3, 5))
+    if field.message_type is None:
+        return draw(BY_CPP_TYPE.get(field.cpp_type, st.text(max_size=8)))
+    return filled(draw, field.message_type, depth + 1)
+
+
+def filled(draw: st.DrawFn, descriptor: Descriptor, depth: int = 0) -> Message:
+    """A random message. Recursion stays above the depth where columns are cut."""
+    message = GetMessageClass(descriptor)()
+    match descriptor.full_name:
+        case "google.protobuf.Timestamp":
+            message.seconds = draw(st.integers(-62_135_596_800, 253_402_300_799))
+            message.nanos = draw(st.integers(0, 999_999_999))
+            return message
+        case "google.protobuf.Duration":
+            message.seconds = draw(st.integers(-315_576_000_000, 315_576_000_000))
+            sign = -1 if message.seconds < 0 else 1
+            message.nanos = sign * draw(st.integers(0, 999_999_999))
+            return message
+        case "google.protobuf.Any":
+            message.type_url = "type.googleapis.com/runtime.test.Unknown"
+            message.value = draw(st.binary(max_size=8))
+            return message
+    for field in descriptor.fields:
+        if (depth > 2 and field.message_type is not None) or not draw(st.booleans()):
+            continue
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+            entries = getattr(message, field.name)
+            for _ in range(draw(st.integers(0, 2))):
+                at, item = single(draw, key, depth), single(draw, value, depth)
+                if value.message_type is None:
+                    entries[at] = item
+                else:
+                    entries[at].CopyFrom(item)
+        elif field.is_repeated:
+            getattr(message, field.name).extend(
+                single(draw, field, depth) for _ in range(draw(st.integers(0, 2)))
+            )
+        elif field.message_type is not None:
+            getattr(message, field.name).CopyFrom(single(draw, field, depth))
+        else:
+            setattr(message, field.name, single(draw, field, depth))
+    return message
+
+
+def expected_row(message: Message, columns: Iterable[Column]) -> dict[str, Any]:
+    """The row Protobuf's parser gives, by the dialect's type table."""
+    return {column.name: expected(message, column) for column in columns}
+
+
+def expected(message: Message, column: Column) -> Any:
+    field, value = column.field, getattr(message, column.name)
+    if column.is_map:
+        key, item = column.children
+        return {expected_value(k, key): expected_value(value[k], item) for k in value}
+    if field.is_repeated:
+        return [expected_value(one, column) for one in value]
+    if field.has_presence and not message.HasField(column.name):
+        return None
+    return expected_value(value, column)
+
+
+def expected_value(value: Any, column: Column) -> Any:
+    match column.kind:
+        case Kind.TIMESTAMP:
+            return value.seconds * 1_000_000 + value.nanos // 1000
+        case Kind.DURATION:
+            return value.seconds * 1_000_000 + int(value.nanos / 1000)
+        case Kind.WRAPPER:
+            return number(value.value, value.DESCRIPTOR.fields_by_name["value"])
+        case Kind.JSON:
+            return json.dumps(as_json(value), sort_keys=True)
+        case Kind.STRUCT:
+            return expected_row(value, column.children)
+        case _:
+            return number(value, column.field)
+
+
+def number(value: Any, field: FieldDescriptor) -> Any:
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
+        return Decimal(value)
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def as_json(value: Message) -> Any:
+    match value.DESCRIPTOR.full_name:
+        case "google.protobuf.Struct":
+            return {key: as_json(one) for key, one in value.fields.items()}
+        case "google.protobuf.ListValue":
+            return [as_json(one) for one in value.values]
+        case "google.protobuf.Any":
+            return value.type_url
+    match value.WhichOneof("kind"):
+        case None | "null_value":
+            return None
+        case "struct_value":
+            return as_json(value.struct_value)
+        case "list_value":
+            return as_json(value.list_value)
+        case "number_value":
+            return value.number_value if math.isfinite(value.number_value) else str(value.number_value)
+        case kind:
+            return getattr(value, kind)
+
+
+def decoded_value(value: Any, column: Column, *, one: bool = False) -> Any:
+    """A value out of Arrow, in the terms of `expected`."""
+    if value is None:
+        return None
+    if column.is_map and not one:
+        key, item = column.children
+        return {decoded_value(k, key, one=True): decoded_value(v, item, one=True) for k, v in value}
+    if column.field.is_repeated and not one:
+        return [decoded_value(item, column, one=True) for item in value]
+    match column.kind:
+        case Kind.TIMESTAMP:
+            return (value - EPOCH) // timedelta(microseconds=1)
+        case Kind.DURATION:
+            return value // timedelta(microseconds=1)
+        case Kind.JSON:
+            read = json.loads(value)
+            any_type = read.get("@type") if isinstance(read, dict) else None
+            return json.dumps(any_type or floats(read), sort_keys=True)
+        case Kind.STRUCT:
+            return {child.name: decoded_value(value[child.name], child) for child in column.children}
+        case _:
+            return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def floats(read: Any) -> Any:
+    """JSON with every number a float, as Struct has it."""
+    match read:
+        case bool() | None | str():
+            return read
+        case dict():
+            return {key: floats(value) for key, value in read.items()}
+        case list():
+            return [floats(value) for value in read]
+        case _:
+            return float(read)
+
+
+def rows_of(decoder: Decoder, values: list[bytes]) -> list[dict[str, Any]]:
+    batch = decoder.decode(values).columns
+    return [
+        {column.name: decoded_value(row[column.name], column) for column in decoder.columns}
+        for row in batch.to_pylist()
+    ]
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_any_message_decodes_to_what_protobuf_reads(every_type: Descriptor, data: st.DataObject) -> None:
+    paths = [field.name for field in every_type.fields]
+    decoder = Decoder(every_type, paths, "event_timestamp")
+    messages = [filled(data.draw, every_type) for _ in range(data.draw(st.integers(0, 3)))]
+
+    values = [message.SerializeToString() for message in messages]
+    parsed = [GetMessageClass(every_type).FromString(value) for value in values]
+
+    assert rows_of(decoder, values) == [expected_row(message, decoder.columns) for message in parsed]
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_any_choice_of_paths_decodes_to_its_part_of_the_whole(
+    every_type: Descriptor, data: st.DataObject
+) -> None:
+    paths = data.draw(st.lists(st.sampled_from(PATHS), unique=True))
+    decoder = Decoder(every_type, paths, "a_place.seen")
+    message = filled(data.draw, every_type)
+
+    decoded = decoder.decode([message.SerializeToString()])
+    seen = message.a_place.seen if message.a_place.HasField("seen") else None
+
+    assert (rows_of(decoder, [message.SerializeToString()]), decoded.rowtime.is_valid().to_pylist()) == (
+        [expected_row(message, decoder.columns)],
+        [seen is not None],
+    )
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_broken_records_are_found_and_all_others_decode(every_type: Descriptor, data: st.DataObject) -> None:
+    decoder = Decoder(every_type, ["a_string", "a_place"], "event_timestamp")
+    broken = st.sampled_from([b"\xff", b"\x0a\x05ab", b"\x72\x01\xff", b"\x8a\x01\x02\x09\x00"])
+    sound = st.builds(lambda: filled(data.draw, every_type).SerializeToString())
+    flagged = data.draw(
+        st.lists(st.one_of(st.tuples(st.just(True), broken), st.tuples(st.just(False), sound)))
+    )
+    values = [value for _, value in flagged]
+
+    decoded = decoder.decode(values)
+    alone = decoder.decode([value for is_broken, value in flagged if not is_broken])
+
+    assert (sorted(decoded.broken), decoded.columns, decoded.rowtime) == (
+        [index for index, (is_broken, _) in enumerate(flagged) if is_broken],
+        alone.columns,
+        alone.rowtime,
+    )
