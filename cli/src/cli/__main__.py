@@ -14,7 +14,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, daggers, init, local, reading, version
+from cli.commands import catalogue, daggers, demo, init, local, reading, version
 from cli.errors import CliError, MisusedError
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
@@ -45,6 +45,7 @@ def root(
 daggers.add(app)
 reading.add(app)
 init.add(app)
+demo.add(app)
 version.add(app)
 for name, group in (
     ("local", local.app),

@@ -18,7 +18,8 @@ from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
 DEADLINE_S = 30.0
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 POSITION = re.compile(r"^line \d+, column \d+: ")
-SUGGESTION = re.compile(r"[Dd]id you mean (.+?)\?")
+# what to do instead stands behind the last semicolon
+SUGGESTION = re.compile(r"; ([^;]+)$")
 
 Answer = TypeVar("Answer", bound=Message)
 

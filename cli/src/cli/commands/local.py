@@ -2,6 +2,8 @@
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +16,7 @@ from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.status import status as status_of
 from cli.local.tools.install import Tools, install
-from cli.local.up import expected, is_up, plan, tail
+from cli.local.up import is_up, plan, tail
 from cli.local.up import up as start_stack
 from cli.session import Session, command
 
@@ -66,7 +68,9 @@ def up(
         _stay(session, stack)
 
 
-def start(session: Session, folder: Path, own: Influx | None = None) -> tuple[Stack, bool]:
+def start(
+    session: Session, folder: Path, own: Influx | None = None, *, remember: bool = True
+) -> tuple[Stack, bool]:
     """Start the stack of a directory and make it the default; also whether it was up before."""
     out = session.out
     try:
@@ -76,7 +80,8 @@ def start(session: Session, folder: Path, own: Influx | None = None) -> tuple[St
             was_up = is_up(stack)
             if not was_up:
                 stack = start_stack(stack, _tools(session, with_influxd=own is None), out.steps)
-        remembered.remember(session.settings.state_home, folder)
+        if remember:
+            remembered.remember(session.settings.state_home, folder)
     except OSError as error:
         raise RefusedError(f"{error.filename or folder}: {error.strerror or error}") from error
     return stack, was_up
@@ -171,14 +176,17 @@ def _stay(session: Session, stack: Stack) -> None:
                     note(tail(Path(process.log)))
             time.sleep(WATCH_S)
     except KeyboardInterrupt:
-        uninterrupted()
-        stop(session, stack.state_dir)
+        with uninterrupted():
+            stop(session, stack.state_dir)
 
 
-def uninterrupted() -> None:
-    """From here on, finish: stopping is bounded in time, and half of it would leave processes behind."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-__all__ = ["app", "expected", "start", "stop", "uninterrupted"]
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Finish what is inside: stopping is bounded in time, and half of it would leave processes behind."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

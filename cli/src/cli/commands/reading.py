@@ -175,7 +175,8 @@ def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[g
         try:
             for step in gateway.watch(request, deadline_s=None if follow else 120):
                 since, lost = step.sequence, None
-                yield step.event
+                if step.HasField("event"):  # other steps only tell how far the watch is
+                    yield step.event
         except UnreachableError:
             lost = lost or time.monotonic()
             if not follow or time.monotonic() - lost > RECONNECT_S:

@@ -19,7 +19,7 @@ from cli.progress import Report, Steps
 POLL_S = 0.1
 READY_S = {"kafka": 60.0, "influxdb": 60.0, "gateway": 60.0, "scheduler": 90.0}
 GRACE_S = 20.0
-TAIL_LINES = 15
+TAIL_LINES, TAIL_BYTES = 15, 16_384
 PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway")
 
 
@@ -76,11 +76,13 @@ def up(stack: Stack, tools: Tools, steps: Steps) -> Stack:
                 continue
             part.prepare()
             with steps.step(part.name) as report:
-                process = processes.start(part.name, part.words(), log=stack.log(part.name), env=part.env)
+                log = stack.log(part.name)
+                begin = log.stat().st_size if log.exists() else 0
+                process = processes.start(part.name, part.words(), log=log, env=part.env)
                 started.append(process)
                 stack = stack.with_process(process)
                 state.save(stack)
-                _await_ready(part, process, report)
+                _await_ready(part, process, begin, report)
         with Gateway(stack.gateway) as gateway:
             services.register_cluster(gateway, stack)
     except BaseException:
@@ -92,15 +94,15 @@ def up(stack: Stack, tools: Tools, steps: Steps) -> Stack:
     return stack
 
 
-def tail(log: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log; empty when there are none."""
+def tail(log: Path, begin: int = 0) -> str:
+    """The last lines of a log behind the byte `begin`; empty when there are none."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 16_384))
+            file.seek(max(begin, log.stat().st_size - TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(text.splitlines()[-lines:])
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
 def _parts(stack: Stack, tools: Tools) -> list[Part]:
@@ -153,21 +155,21 @@ class _Leadership:
             return services.scheduler_leads(gateway, self._before)
 
 
-def _await_ready(part: Part, process: Started, report: Report) -> None:
+def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
     limit = READY_S[part.name]
     start = time.monotonic()
     while not part.ready():
         waited = time.monotonic() - start
         if not process.alive():
-            raise _did_not_start(part, process, "ended at once")
+            raise _did_not_start(part, process, begin, "ended at once")
         if waited > limit:
-            raise _did_not_start(part, process, f"was not ready after {limit:.0f} s")
+            raise _did_not_start(part, process, begin, f"was not ready after {limit:.0f} s")
         report(f"({waited:.0f} s)")
         time.sleep(POLL_S)
 
 
-def _did_not_start(part: Part, process: Started, what: str) -> CliError:
-    last = tail(Path(process.log))
+def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:
+    last = tail(Path(process.log), begin)
     return RefusedError(
         f"{part.name} {what}; its log is {process.log}",
         reason="NOT_STARTED",

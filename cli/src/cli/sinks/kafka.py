@@ -21,7 +21,7 @@ Decode = Callable[[bytes], dict[str, Any]]
 def read(address: spec_pb2.KafkaAddress, topic: str, decode: Decode, limit: int) -> list[Row]:
     """The newest rows of a topic; a row that was written more than once stands here once."""
     rows: dict[str, Row] = {}
-    for message in _tail(address, topic, limit):
+    for message in tail(address, topic, limit):
         try:
             columns = decode(message.value() or b"")
         except (ValueError, DecodeError):
@@ -67,7 +67,7 @@ def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, Any]:
     }
 
 
-def _tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
+def tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
     """The last records of each partition, at most `limit` of each."""
     consumer = Consumer(
         client_properties(address)
