@@ -1,0 +1,177 @@
+"""What happens to the rows of each micro-batch, in the driver: check the lease, write, count, wait out
+troubles.
+
+Spark calls `Batches` once for each batch. It returns when every row is durable in every sink or set aside;
+only then does Spark commit. A sink that is down makes it try again, for as long as it takes, while heartbeats
+say so.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+
+from daggers.v1 import events_pb2
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from chassis.logging import note as log_note
+from chassis.logging import unit_of_work
+from runtime import progress
+from runtime.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
+from runtime.encode.rows import WINDOW_START
+from runtime.errors import EXTERNAL
+from runtime.heartbeat import Heart
+from runtime.lease import Lease
+from runtime.sinks import Target, log
+from runtime.source.stream import note_batch
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+
+
+class UnfinishedError(Exception):
+    """A batch was left because the job is asked to stop: it is not committed and will be repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the workers say about one attempt."""
+
+    written: Counter[int]
+    """Rows, by sink."""
+    refused: Counter[str]
+    """Rows set aside, by reason."""
+    printed: dict[int, list[str]]
+    """Lines for the log, by sink."""
+    troubles: tuple[events_pb2.DaggerError, ...]
+    """Why sinks must be tried again; empty when all is durable."""
+    done: frozenset[tuple[int, int]]
+    """(partition, sink) pairs that are finished."""
+
+
+def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
+    """Put the workers' report rows together."""
+    written: Counter[int] = Counter()
+    refused: Counter[str] = Counter()
+    printed: dict[int, list[str]] = {}
+    troubles = {}
+    done = set()
+    for line in lines:
+        if line["kind"] == TROUBLE:
+            detail = f"{targets[line['sink']].name}: {line['text']}"
+            troubles[line["sink"]] = events_pb2.DaggerError(
+                domain=EXTERNAL, reason=line["reason"], detail=detail, retryable=True
+            )
+        elif line["kind"] == WRITTEN:
+            written[line["sink"]] += line["rows"]
+            done.add((line["partition"], line["sink"]))
+        elif line["kind"] == REFUSED:
+            refused[line["reason"]] += line["rows"]
+        elif line["kind"] == PRINTED:
+            printed.setdefault(line["sink"], []).append(line["text"])
+    return Report(written, refused, printed, tuple(troubles[at] for at in sorted(troubles)), frozenset(done))
+
+
+class Batches:
+    """Called by Spark with each micro-batch (`foreachBatch`)."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        delivery: Delivery,
+        lease: Lease,
+        heart: Heart,
+        stopping: threading.Event,
+        complete_from: Callable[[], datetime | None],
+    ) -> None:
+        """`delivery` is the attempt to repeat; `complete_from` is the source's."""
+        self.failure: BaseException | None = None
+        """Why the last batch failed, as it was raised here: Spark only keeps its text."""
+        self._session = session
+        self._targets = delivery.targets
+        self._delivery = delivery
+        self._lease = lease
+        self._heart = heart
+        self._stopping = stopping
+        self._complete_from = complete_from
+        self._attempts = (-1, 1)
+
+    def attempts(self, batch_id: int) -> int:
+        """How often the rows of a recent batch were computed: what Spark observed counts that often."""
+        last, attempts = self._attempts
+        return attempts if last == batch_id else 1
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write one batch."""
+        try:
+            with unit_of_work("batch", batch_id=batch_id):
+                self._batch(rows, batch_id)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def _batch(self, rows: DataFrame, batch_id: int) -> None:
+        if self._stopping.is_set():
+            raise UnfinishedError(f"batch {batch_id} was not begun: the job is stopping")
+        self._heart.note(partial(progress.batch_began, at=datetime.now(UTC)))
+        note_batch(self._session)  # not the rows' session: that one knows no queries
+        report = self._deliver(self._whole_windows(rows), batch_id)
+        sinks = range(len(self._targets))
+        self._heart.note(
+            partial(progress.batch_written, rows=[report.written[at] for at in sinks], refused=report.refused)
+        )
+        self._print(report)
+        log_note(rows=[report.written[at] for at in sinks], refused=dict(report.refused))
+
+    def _whole_windows(self, rows: DataFrame) -> DataFrame:
+        """Without windows that began before the first record read: a part would overwrite the whole."""
+        if WINDOW_START not in rows.columns or (first := self._complete_from()) is None:
+            return rows
+        return rows.filter(F.col(WINDOW_START) >= F.lit(first))
+
+    def _deliver(self, rows: DataFrame, batch_id: int) -> Report:
+        """Write until everything is durable. One Spark job for each attempt, all sinks from the same pass."""
+        total = Report(Counter(), Counter(), {}, (), frozenset())
+        pause = _FIRST_PAUSE_S
+        for attempt in count(1):
+            self._attempts = (batch_id, attempt)
+            self._lease.check()
+            last_attempt = self._stopping.is_set()
+            write = replace(self._delivery, batch_id=batch_id, done=total.done)
+            report = read_report(rows.mapInArrow(write, REPORT).collect(), self._targets)
+            total = Report(
+                total.written + report.written,
+                total.refused + report.refused,
+                {
+                    at: total.printed.get(at, []) + report.printed.get(at, [])
+                    for at in {*total.printed, *report.printed}
+                },
+                report.troubles,
+                total.done | report.done,
+            )
+            if not report.troubles:
+                break
+            self._heart.note(partial(progress.retrying, why=report.troubles))
+            if last_attempt:
+                why = "; ".join(trouble.detail for trouble in report.troubles)
+                raise UnfinishedError(f"batch {batch_id} is not written, and the job is stopping: {why}")
+            self._stopping.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return total
+
+    def _print(self, report: Report) -> None:
+        """Rows of `log` sinks, up to their limit, on the driver's stdout."""
+        for at, lines in sorted(report.printed.items()):
+            limit = log.limit_of(self._targets[at])
+            shown = lines[:limit]
+            if more := report.written[at] - len(shown):
+                shown.append(f"… and {more} more")
+            sys.stdout.write("".join(f"{line}\n" for line in shown))
+        sys.stdout.flush()

@@ -1,0 +1,92 @@
+"""What Spark tells about its batches, turned into progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from runtime import progress
+from runtime.checkpoint import Checkpoint
+from runtime.heartbeat import Heart
+from runtime.progress import Committed
+from runtime.source.counts import SourceCounts
+from runtime.source.stream import SourceContext, note_progress, warnings
+
+
+class Listener(StreamingQueryListener):
+    """Feeds the heart. Spark calls it on a thread of its own, after the fact."""
+
+    def __init__(
+        self,
+        *,
+        heart: Heart,
+        checkpoint: Checkpoint,
+        source: SourceContext,
+        attempts: Callable[[int], int],
+        plan_warnings: Sequence[str],
+        wake: threading.Event,
+    ) -> None:
+        """`attempts` tells how often a batch was computed; `wake` is set when the query has ended."""
+        self._heart = heart
+        self._checkpoint = checkpoint
+        self._source = source
+        self._attempts = attempts
+        self._plan_warnings = plan_warnings
+        self._wake = wake
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """The query has a thread."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch was committed."""
+        first = self._heart.progress.batch_id < 0
+        report = event.progress
+        batch = committed(report, note_progress(self._source, report), self._attempts(report.batchId))
+        self._heart.note(partial(progress.batch_committed, batch=batch))
+        self._warn()
+        if first:
+            self._checkpoint.forget_outdated()
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """The source was asked and had nothing."""
+        self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
+        self._warn()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """The query has ended; why is asked by whoever waits for it."""
+        self._wake.set()
+
+    def _warn(self) -> None:
+        found = (*self._plan_warnings, *warnings(self._source))
+        self._heart.note(partial(progress.warned, warnings=found))
+
+
+def committed(report: StreamingQueryProgress, read: SourceCounts, attempts: int) -> Committed:
+    """What Spark and the source say of a committed batch that was computed `attempts` times.
+
+    Spark adds up what it observes over the attempts, and each attempt reads every row.
+    """
+    stamp = report.eventTime.get("watermark", "")
+    watermark = datetime.fromisoformat(stamp) if stamp else None
+    return Committed(
+        batch_id=report.batchId,
+        at=datetime.now(UTC),
+        duration_ms=report.batchDuration,
+        rows=read.rows // attempts,
+        late=read.late // attempts,
+        quarantined={reason: number // attempts for reason, number in read.quarantined.items()},
+        watermark=None if watermark is None or watermark.timestamp() <= 0 else watermark,
+        lag=read.lag,
+        state_rows=sum(operator.numRowsTotal for operator in report.stateOperators),
+    )

@@ -1,0 +1,158 @@
+"""The sink `influx`: each row is one point of InfluxDB (1.8 or 2.x).
+
+Guarantee: effectively once. A point is identified by measurement, tags and time; a batch that is repeated
+after a crash overwrites its own points. A row the database refuses (another field type, beyond retention) is
+set aside and the others are written; while the database is away the batch waits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
+from influxdb_client.rest import ApiException
+from urllib3.exceptions import HTTPError
+
+from runtime.encode.line_protocol import Encoder
+from runtime.encode.rows import Refusal
+from runtime.errors import TemporaryError, external, user
+from runtime.secrets import resolve
+from runtime.sinks import Outcome, Target
+
+LINES_PER_REQUEST = 5000
+TIMEOUT_MS = 10_000
+# Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
+_REFUSED = {400, 413, 422}
+_DROPPED = re.compile(r"dropped=(\d+)")
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows that make no point, and when the database says no. Silence is no error."""
+    encoder(target).encode(target.no_rows)
+    try:
+        _post(address(target), "")
+    except (TemporaryError, _RefusedError):
+        return
+
+
+def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    return InfluxWriter(encoder(target), address(target))
+
+
+def encoder(target: Target) -> Encoder:
+    """How the target's rows become lines."""
+    return Encoder(target.layout, target.resolved.sink.influx.measurement or target.dagger)
+
+
+def address(target: Target) -> spec_pb2.InfluxAddress:
+    """Where the target's points go. Raises `JobError` (USER) when the job does not say."""
+    found = target.resolved.sink.influx.address
+    for field in ("url", "bucket"):
+        if not getattr(found, field):
+            raise user(
+                "NO_SINK_ADDRESS",
+                f"The influx sink has no {field}; give it one, or register the cluster with an InfluxDB.",
+            )
+    return found
+
+
+class InfluxWriter:
+    """Writes lines in requests of a few thousand, and finds the ones that are refused."""
+
+    def __init__(self, encoder: Encoder, address: spec_pb2.InfluxAddress) -> None:
+        self._encoder = encoder
+        self._address = address
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Write a batch; returns the rows that are no point or that the database refused."""
+        del batch_id
+        lines, refusals = self._encoder.encode(batch)
+        rows = [(row, line) for row, line in enumerate(lines) if line is not None]
+        for start in range(0, len(rows), LINES_PER_REQUEST):
+            refusals += self._post(rows[start : start + LINES_PER_REQUEST])
+        return Outcome(refused=refusals)
+
+    def _post(self, rows: Sequence[tuple[int, str]]) -> list[Refusal]:
+        """Write these lines. A refused request is halved until it is known which lines were meant."""
+        try:
+            _post(self._address, "\n".join(line for _, line in rows))
+        except _RefusedError as refused:
+            if len(rows) == 1 or refused.dropped == len(rows):
+                return [Refusal(row, "SINK_REFUSED", refused.detail) for row, _ in rows]
+            half = len(rows) // 2
+            return self._post(rows[:half]) + self._post(rows[half:])
+        return []
+
+
+class _RefusedError(Exception):
+    """The database refused lines: `dropped` of them, where it says so."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        told = _DROPPED.search(detail)
+        self.dropped = int(told[1]) if told else None
+
+
+def _post(address: spec_pb2.InfluxAddress, lines: str) -> None:
+    """One request. Raises TemporaryError, _RefusedError, or JobError that says what to do."""
+    api = _write_api(address.url, address.org, address.token.SerializeToString())
+    try:
+        api.write(bucket=address.bucket, org=address.org or "-", record=lines.encode())
+    except ApiException as answer:
+        raise _meaning(answer, address) from None
+    except (HTTPError, OSError) as silence:
+        detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
+        raise TemporaryError("SINK_UNAVAILABLE", detail) from None
+
+
+def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
+    """What an answer of the database means for the rows, or for the job."""
+    said = _words(answer)
+    place = f"InfluxDB at {address.url}"
+    if answer.status == 404 or "not found" in said:
+        return external(
+            "SINK_MISSING",
+            f"{place} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
+            retryable=True,
+        )
+    if answer.status in (401, 403):
+        return external(
+            "SINK_DENIED",
+            f"{place} refuses to write to {address.bucket!r} with the sink's token ({said}); "
+            "check the secret that `token` names and its rights.",
+            retryable=True,
+        )
+    if answer.status in _REFUSED:
+        return _RefusedError(said)
+    return TemporaryError("SINK_UNAVAILABLE", f"{place} answers {answer.status}: {said}")
+
+
+def _words(answer: ApiException) -> str:
+    """The sentence in an answer: 1.8 calls it "error", 2.x "message"."""
+    try:
+        body = json.loads(answer.body or "")
+        return str(body.get("message") or body["error"]).rstrip(".")
+    except (ValueError, KeyError, AttributeError):
+        return str(answer.reason or f"status {answer.status}")
+
+
+@lru_cache(maxsize=8)
+def _write_api(url: str, org: str, token: bytes) -> WriteApi:
+    """A client, kept by the worker between batches with its connections."""
+    reference = spec_pb2.SecretRef.FromString(token)
+    secret = resolve(reference) if reference.WhichOneof("source") else ""
+    client = InfluxDBClient(url=url, token=secret, org=org or "-", timeout=TIMEOUT_MS)
+    return client.write_api(write_options=SYNCHRONOUS)
+
+
+# The client's finalizer fails when it runs after the modules it needs are gone.
+atexit.register(_write_api.cache_clear)

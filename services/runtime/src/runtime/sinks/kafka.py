@@ -1,0 +1,189 @@
+"""The sink `kafka`: each row is one record of a topic, as JSON or as a Protobuf message.
+
+Guarantee: at least once, and repeats can be told: the record's key is the row's key, and `ce_id` is derived
+from it, so a row that is written again after a crash has the same key, the same `ce_id` and the same value.
+Records are CloudEvents in binary mode. A row the broker refuses (too large) is set aside; while it is away
+the batch waits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache, partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+from daggers.v1 import spec_pb2
+
+from runtime import kafka
+from runtime.encode import json_text, protobuf, rows
+from runtime.encode.rows import Refusal
+from runtime.errors import TemporaryError, external, user
+from runtime.sinks import Outcome, Target
+
+DELIVERY_TIMEOUT_MS = 10_000
+JSON_TYPE = "daggers.v1.Row"
+_REFUSED = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
+# librdkafka's own codes have a leading underscore and are as public as the broker's.
+_MISSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - see above
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - see above
+}
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - see above
+}
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows that do not fit the sink's message, and for a sink without an address."""
+    if not target.resolved.kafka.bootstrap_servers:
+        raise user("NO_SINK_ADDRESS", "The Kafka sink's cluster has no Kafka; name another cluster.")
+    if not target.resolved.sink.kafka.topic:
+        raise user("NO_SINK_ADDRESS", "The Kafka sink names no topic.")
+    _Values(target).encode(target.no_rows)
+
+
+def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    return KafkaWriter(target)
+
+
+_Headers = list[tuple[str, str | bytes | None]]
+
+
+class _Values:
+    """The values of the records, in the sink's format."""
+
+    def __init__(self, target: Target) -> None:
+        sink = target.resolved.sink.kafka
+        self._layout = target.layout
+        self._messages = None
+        self.type, self.content_type = JSON_TYPE, "application/json"
+        if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF:
+            self._messages = protobuf.Encoder(target.layout, target.schema, target.descriptors, sink.message)
+            self.type, self.content_type = sink.message, "application/protobuf"
+
+    def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
+        """One value for each row, None where it is refused, and the refusals."""
+        if self._messages is not None:
+            return self._messages.encode(batch)
+        columns = [(column.name, values) for column, values in self._layout.visible(batch)]
+        return [text.encode() for text in json_text.objects(columns)], []
+
+
+class KafkaWriter:
+    """Produces the rows of a batch and waits until the broker has acknowledged each."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._topic = target.resolved.sink.kafka.topic
+        self._address = target.resolved.kafka
+        self._values = _Values(target)
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Write a batch; returns the rows that do not fit or that the broker refused."""
+        values, refusals = self._values.encode(batch)
+        layout = self._target.layout
+        keys = rows.keys(layout, batch)
+        times = _times(layout, batch)
+        producer = _producer(self._address.SerializeToString(deterministic=True))
+        failures: dict[int, KafkaError] = {}
+        for row, (key, value, time) in enumerate(zip(keys, values, times, strict=True)):
+            if value is not None:
+                headers = self._headers(key, time, batch_id)
+                _produce(producer, self._topic, key, value, headers, row, failures)
+        # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
+        producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
+        for row, error in failures.items():
+            refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error)))
+        return Outcome(refused=refusals)
+
+    def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
+        # With early emission each update of a row is an event of its own; a replay has its old number.
+        part = f"/{batch_id}" if self._target.updates else ""
+        digest = hashlib.blake2b(f"{self._target.dagger}{part}/{key}".encode(), digest_size=16)
+        headers: _Headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", digest.hexdigest().encode()),
+            ("ce_source", f"/daggers/{self._target.dagger}".encode()),
+            ("ce_type", self._values.type.encode()),
+            ("ce_subject", self._target.dagger.encode()),
+            ("content-type", self._values.content_type.encode()),
+        ]
+        return headers if time is None else [*headers, ("ce_time", time.encode())]
+
+    def _meaning(self, error: KafkaError) -> str:
+        """The sentence for a refused row; raises for an error that is not about the row."""
+        place = f"Kafka at {self._address.bootstrap_servers}"
+        said = error.str()
+        code = error.code()
+        if code in _REFUSED:
+            return f"{place} refuses the record: {said}."
+        if code in _MISSING:
+            raise external(
+                "SINK_MISSING",
+                f"{place} has no topic {self._topic!r} and does not create it ({said}); create it.",
+                retryable=True,
+            )
+        if code in _DENIED:
+            raise external(
+                "SINK_DENIED",
+                f"{place} does not let this job write to {self._topic!r} ({said}); check its rights.",
+                retryable=True,
+            )
+        if error.fatal():
+            _producer.cache_clear()  # this producer will never work again
+        raise TemporaryError("SINK_UNAVAILABLE", f"{place} does not take records now: {said}.")
+
+
+def _produce(
+    producer: Producer,
+    topic: str,
+    key: str,
+    value: bytes,
+    headers: _Headers,
+    row: int,
+    failures: dict[int, KafkaError],
+) -> None:
+    """Hand one record to the client; waits while its queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value, key, headers=headers, on_delivery=partial(_note, failures, row))
+        except BufferError:
+            producer.poll(0.1)
+        except KafkaException as refused:
+            failures[row] = refused.args[0]
+            return
+        else:
+            return
+
+
+def _note(failures: dict[int, KafkaError], row: int, error: KafkaError | None, _: Any) -> None:
+    if error is not None:
+        failures[row] = error
+
+
+def _times(layout: rows.Layout, batch: pa.RecordBatch) -> list[str | None]:
+    """The time of each row, for ce_time."""
+    if layout.time is None:
+        return [None] * batch.num_rows
+    return json_text.shortest_times(batch.column(layout.time))
+
+
+@lru_cache(maxsize=8)
+def _producer(address: bytes) -> Producer:
+    """An idempotent producer, kept by the worker between batches with its connections."""
+    defaults = {
+        "compression.type": "lz4",
+        "linger.ms": 5,
+        "partitioner": "murmur2_random",  # the Java client's, so that equal keys meet
+        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+    }
+    required = {"enable.idempotence": True, "acks": "all"}
+    properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
+    return Producer(defaults | properties | required)

@@ -1,0 +1,46 @@
+"""The sink `log`: prints rows to the driver's log, at most `limit` for each batch, one JSON object a line.
+
+Guarantee: for people to look at. A batch that is repeated after a crash is printed again; rows beyond the
+limit are counted and not shown.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runtime.encode.json_text import objects
+from runtime.sinks import Outcome, Target
+
+PREFIX = "row "
+DEFAULT_LIMIT = 100
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for a column that has no text; nothing else can be wrong with a log."""
+    LogWriter(target, 0).write(target.no_rows, 0)
+
+
+def open(target: Target) -> LogWriter:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    return LogWriter(target, limit_of(target))
+
+
+def limit_of(target: Target) -> int:
+    """How many rows of a batch are printed."""
+    return target.resolved.sink.log.limit or DEFAULT_LIMIT
+
+
+class LogWriter:
+    """Turns the first rows of a partition into lines; the driver prints them up to the limit of the batch."""
+
+    def __init__(self, target: Target, limit: int) -> None:
+        self._layout = target.layout
+        self._left = limit
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Lines for the first rows."""
+        del batch_id
+        shown = batch.slice(0, self._left)
+        self._left -= shown.num_rows
+        columns = [(column.name, values) for column, values in self._layout.visible(shown)]
+        return Outcome(printed=[f"{PREFIX}{text}" for text in objects(columns)])

@@ -1,0 +1,49 @@
+"""The Spark session of one dagger: the settings that decide what is computed, whoever launched the driver.
+
+Memory, master and hosts are the launcher's. What must not differ between two launches of one dagger stands
+here.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",
+    # Nothing but the views of this job can be read, and no function that runs other code.
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.scripting.enabled": "false",
+    "spark.sql.restrictedMode.enabled": "true",
+    # Micro-batches: an idle poll is told of within a second; adaptive plans would only cost time.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.python.worker.reuse": "true",
+    # What stands in driver.log and in the UI is for people to read, not to act on.
+    "spark.ui.port": "0",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+}
+# Renaming a file is atomic on a local disk, and this manager saves the checksum files of the default one.
+_LOCAL_CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
+}
+# Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
+_LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
+
+
+def start(app_name: str) -> SparkSession:
+    """The session, on the master that spark-submit was given."""
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in (_SETTINGS | _LOCAL_CHECKPOINTS).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    local = str(session.sparkContext.master).startswith("local")
+    session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
+    session.sparkContext.setLogLevel("WARN")
+    return session

@@ -1,0 +1,99 @@
+"""What the runtime's tests stand on: the real stack, or parts of it that are running already.
+
+`--kafka HOST:PORT` and `--influx URL` name a broker and an InfluxDB to use instead of the embedded stack's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kafka", default="", help="bootstrap servers of a running broker")
+    parser.addoption("--influx", default="", help="URL of a running InfluxDB 1.8")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> str:
+    """Bootstrap servers of a real broker; use a fresh topic in every test."""
+    given: str = request.config.getoption("--kafka", default="")
+    return given or str(request.getfixturevalue("stack").kafka)
+
+
+@pytest.fixture(scope="session")
+def influx(request: pytest.FixtureRequest) -> dict[str, str]:
+    """A real InfluxDB: url, org, token, bucket."""
+    if given := request.config.getoption("--influx", default=""):
+        return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
+    address: dict[str, str] = request.getfixturevalue("stack").influx
+    return address
+
+
+class Detour:
+    """A TCP way to a service that can be cut, so that connections are refused, and mended."""
+
+    def __init__(self, url: str) -> None:
+        target = urlsplit(url)
+        assert target.hostname
+        assert target.port
+        self._target = (target.hostname, target.port)
+        self._listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
+        self._port: int = self._listener.getsockname()[1]
+        self._open: set[socket.socket] = set()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._serve()
+
+    def cut(self) -> None:
+        """Refuse connections and drop the ones there are."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
+            listener.close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Let connections through again."""
+        self._listener = socket.create_server(("127.0.0.1", self._port))
+        self._serve()
+
+    def _serve(self) -> None:
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+                server = socket.create_connection(self._target, timeout=10)
+            except OSError:
+                return
+            self._open |= {client, server}
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=self._copy, args=pair, daemon=True).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._open -= {source, sink}
+
+
+@pytest.fixture
+def detour(influx: dict[str, str]) -> Iterator[Any]:
+    """A way to the database that can be cut and mended."""
+    way = Detour(influx["url"])
+    yield way
+    way.cut()

@@ -1,0 +1,119 @@
+"""Progress is a fold, and a heartbeat says all of it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+
+from runtime import progress
+from runtime.heartbeat import Heart, Identity, message
+from runtime.progress import Committed, Progress
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+Beat = telemetry_pb2.Heartbeat
+DOWN = events_pb2.DaggerError(reason="SINK_UNAVAILABLE", detail="influx: it is away.", retryable=True)
+WHO = Identity(dagger="bookings", generation=7, host="h1", pid=42)
+
+
+def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag: int = 0) -> Committed:
+    return Committed(
+        batch_id=number,
+        at=NOON + number * SECOND,
+        duration_ms=150,
+        rows=100,
+        late=late,
+        quarantined={"MALFORMED": 1},
+        watermark=watermark,
+        lag={"bookings/0": lag},
+        state_rows=9,
+    )
+
+
+def after(*batches: Committed) -> Progress:
+    done = progress.launched(sinks=2)
+    for one in batches:
+        done = progress.batch_committed(done, one)
+    return done
+
+
+def test_a_job_runs_once_its_first_batch_is_committed() -> None:
+    assert (progress.launched(1).state, after(batch(0)).state) == (Beat.STATE_STARTING, Beat.STATE_RUNNING)
+
+
+def test_a_job_runs_once_its_source_was_found_empty() -> None:
+    done = progress.idle(progress.launched(1), NOON)
+
+    assert (done.state, done.batch_id, done.last_progress) == (Beat.STATE_RUNNING, -1, NOON)
+
+
+def test_a_batch_told_twice_counts_once() -> None:
+    assert after(batch(0, late=2), batch(0, late=2)) == after(batch(0, late=2))
+
+
+def test_a_batch_without_a_watermark_keeps_the_last_one() -> None:
+    assert after(batch(0, watermark=NOON), batch(1)).watermark == NOON
+
+
+def test_an_idle_source_has_no_lag() -> None:
+    done = progress.idle(after(batch(0, lag=5)), NOON)
+
+    assert done.lag == {"bookings/0": 0}
+
+
+def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
+    done = after(batch(0))
+    for _ in range(2):
+        done = progress.batch_written(done, rows=[3, 4], refused={"MALFORMED": 1, "NO_FIELDS": 2})
+
+    assert (done.rows_out, done.quarantined) == ((6, 8), {"MALFORMED": 3, "NO_FIELDS": 4})
+
+
+def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
+    troubled = progress.retrying(progress.batch_began(after(batch(0)), NOON), [DOWN])
+    written = progress.batch_written(troubled, rows=[1, 1], refused={})
+
+    assert (troubled.retrying, written.retrying) == ((DOWN,), ())
+
+
+def test_a_draining_job_that_commits_keeps_draining() -> None:
+    done = progress.batch_committed(progress.draining(after(batch(0))), batch(1))
+
+    assert (done.state, done.batch_id) == (Beat.STATE_DRAINING, 1)
+
+
+def test_a_heartbeat_says_everything() -> None:
+    done = after(batch(0, late=2, watermark=NOON, lag=5))
+    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1})
+    done = progress.retrying(progress.batch_began(done, NOON), [DOWN])
+    done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
+
+    beat = message(WHO, done, NOON + 90 * SECOND, ui_url="http://h1:1")
+
+    expected = Beat(
+        dagger="bookings", generation=7, host="h1", pid=42, ui_url="http://h1:1",
+        state=Beat.STATE_RUNNING, batch_id=0, batch_duration_ms=150, running_batch_age_ms=90_000,
+        rows_in=100, rows_out=[3, 4], late_rows=2, quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
+        lag={"bookings/0": 5}, state_rows=9, retrying=[DOWN],
+        warnings=["NOT_REPEATABLE: rows have no time"],
+    )  # fmt: skip
+    expected.time.FromDatetime(NOON + 90 * SECOND)
+    expected.last_progress.FromDatetime(NOON)
+    expected.watermark.FromDatetime(NOON)
+    assert beat == expected
+
+
+def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
+    beat = message(WHO, after(batch(0)), NOON)
+
+    assert (beat.running_batch_age_ms, beat.HasField("watermark")) == (0, False)
+
+
+@pytest.mark.timeout(30)
+def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
+    nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
+    with Heart(nowhere, WHO, progress.launched(1)) as heart:
+        for number in range(300):
+            heart.note(lambda done, at=number: progress.batch_committed(done, batch(at)))
+
+    assert (heart.progress.batch_id, heart.progress.state) == (299, Beat.STATE_EXITING)

@@ -1,0 +1,114 @@
+"""The lease: one generation writes, and an older one notices."""
+
+from pathlib import Path
+
+import pytest
+
+from runtime.errors import FencedError, JobError
+from runtime.lease import PATIENCE_S, Lease, LocalStore, local_directory
+
+
+class Clock:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lease(root: Path, generation: int, clock: Clock | None = None) -> Lease:
+    return Lease(LocalStore(root), generation, clock or Clock())
+
+
+def test_the_first_generation_takes_the_lease_and_may_write(tmp_path: Path) -> None:
+    first = lease(tmp_path / "not" / "there" / "yet", 7)
+
+    first.take()
+    first.check()
+
+    assert LocalStore(tmp_path / "not" / "there" / "yet").read() == 7
+
+
+def test_a_newer_generation_fences_the_older_one_at_its_next_check(tmp_path: Path) -> None:
+    old, new = lease(tmp_path, 7), lease(tmp_path, 12)
+    old.take()
+    new.take()
+
+    with pytest.raises(FencedError) as fenced:
+        old.check()
+
+    assert fenced.value.error.detail == "Generation 12 runs this dagger now; generation 7 has ended."
+
+
+def test_an_older_generation_does_not_get_the_lease_back(tmp_path: Path) -> None:
+    lease(tmp_path, 12).take()
+
+    with pytest.raises(FencedError):
+        lease(tmp_path, 7).take()
+
+    assert LocalStore(tmp_path).read() == 12
+
+
+def test_the_same_generation_takes_the_lease_again_after_a_restart(tmp_path: Path) -> None:
+    lease(tmp_path, 7).take()
+    again = lease(tmp_path, 7)
+
+    again.take()
+    again.check()
+
+    assert LocalStore(tmp_path).read() == 7
+
+
+def test_a_lease_that_was_lost_from_disk_is_taken_again(tmp_path: Path) -> None:
+    holder = lease(tmp_path, 7)
+    holder.take()
+    (tmp_path / "lease").unlink()
+
+    holder.check()
+
+    assert LocalStore(tmp_path).read() == 7
+
+
+def test_a_lease_that_cannot_be_read_stops_the_driver_only_after_a_minute(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = lease(tmp_path, 7, clock)
+    holder.take()
+    (tmp_path / "lease").write_text("not a number")
+
+    clock.now += PATIENCE_S - 1
+    holder.check()
+    clock.now += 1
+    with pytest.raises(JobError) as stopped:
+        holder.check()
+
+    assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
+
+
+def test_a_readable_lease_gives_another_minute(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = lease(tmp_path, 7, clock)
+    holder.take()
+    clock.now += PATIENCE_S - 1
+    holder.check()
+    (tmp_path / "lease").write_text("not a number")
+    clock.now += PATIENCE_S - 1
+
+    holder.check()
+
+    assert clock.now == 1000 + 2 * (PATIENCE_S - 1)
+
+
+@pytest.mark.parametrize("root", ["/data/ck", "file:///data/ck", "file:/data/ck"])
+def test_a_checkpoint_root_may_be_a_path_or_a_file_uri(root: str) -> None:
+    assert local_directory(root) == Path("/data/ck")
+
+
+@pytest.mark.parametrize("root", ["s3a://bucket/ck", "hdfs://host/ck", "relative/ck", ""])
+def test_another_checkpoint_root_is_refused_by_name(root: str) -> None:
+    with pytest.raises(JobError) as refused:
+        local_directory(root)
+
+    assert refused.value.error.reason == "CHECKPOINT_ROOT_UNSUPPORTED"
+    assert repr(root) in refused.value.error.detail

@@ -1,0 +1,205 @@
+"""What every sink promises, asked of each file in the folder, against the real store."""
+
+import importlib
+import inspect
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from daggers.v1 import spec_pb2
+
+from daggersql import Column, Role
+from runtime import sinks
+from runtime.encode.rows import Layout
+from runtime.errors import JobError
+from runtime.sinks import Target
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TIME = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [("tag_city", pa.string()), ("n", pa.int64()), ("window_timestamp", TIME),
+     ("__window_start", TIME), ("__window_end", TIME), ("__key_0", pa.string())]
+)  # fmt: skip
+LAYOUT = Layout(
+    (
+        Column("tag_city", Role.TAG, "tag_city", "string"),
+        Column("n", Role.FIELD, "n", "bigint"),
+        Column("window_timestamp", Role.TIME, "window_timestamp", "timestamp"),
+    ),
+    hidden=("__window_start", "__window_end", "__key_0"),
+)
+Counts = dict[tuple[str, str], int]
+COUNTS: Counts = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): 7,
+                  ("2026-01-01T12:02:00Z", "1"): 9}  # fmt: skip
+Reader = Callable[[], Counts]
+
+
+def batch(counts: Counts) -> pa.RecordBatch:
+    """Rows that count per (window end, city)."""
+    rows = []
+    for (end, city), n in counts.items():
+        time = datetime.fromisoformat(end)
+        start = time - timedelta(minutes=1)
+        rows.append({"tag_city": city, "n": n, "window_timestamp": time, "__window_start": start,
+                     "__window_end": time, "__key_0": city})  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def target(dagger: str, sink: spec_pb2.ResolvedSink) -> Target:
+    return Target(dagger, sink.SerializeToString(), LAYOUT, SCHEMA, b"", updates=False)
+
+
+def influx_sink(influx: dict[str, str], measurement: str) -> spec_pb2.ResolvedSink:
+    sink = spec_pb2.ResolvedSink()
+    sink.sink.influx.measurement = measurement
+    address = sink.sink.influx.address
+    address.url, address.org, address.bucket = influx["url"], influx["org"], influx["bucket"]
+    return sink
+
+
+def query(influx: dict[str, str], text: str) -> Any:
+    """The answer of InfluxDB to an InfluxQL text."""
+    parts = {"db": influx["bucket"], "q": text}
+    if influx["token"]:
+        parts["u"], _, parts["p"] = influx["token"].partition(":")
+    url = f"{influx['url']}/query"
+    with urllib.request.urlopen(url, data=urllib.parse.urlencode(parts).encode(), timeout=10) as answer:
+        return json.load(answer)["results"][0]
+
+
+def points(influx: dict[str, str], measurement: str) -> list[list[Any]]:
+    """time, n and tag_city of every point, by time."""
+    found = query(influx, f'SELECT n, tag_city FROM "{measurement}"')
+    return [list(row) for series in found.get("series", []) for row in series["values"]]
+
+
+def records(kafka: str, topic: str) -> list[Message]:
+    """Every record of a topic, in the order of each partition."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid4().hex, "enable.auto.commit": False})
+    try:
+        partitions = [
+            TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, 10).topics[topic].partitions
+        ]
+        ends = [consumer.get_watermark_offsets(partition, 10)[1] for partition in partitions]
+        consumer.assign(partitions)
+        found: list[Message] = []
+        while len(found) < sum(ends):
+            got = consumer.consume(sum(ends) - len(found), 10)
+            assert got, f"only {len(found)} of {sum(ends)} records came"
+            found += got
+        return found
+    finally:
+        consumer.close()
+
+
+def fresh_topic(kafka: str) -> str:
+    return create(kafka, NewTopic(f"sink-{uuid4().hex[:8]}", 2, 1))
+
+
+def create(kafka: str, topic: NewTopic) -> str:
+    admin = AdminClient({"bootstrap.servers": kafka})  # a name of its own: its end would end the request
+    for done in admin.create_topics([topic]).values():
+        done.result(30)
+    return str(topic.topic)
+
+
+class Bench:
+    """One sink with a place of its own, and a way to read what it wrote there."""
+
+    def __init__(self, name: str, request: pytest.FixtureRequest) -> None:
+        self.dagger = f"d-{uuid4().hex[:8]}"
+        self.printed: list[str] = []
+        self._request = request
+        self.target, self.read = getattr(self, name)()
+
+    def influx(self) -> tuple[Target, Reader]:
+        address = self._request.getfixturevalue("influx")
+        if address["token"]:
+            self._request.getfixturevalue("monkeypatch").setenv("SINK_TOKEN", address["token"])
+        sink = influx_sink(address, self.dagger)
+        if address["token"]:
+            sink.sink.influx.address.token.env = "SINK_TOKEN"
+        return target(self.dagger, sink), lambda: {
+            (time, city): n for time, n, city in points(address, self.dagger)
+        }
+
+    def kafka(self) -> tuple[Target, Reader]:
+        servers = self._request.getfixturevalue("kafka")
+        topic = fresh_topic(servers)
+        sink = spec_pb2.ResolvedSink()
+        sink.kafka.bootstrap_servers = servers
+        sink.sink.kafka.topic = topic
+        sink.sink.kafka.format = spec_pb2.KafkaSink.FORMAT_JSON
+
+        def read() -> Counts:
+            found = {record.key(): json.loads(record.value() or b"") for record in records(servers, topic)}
+            return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in found.values()}
+
+        return target(self.dagger, sink), read
+
+    def log(self) -> tuple[Target, Reader]:
+        sink = spec_pb2.ResolvedSink()
+        sink.sink.log.limit = 10
+
+        def read() -> Counts:
+            rows = [json.loads(line.removeprefix("row ")) for line in self.printed]
+            return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in rows}
+
+        return target(self.dagger, sink), read
+
+    def write(self, counts: Counts, batch_id: int = 0) -> list[Any]:
+        """Write as a task does; the refusals."""
+        outcome = sinks.open_writer(self.target).write(batch(counts), batch_id)
+        self.printed += outcome.printed
+        return list(outcome.refused)
+
+
+@pytest.fixture(params=sinks.names())
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(request.param, request)
+
+
+@pytest.mark.parametrize("name", sinks.names())
+def test_a_sink_states_its_guarantee_and_has_both_functions(name: str) -> None:
+    module = importlib.import_module(f"runtime.sinks.{name}")
+
+    assert "Guarantee:" in (module.__doc__ or "")
+    assert list(inspect.signature(module.check).parameters) == ["target"]
+    assert list(inspect.signature(module.open).parameters) == ["target"]
+
+
+def test_a_sink_with_a_typo_lists_what_exists() -> None:
+    with pytest.raises(JobError) as refused:
+        sinks.load("inlfux")
+
+    assert refused.value.error.detail == "There is no sink 'inlfux'; choose one of influx, kafka, log."
+
+
+@pytest.mark.integration
+def test_rows_are_there_once_write_has_returned(bench: Bench) -> None:
+    sinks.check(bench.target)
+
+    refused = bench.write(COUNTS)
+
+    assert (bench.read(), refused) == (COUNTS, [])
+
+
+@pytest.mark.integration
+def test_a_batch_that_is_repeated_leaves_the_same_rows(bench: Bench) -> None:
+    for _ in range(2):
+        bench.write(COUNTS)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+def test_no_rows_are_no_trouble(bench: Bench) -> None:
+    assert bench.write({}) == []

@@ -1,0 +1,138 @@
+"""The sink influx on a real database: what is refused is found, what is missing told, silence waited out."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests.test_sink_contract import NOON, points
+
+from daggersql import Column, Role
+from runtime import sinks
+from runtime.encode.rows import Layout
+from runtime.errors import JobError, TemporaryError
+from runtime.sinks import Target
+
+pytestmark = pytest.mark.integration
+LAYOUT = Layout(
+    (
+        Column("tag_city", Role.TAG, "tag_city", "string"),
+        Column("n", Role.FIELD, "n", "bigint"),
+        Column("window_timestamp", Role.TIME, "window_timestamp", "timestamp"),
+    ),
+    hidden=(),
+)
+
+
+def rows(numbers: list[Any], kind: pa.DataType) -> pa.RecordBatch:
+    """One row a second, with these values of n."""
+    times = [NOON + timedelta(seconds=at) for at in range(len(numbers))]
+    columns = [
+        pa.array(["1"] * len(numbers)),
+        pa.array(numbers, kind),
+        pa.array(times, pa.timestamp("us", "UTC")),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["tag_city", "n", "window_timestamp"])
+
+
+class Database:
+    """The sink's targets on one measurement."""
+
+    def __init__(self, address: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.address = address
+        self.measurement = f"m-{uuid4().hex[:8]}"
+        monkeypatch.setenv("SINK_TOKEN", address["token"] or "user:password")
+
+    def target(self, **changes: str) -> Target:
+        sink = spec_pb2.ResolvedSink()
+        sink.sink.influx.measurement = self.measurement
+        address = sink.sink.influx.address
+        given = self.address | changes
+        address.url, address.org, address.bucket = given["url"], given["org"], given["bucket"]
+        address.token.env = "SINK_TOKEN"
+        schema = rows([], pa.int64()).schema
+        return Target("d", sink.SerializeToString(), LAYOUT, schema, b"", updates=False)
+
+    def write(self, batch: pa.RecordBatch, **changes: str) -> list[tuple[int, str]]:
+        """The rows refused, with the reason."""
+        outcome = sinks.open_writer(self.target(**changes)).write(batch, 0)
+        return [(refusal.row, refusal.reason) for refusal in outcome.refused]
+
+    def numbers(self) -> list[Any]:
+        """What the database holds, by time."""
+        return [n for _, n, _ in points(self.address, self.measurement)]
+
+
+@pytest.fixture
+def database(influx: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Database:
+    return Database(influx, monkeypatch)
+
+
+def test_many_rows_are_written_whole(database: Database) -> None:
+    refused = database.write(rows(list(range(12_345)), pa.int64()))
+
+    assert (database.numbers(), refused) == (list(range(12_345)), [])
+
+
+def test_every_row_of_another_field_type_is_found_and_the_others_are_written(database: Database) -> None:
+    wide = Layout((*LAYOUT.columns[:2], Column("m", Role.FIELD, "m", "double"), LAYOUT.columns[2]), ())
+
+    def write(n: list[Any], m: list[Any], kind: pa.DataType) -> list[Any]:
+        narrow = rows(n, pa.int64())
+        batch = narrow.add_column(2, "m", pa.array(m, kind))
+        target = Target("d", database.target().sink, wide, batch.schema, b"", updates=False)
+        return list(sinks.open_writer(target).write(batch, 0).refused)
+
+    write([None], [2.5], pa.float64())  # m is a float from now on
+
+    refused = write([10, 20, None, 40, None], [None, None, 3, None, 5], pa.int64())
+
+    assert [(refusal.row, refusal.reason) for refusal in refused] == [
+        (2, "SINK_REFUSED"),
+        (4, "SINK_REFUSED"),
+    ]
+    assert "type integer, already exists as type float" in refused[0].detail
+    assert [n for n in database.numbers() if n is not None] == [10, 20, 40]
+
+
+def test_a_column_that_changed_its_type_is_refused_row_by_row_and_not_by_the_job(database: Database) -> None:
+    database.write(rows([1], pa.int64()))
+
+    refused = database.write(rows([0.5] * 6000, pa.float64()))
+
+    assert refused == [(row, "SINK_REFUSED") for row in range(6000)]
+
+
+def test_a_missing_database_is_named_with_what_to_do(database: Database) -> None:
+    with pytest.raises(JobError) as missing:
+        sinks.check(database.target(bucket="nowhere"))
+
+    assert missing.value.error.reason == "SINK_MISSING"
+    assert "'nowhere'" in missing.value.error.detail
+    assert "create it" in missing.value.error.detail
+
+
+def test_a_missing_retention_policy_is_told_by_the_first_write(database: Database) -> None:
+    with pytest.raises(JobError, match="retention policy not found"):
+        database.write(rows([1], pa.int64()), bucket=f"{database.address['bucket']}/nowhere")
+
+
+def test_a_database_that_is_away_is_no_reason_not_to_start(database: Database) -> None:
+    sinks.check(database.target(url="http://127.0.0.1:1"))
+
+    with pytest.raises(TemporaryError, match="does not answer"):
+        database.write(rows([1], pa.int64()), url="http://127.0.0.1:1")
+
+
+def test_rows_wait_while_the_database_is_away_and_none_is_lost(database: Database, detour: Any) -> None:
+    database.write(rows([1, 2], pa.int64()), url=detour.url)
+    detour.cut()
+    with pytest.raises(TemporaryError):
+        database.write(rows([1, 2, 3], pa.int64()), url=detour.url)
+    detour.mend()
+
+    database.write(rows([1, 2, 3], pa.int64()), url=detour.url)
+
+    assert database.numbers() == [1, 2, 3]

@@ -1,0 +1,135 @@
+"""Rows as Protobuf messages: by name, nested by dots, checked by type before the first row."""
+
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from grpc_tools import protoc
+
+from daggersql import Column, Role
+from runtime.encode.protobuf import Encoder
+from runtime.encode.rows import Layout
+from runtime.errors import JobError
+
+NOON = datetime(2026, 1, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+PROTOS = Path(__file__).with_name("protos")
+
+
+def files() -> bytes:
+    """The FileDescriptorSet of protos/sink_row.proto."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "set.pb"
+        well_known = Path(protoc.__file__).parent / "_proto"
+        code = protoc.main(
+            ["protoc", f"-I{PROTOS}", f"-I{well_known}", "--include_imports",
+             f"--descriptor_set_out={out}", "sink_row.proto"]
+        )  # fmt: skip
+        assert code == 0
+        return out.read_bytes()
+
+
+FILES = files()
+PLACE = pa.struct([("city", pa.string()), ("lat", pa.float32())])
+
+
+def encode(columns: dict[str, pa.Array]) -> tuple[list[Any], list[Any]]:
+    """The rows as JSON of their messages, and the refusals."""
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    layout = Layout(tuple(Column(name, Role.FIELD, name, "") for name in columns), hidden=())
+    encoded, refusals = Encoder(layout, batch.schema, FILES, "row.v1.Row").encode(batch)
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(FILES).file:
+        pool.Add(file)
+    row = message_factory.GetMessageClass(pool.FindMessageTypeByName("row.v1.Row"))
+    read = [None if value is None else json_format.MessageToDict(row.FromString(value)) for value in encoded]
+    return read, refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind", "expected"),
+    [
+        ("count", [7], pa.int64(), {"count": 7}),
+        ("big", [Decimal(2**64 - 1)], pa.decimal128(20, 0), {"big": str(2**64 - 1)}),
+        ("share", [3], pa.int32(), {"share": 3.0}),
+        ("share", [Decimal("1.50")], pa.decimal128(10, 2), {"share": 1.5}),
+        ("open", [True], pa.bool_(), {"open": True}),
+        ("name", ["x"], pa.string(), {"name": "x"}),
+        ("raw", [b"\x01"], pa.binary(), {"raw": "AQ=="}),
+        ("colour", ["RED"], pa.string(), {"colour": "RED"}),
+        ("colour", [1], pa.int32(), {"colour": "RED"}),
+        ("at", [NOON], pa.timestamp("us", "UTC"), {"at": "2026-01-01T12:00:00.250Z"}),
+        ("took", [timedelta(seconds=2)], pa.duration("us"), {"took": "2s"}),
+        ("maybe", [0], pa.int64(), {"maybe": "0"}),
+        ("maybe", [None], pa.int64(), {}),
+        ("name", [None], pa.string(), {}),
+        ("place", [{"city": "A", "lat": None}], PLACE, {"place": {"city": "A"}}),
+        ("place.city", ["A"], pa.string(), {"place": {"city": "A"}}),
+        ("place.city", [None], pa.string(), {}),
+        ("places", [[{"city": "A", "lat": 1.0}]], pa.list_(PLACE), {"places": [{"city": "A", "lat": 1.0}]}),
+        ("tags", [["a", "b"]], pa.list_(pa.string()), {"tags": ["a", "b"]}),
+        ("counts", [[("a", 1)]], pa.map_(pa.string(), pa.int32()), {"counts": {"a": "1"}}),
+    ],
+)
+def test_a_column_fills_the_field_of_its_name(
+    name: str, values: Sequence[Any], kind: pa.DataType, expected: dict[str, Any]
+) -> None:
+    assert encode({name: pa.array(values, kind)}) == ([expected], [])
+
+
+def test_dotted_columns_build_one_nested_message() -> None:
+    columns = {"place.city": pa.array(["A"]), "place.lat": pa.array([1.5]), "count": pa.array([1])}
+
+    assert encode(columns) == ([{"place": {"city": "A", "lat": 1.5}, "count": 1}], [])
+
+
+def test_a_value_that_does_not_fit_refuses_its_row_only() -> None:
+    rows, refusals = encode({"count": pa.array([1, 2**31, 3])})
+
+    assert rows == [{"count": 1}, None, {"count": 3}]
+    assert [(refusal.row, refusal.reason) for refusal in refusals] == [(1, "SINK_REFUSED")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"colour": pa.array(["BLUE"])}, "BLUE"),
+        ({"tags": pa.array([["a", None]])}, "null"),
+        ({"big": pa.array([-1])}, "-1"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(columns: dict[str, pa.Array], problem: str) -> None:
+    rows, (refusal,) = encode(columns)
+
+    assert rows == [None]
+    assert problem in refusal.detail
+
+
+def test_every_column_that_does_not_fit_is_named_at_once() -> None:
+    columns = {
+        "cuont": pa.array([1]),
+        "name": pa.array([1]),
+        "count": pa.array(["1"]),
+        "tags": pa.array(["a"]),
+        "place.town": pa.array(["A"]),
+        "name.first": pa.array(["A"]),
+        "at": pa.array([1]),
+        "share": pa.array([1.5]),
+    }
+
+    with pytest.raises(JobError) as refused:
+        encode(columns)
+
+    detail = refused.value.error.detail
+    assert refused.value.error.reason == "SINK_MESSAGE_MISMATCH"
+    assert [name for name in columns if f"Column {name!r}" not in detail] == ["share"]
+
+
+def test_a_message_that_is_not_registered_is_named() -> None:
+    with pytest.raises(JobError, match="is not registered"):
+        Encoder(Layout((), ()), pa.schema([]), FILES, "row.v1.Wor")
