@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
+
 DAGGERS = Path(sys.executable).with_name("daggers")
 
 

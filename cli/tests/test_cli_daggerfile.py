@@ -1,0 +1,193 @@
+"""Dagger files: every mistake at once, at its line."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from daggers.v1 import spec_pb2
+
+from cli.daggerfile.parse import parse
+from cli.daggerfile.show import to_document, to_yaml
+from cli.errors import RefusedError
+
+WHOLE = """\
+name: completed_bookings
+team: pricing
+cluster: local
+streams:
+  - {table: data_stream, stream: bookings, watermark_delay: 5s, idle_timeout: off, start: latest}
+sql: |
+  SELECT 1
+  FROM `data_stream`
+sinks:
+  - {influx: {measurement: m, token: {env: TOKEN}}}
+  - {kafka: {topic: t, format: protobuf, message: a.B, cluster: other}}
+  - {log: {limit: 5}}
+  - log
+trigger: 500ms
+emit: early
+driver_memory: 1g
+consumer_group: mine
+"""
+
+
+def findings(text: str) -> list[tuple[str, str, int]]:
+    with pytest.raises(RefusedError) as caught:
+        parse(text, "d.yaml")
+    return [(found["code"], found["field"], found["line"]) for found in caught.value.findings]
+
+
+def only(text: str) -> Any:
+    with pytest.raises(RefusedError) as caught:
+        parse(text, "d.yaml")
+    [finding] = caught.value.findings
+    return finding
+
+
+def test_a_whole_file_becomes_the_specification_it_describes() -> None:
+    [dagger] = parse(WHOLE, "d.yaml")
+
+    expected = spec_pb2.DaggerSpec(
+        team="pricing",
+        cluster="local",
+        sql="SELECT 1\nFROM `data_stream`\n",
+        emit=spec_pb2.EMIT_EARLY,
+        driver_memory_mib=1024,
+        consumer_group="mine",
+        trigger=timedelta(milliseconds=500),
+        streams=[
+            spec_pb2.StreamInput(
+                table="data_stream",
+                stream="bookings",
+                watermark_delay=timedelta(seconds=5),
+                idle_timeout=timedelta(0),
+                start=spec_pb2.StartPosition(latest=True),
+            )
+        ],
+        sinks=[
+            spec_pb2.Sink(
+                influx=spec_pb2.InfluxSink(
+                    measurement="m",
+                    address=spec_pb2.InfluxAddress(token=spec_pb2.SecretRef(env="TOKEN")),
+                )
+            ),
+            spec_pb2.Sink(
+                kafka=spec_pb2.KafkaSink(
+                    topic="t", format=spec_pb2.KafkaSink.FORMAT_PROTOBUF, message="a.B", cluster="other"
+                )
+            ),
+            spec_pb2.Sink(log=spec_pb2.LogSink(limit=5)),
+            spec_pb2.Sink(log=spec_pb2.LogSink()),
+        ],
+    )
+    assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 7)
+
+
+def test_a_specification_written_as_a_file_reads_back_the_same() -> None:
+    [dagger] = parse(WHOLE, "d.yaml")
+
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+
+    assert again.spec == dagger.spec
+
+
+def test_every_mistake_is_reported_at_once_with_its_line() -> None:
+    text = """\
+name: 7
+tream: pricing
+cluster: local
+streams:
+  - {stream: bookings, watermark_delay: soon, idle_timeuot: 10s, start: yesterday}
+sql: SELECT 1
+sinks: []
+trigger: 1 fortnight
+emit: sometimes
+driver_memory: lots
+"""
+
+    assert findings(text) == [
+        ("UNKNOWN_KEY", "tream", 2),
+        ("MISSING_KEY", "team", 1),
+        ("WRONG_TYPE", "name", 1),
+        ("UNKNOWN_KEY", "streams[0].idle_timeuot", 5),
+        ("BAD_DURATION", "streams[0].watermark_delay", 5),
+        ("BAD_START", "streams[0].start", 5),
+        ("EMPTY_LIST", "sinks", 7),
+        ("BAD_DURATION", "trigger", 8),
+        ("UNKNOWN_VALUE", "emit", 9),
+        ("BAD_SIZE", "driver_memory", 10),
+    ]
+
+
+def test_an_unknown_key_says_which_one_was_probably_meant() -> None:
+    finding = only(WHOLE.replace("trigger:", "triger:"))
+
+    assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 14, 1)
+
+
+def test_a_secret_in_the_file_is_refused_and_not_repeated() -> None:
+    finding = only(WHOLE.replace("{env: TOKEN}", "hunter2"))
+
+    assert finding["code"] == "INLINE_SECRET"
+    assert "hunter2" not in finding["message"]
+
+
+def test_text_that_is_no_yaml_is_one_finding_with_its_place() -> None:
+    assert findings("name: [unclosed\nteam: x\n") == [("INVALID_YAML", "", 2)]
+
+
+def test_two_documents_are_two_daggers_and_a_name_may_stand_once() -> None:
+    other = WHOLE.replace("completed_bookings", "other")
+
+    assert [dagger.name for dagger in parse(f"{WHOLE}---\n{other}", "d.yaml")] == [
+        "completed_bookings",
+        "other",
+    ]
+    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 19)]
+
+
+def test_an_empty_file_is_refused() -> None:
+    with pytest.raises(RefusedError, match=r"d\.yaml holds no dagger") as caught:
+        parse("# nothing\n", "d.yaml")
+
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("5s", timedelta(seconds=5)),
+        ("500ms", timedelta(milliseconds=500)),
+        ("1m", timedelta(minutes=1)),
+        ("2h", timedelta(hours=2)),
+        ("10", timedelta(seconds=10)),
+        ("1.5s", timedelta(milliseconds=1500)),
+    ],
+)
+def test_durations_are_numbers_with_a_unit_and_plain_numbers_are_seconds(text: str, span: timedelta) -> None:
+    [dagger] = parse(WHOLE.replace("500ms", text), "d.yaml")
+
+    assert dagger.spec.trigger.ToTimedelta() == span
+
+
+def test_a_start_may_be_an_instant_with_its_zone() -> None:
+    [dagger] = parse(WHOLE.replace("start: latest", "start: 2026-01-01T01:00:00+01:00"), "d.yaml")
+
+    start = dagger.spec.streams[0].start.at.ToDatetime(tzinfo=UTC)
+    assert start == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_start_without_a_zone_is_refused() -> None:
+    assert only(WHOLE.replace("start: latest", "start: 2026-01-01T00:00:00"))["code"] == "BAD_START"
+
+
+def test_a_protobuf_sink_without_its_message_is_refused() -> None:
+    finding = only(WHOLE.replace(" message: a.B,", ""))
+
+    assert (finding["code"], finding["field"]) == ("MISSING_KEY", "sinks[1].kafka.message")
+
+
+def test_two_kinds_in_one_sink_are_refused() -> None:
+    finding = only(WHOLE.replace("{log: {limit: 5}}", "{log: {limit: 5}, kafka: {topic: x}}"))
+
+    assert (finding["code"], finding["field"]) == ("MANY_SINKS", "sinks[2]")
