@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -38,19 +39,43 @@ class Daggers(rpc.DaggerServiceServicer):
         yield pb.WatchEventsResponse(sequence=1)
         if request.name == "invalid":
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "later")
+        if request.name == "endless":
+            await asyncio.Event().wait()
         yield pb.WatchEventsResponse(sequence=2)
 
 
+class Lines(io.StringIO):
+    """Where the log goes; tells when it grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grown = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self.grown.set()
+        return super().write(text)
+
+    async def of(self, call_id: str, count: int = 1) -> list[dict[str, Any]]:
+        """The lines of one call, once there are so many: an answer may come before its line."""
+        async with asyncio.timeout(10):
+            while True:
+                self.grown.clear()
+                lines = [json.loads(line) for line in self.getvalue().splitlines()]
+                mine = [line for line in lines if line.get("call_id") == call_id]
+                if len(mine) >= count:
+                    return mine
+                await self.grown.wait()
+
+
 @pytest.fixture
-def log() -> Iterator[io.StringIO]:
+def log() -> Iterator[Lines]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    out = io.StringIO()
+    out = Lines()
     configure("test", stream=out)
     yield out
     root.handlers[:], root.level = handlers, level
     structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 async def serve(tokens: dict[bytes, str] | None) -> AsyncIterator[grpc.aio.Channel]:
@@ -90,10 +115,10 @@ async def refusal(channel: grpc.aio.Channel, name: str, **options: Any) -> ApiEr
 
 
 async def test_an_answer_passes_through_and_the_call_is_one_line(
-    channel: grpc.aio.Channel, log: io.StringIO
+    channel: grpc.aio.Channel, log: Lines
 ) -> None:
     answer = await get(channel, "fine", metadata=(("x-request-id", "mine"),))
-    line = json.loads(log.getvalue())
+    (line,) = await log.of("mine")
 
     said = (line["method"], line["dagger"], line["code"], line["call_id"], "error" in line)
 
@@ -115,9 +140,9 @@ async def test_the_calls_id_comes_back_and_an_unreadable_one_is_replaced(channel
     assert (ids[0], len(ids[1]), len(ids[2])) == ("mine", 32, 32)
 
 
-async def test_an_api_error_arrives_with_all_its_details(channel: grpc.aio.Channel, log: io.StringIO) -> None:
+async def test_an_api_error_arrives_with_all_its_details(channel: grpc.aio.Channel, log: Lines) -> None:
     error = await refusal(channel, "invalid", metadata=(("x-request-id", "mine"),))
-    line = json.loads(log.getvalue())
+    (line,) = await log.of("mine")
 
     assert (
         error.code,
@@ -135,14 +160,16 @@ async def test_an_api_error_arrives_with_all_its_details(channel: grpc.aio.Chann
 
 
 async def test_an_unhandled_exception_is_internal_with_the_calls_id_and_nothing_else(
-    channel: grpc.aio.Channel, log: io.StringIO
+    channel: grpc.aio.Channel, log: Lines
 ) -> None:
     error = await refusal(channel, "broken", metadata=(("x-request-id", "mine"),))
+    trace, line = await log.of("mine", count=2)
 
-    assert (error.code, error.message, "hunter2" in log.getvalue()) == (
+    assert (error.code, error.message, "hunter2" in str(trace["exception"]), line["code"]) == (
         grpc.StatusCode.INTERNAL,
         "internal error; the server's log has it under call mine",
         True,
+        "INTERNAL",
     )
 
 
@@ -162,14 +189,25 @@ async def test_bytes_that_are_no_protobuf_are_invalid(channel: grpc.aio.Channel)
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
 
 
-async def test_a_stream_needs_no_deadline_and_is_one_line(
-    channel: grpc.aio.Channel, log: io.StringIO
-) -> None:
-    steps = [
-        step.sequence async for step in rpc.DaggerServiceStub(channel).WatchEvents(pb.WatchEventsRequest())
-    ]
+async def test_a_stream_needs_no_deadline_and_is_one_line(channel: grpc.aio.Channel, log: Lines) -> None:
+    stub, metadata = rpc.DaggerServiceStub(channel), (("x-request-id", "mine"),)
+    steps = [step.sequence async for step in stub.WatchEvents(pb.WatchEventsRequest(), metadata=metadata)]
 
-    assert (steps, len(log.getvalue().splitlines())) == ([1, 2], 1)
+    assert (steps, [line["code"] for line in await log.of("mine")]) == ([1, 2], ["OK"])
+
+
+async def test_a_stream_that_the_caller_leaves_is_one_cancelled_line(
+    channel: grpc.aio.Channel, log: Lines
+) -> None:
+    watching = rpc.DaggerServiceStub(channel).WatchEvents(
+        pb.WatchEventsRequest(name="endless"), metadata=(("x-request-id", "mine"),)
+    )
+    await watching.read()
+    watching.cancel()
+
+    (line,) = await log.of("mine")
+
+    assert line["code"] == "CANCELLED"
 
 
 async def test_a_stream_ends_with_the_status_of_what_it_raised(channel: grpc.aio.Channel) -> None:
@@ -193,9 +231,10 @@ async def test_a_call_without_a_valid_token_is_refused(
     assert (error.code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED")
 
 
-async def test_a_token_says_who_calls(guarded: grpc.aio.Channel, log: io.StringIO) -> None:
-    answer = await get(guarded, "fine", metadata=(("authorization", f"bearer {TOKEN}"),))
-    line = json.loads(log.getvalue())
+async def test_a_token_says_who_calls(guarded: grpc.aio.Channel, log: Lines) -> None:
+    metadata = (("authorization", f"bearer {TOKEN}"), ("x-request-id", "mine"))
+    answer = await get(guarded, "fine", metadata=metadata)
+    (line,) = await log.of("mine")
 
     assert (answer.dagger.name, line["actor"], TOKEN in log.getvalue()) == ("bot", "bot", False)
 

@@ -12,11 +12,12 @@ The services of gRPC itself (health, reflection) pass untouched: they tell nothi
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, Final, TypeAlias, cast
 import grpc
 from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars
 
 from chassis.errors import ApiError
 from chassis.logging import logger, note, unit_of_work
@@ -96,8 +97,10 @@ class Interceptor(grpc.aio.ServerInterceptor):
         async def stream(request: bytes, context: Context) -> AsyncIterator[Any]:
             async with AsyncExitStack() as stack:
                 await self._enter(stack, method, context, unary=False)
-                async for response in cast(Any, handler).unary_stream(_decoded(decode, request), context):
-                    yield response
+                responses = cast(Any, handler).unary_stream(_decoded(decode, request), context)
+                async with aclosing(responses):
+                    async for response in responses:
+                        yield response
 
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
@@ -121,15 +124,19 @@ class Interceptor(grpc.aio.ServerInterceptor):
 async def identity(call: Call) -> AsyncIterator[None]:
     """The call's id goes into every log line below, and back to the caller."""
     call.context.set_trailing_metadata(((REQUEST_ID, call.id),))
-    with bound_contextvars(call_id=call.id):
-        yield
+    bind_contextvars(call_id=call.id)  # gRPC gives each call a context of its own
+    yield
 
 
 @asynccontextmanager
 async def canonical_line(call: Call) -> AsyncIterator[None]:
     """One log line for each call; handlers add to it with `chassis.logging.note`."""
-    with unit_of_work("call", method=call.method, peer=call.context.peer(), code="OK"):
-        yield
+    with unit_of_work("call", method=call.method, peer=call.context.peer(), code="OK") as notes:
+        try:
+            yield
+        except (asyncio.CancelledError, GeneratorExit):
+            notes |= {"code": "CANCELLED", "error": "CANCELLED"}
+            raise
 
 
 @asynccontextmanager
@@ -180,11 +187,8 @@ def authentication(tokens: Mapping[bytes, str]) -> Concern:
                 "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
             )
         note(actor=name)
-        reset = _actor.set(name)
-        try:
-            yield
-        finally:
-            _actor.reset(reset)
+        _actor.set(name)
+        yield
 
     return authenticated
 

@@ -25,8 +25,12 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
     `level` is for our own lines; libraries speak from WARNING on. Call it once, in `__main__`.
     """
     out = sys.stderr if stream is None else stream
-    structlog.contextvars.bind_contextvars(service=service)
+
+    def name_service(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**event, "service": service}
+
     shared: list[structlog.typing.Processor] = [
+        name_service,
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -73,19 +77,19 @@ def note(**fields: Any) -> None:
 
 
 @contextmanager
-def unit_of_work(event: str, **fields: Any) -> Iterator[None]:
+def unit_of_work(event: str, **fields: Any) -> Iterator[dict[str, Any]]:
     """Write one line when the block ends: `fields`, what was noted inside, and how long it took.
 
-    An exception that leaves the block is named in the line (`error`), and goes on.
+    An exception that leaves the block is named in the line (`error`), and goes on. Gives the block the notes.
     """
-    notes = dict(fields)
-    token = _notes.set(notes)
+    notes, outer = dict(fields), _notes.get()
+    _notes.set(notes)
     start = time.perf_counter()
     try:
-        yield
+        yield notes
     except BaseException as error:
         notes.setdefault("error", type(error).__name__)
         raise
     finally:
-        _notes.reset(token)
+        _notes.set(outer)  # not by token: a generator may be closed in another context than it began in
         logger().info(event, **notes, duration_ms=round((time.perf_counter() - start) * 1000, 1))

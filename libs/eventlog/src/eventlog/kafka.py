@@ -8,7 +8,7 @@ have no consumer group: whoever reads knows where it stands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -84,7 +84,7 @@ class KafkaLog:
                 return
         raise self._unavailable(failure) from failure
 
-    async def replay(self, since: int = -1) -> AsyncIterator[Record]:
+    async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since up to the end at the call; see `Log.replay`."""
         async with _Reader(self._bootstrap, self._partition) as reader:
             end = await self._seek(reader, since)
@@ -96,7 +96,7 @@ class KafkaLog:
                     sequence = record.sequence
                     yield record
 
-    async def follow(self, since: int = -1) -> AsyncIterator[Record]:
+    async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since, for ever; see `Log.follow`."""
         async with _Reader(self._bootstrap, self._partition) as reader:
             await self._seek(reader, since)

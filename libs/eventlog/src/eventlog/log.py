@@ -9,7 +9,7 @@ LogError
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from eventlog.record import Draft, Record
@@ -32,7 +32,10 @@ class RecordTooLarge(LogError):  # noqa: N818 - reads as what happened
 
 
 class Log(Protocol):
-    """Append-only records in one order. `KafkaLog` and `MemoryLog` pass the same `testing.LogContract`."""
+    """Append-only records in one order. `KafkaLog` and `MemoryLog` pass the same `testing.LogContract`.
+
+    Who stops reading before the end closes the reading (`contextlib.aclosing`), so that its connection ends.
+    """
 
     async def append(self, draft: Draft) -> None:
         """Append a record; return when it is acknowledged.
@@ -42,13 +45,13 @@ class Log(Protocol):
         Raises: LogUnavailable (it may stand in the log or not), LogDamaged, RecordTooLarge.
         """
 
-    def replay(self, since: int = -1) -> AsyncIterator[Record]:
+    def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since, in order, up to the end at the time of the call.
 
         Raises: LogUnavailable; LogDamaged when the log ends before `since`, or no longer holds since + 1.
         """
 
-    def follow(self, since: int = -1) -> AsyncIterator[Record]:
+    def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The same, and then what comes, for ever. Waits through an outage of the broker once it has begun.
 
         Raises: as replay.

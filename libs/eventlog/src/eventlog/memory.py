@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from eventlog.log import LogDamaged
 from eventlog.record import Draft, Record, read_record
@@ -26,12 +26,12 @@ class MemoryLog:
         self._grown.set()
         self._grown = asyncio.Event()
 
-    async def replay(self, since: int = -1) -> AsyncIterator[Record]:
+    async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since that are there now."""
         for sequence in range(self._start(since), len(self._records)):
             yield self._records[sequence]
 
-    async def follow(self, since: int = -1) -> AsyncIterator[Record]:
+    async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since, for ever."""
         sequence = self._start(since)
         while True:

@@ -1,0 +1,194 @@
+"""CatalogService: clusters, schemas and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import grpc
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+
+from api_gateway import compatibility, schemas, validation
+from api_gateway.defaults import filled_cluster
+from api_gateway.follower import Follower
+from api_gateway.projection import Projection
+from api_gateway.reader import Reader
+from api_gateway.writer import Writer, refused
+from chassis.errors import ApiError, Violation, invalid
+from chassis.interceptors import Context, actor
+from fleet import Fleet, resolve
+from fleet.answers import version_mismatch
+
+
+class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
+    """What daggers are made of."""
+
+    def __init__(self, follower: Follower, writer: Writer, reader: Reader, projection: Projection) -> None:
+        self._fleet = follower.fleet
+        self._writer = writer
+        self._reader = reader
+        self._projection = projection
+
+    async def RegisterCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterClusterRequest, context: Context
+    ) -> gateway_pb2.RegisterClusterResponse:
+        """Register a cluster, or replace one."""
+        cluster = filled_cluster(request.cluster)
+        event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            _refuse([*validation.cluster("cluster", cluster), *_envelope(request)])
+            entry = self._fleet.clusters.get(cluster.name)
+            _check_version(request, f"cluster {cluster.name}", entry.version if entry else 0)
+            if request.validate_only:
+                return gateway_pb2.RegisterClusterResponse(cluster=cluster)
+            answer = await self._writer.write(cluster.name, event, request.request_id, at="cluster")
+        return gateway_pb2.RegisterClusterResponse(
+            cluster=cluster, version=answer.version, sequence=answer.sequence
+        )
+
+    async def ListClusters(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListClustersRequest, context: Context
+    ) -> gateway_pb2.ListClustersResponse:
+        """All clusters, by name."""
+        check_sequence(request.min_sequence)
+        clusters, at = await self._reader.read(context, request.min_sequence, self._projection.clusters)
+        return gateway_pb2.ListClustersResponse(clusters=clusters, sequence=at)
+
+    async def RegisterSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterSchemaRequest, context: Context
+    ) -> gateway_pb2.RegisterSchemaResponse:
+        """Register Protobuf files, pruned, unless they break readers of what is registered."""
+        wrong = list(validation.request_id("request_id", request.request_id))
+        try:
+            schema = schemas.pruned(request.schema.files)
+        except schemas.Unusable as error:
+            raise invalid([*wrong, *error.violations]) from error
+        event = events_pb2.SchemaRegistered(meta=events_pb2.RequestMeta(actor=actor()), schema=schema)
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            wrong += compatibility.breaks(schema, self._fleet)
+            _refuse([*wrong, *_streams_broken(schema, self._fleet)])
+            if request.validate_only:
+                return gateway_pb2.RegisterSchemaResponse(messages=schema.messages)
+            subject = schema.messages[0]
+            answer = await self._writer.write(subject, event, request.request_id, at="schema.files")
+        return gateway_pb2.RegisterSchemaResponse(messages=schema.messages, sequence=answer.sequence)
+
+    async def ListSchemas(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListSchemasRequest, context: Context
+    ) -> gateway_pb2.ListSchemasResponse:
+        """The registered message names, sorted."""
+        check_sequence(request.min_sequence)
+        messages, at = await self._reader.read(context, request.min_sequence, self._projection.messages)
+        return gateway_pb2.ListSchemasResponse(messages=messages, sequence=at)
+
+    async def GetSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetSchemaRequest, context: Context
+    ) -> gateway_pb2.GetSchemaResponse:
+        """One message's file and all it imports."""
+        check_sequence(request.min_sequence)
+        name = request.message
+        schema, at = await self._reader.read(
+            context, request.min_sequence, lambda: self._projection.schema(name)
+        )
+        if schema is None:
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"message {name} is not registered")
+        return gateway_pb2.GetSchemaResponse(schema=schemas.of_message(schema, name), sequence=at)
+
+    async def RegisterStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterStreamRequest, context: Context
+    ) -> gateway_pb2.RegisterStreamResponse:
+        """Register a stream, or replace one."""
+        stream = request.stream
+        event = events_pb2.StreamRegistered(meta=_meta(request), stream=stream)
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            wrong = [*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)]
+            _refuse([*wrong, *_envelope(request)])
+            entry = self._fleet.streams.get(stream.name)
+            _check_version(request, f"stream {stream.name}", entry.version if entry else 0)
+            if request.validate_only:
+                return gateway_pb2.RegisterStreamResponse(stream=stream)
+            answer = await self._writer.write(stream.name, event, request.request_id, at="stream")
+        return gateway_pb2.RegisterStreamResponse(
+            stream=stream, version=answer.version, sequence=answer.sequence
+        )
+
+    async def ListStreams(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListStreamsRequest, context: Context
+    ) -> gateway_pb2.ListStreamsResponse:
+        """All streams by name, or those of one message."""
+        check_sequence(request.min_sequence)
+        message = request.message
+        streams, at = await self._reader.read(
+            context, request.min_sequence, lambda: self._projection.streams(message)
+        )
+        return gateway_pb2.ListStreamsResponse(streams=streams, sequence=at)
+
+
+def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
+    """What is wrong with a stream against the catalogue. Pure."""
+    cluster = fleet.clusters.get(stream.cluster)
+    if not stream.cluster:
+        yield Violation(f"{at}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED")
+    elif cluster is None:
+        yield Violation(f"{at}.cluster", f"cluster {stream.cluster} is not registered", "UNKNOWN_CLUSTER")
+    elif not cluster.value.kafka.bootstrap_servers:
+        yield Violation(f"{at}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
+    if not stream.time_field:
+        yield Violation(f"{at}.time_field", "is required: the event time", "REQUIRED")
+    if not stream.message:
+        yield Violation(f"{at}.message", "is required: what each record holds", "REQUIRED")
+        return
+    try:
+        message = resolve.message(fleet, stream.message)
+    except resolve.Unresolved as error:
+        yield Violation(f"{at}.message", error.detail, error.reason)
+        return
+    if stream.time_field:
+        yield from schemas.time_field(f"{at}.time_field", stream.time_field, message)
+
+
+def check_sequence(min_sequence: int) -> None:
+    """Raises: ApiError for a min_sequence that cannot be."""
+    _refuse(list(validation.sequence("min_sequence", min_sequence)))
+
+
+Versioned: TypeAlias = gateway_pb2.RegisterClusterRequest | gateway_pb2.RegisterStreamRequest
+
+
+def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
+    """Streams whose event time is no longer in their message."""
+    for name, entry in sorted(fleet.streams.items()):
+        stream = entry.value
+        if stream.message not in schema.messages:
+            continue
+        message = schemas.descriptor(schema, stream.message)
+        for wrong in schemas.time_field("schema.files", stream.time_field, message):
+            needs = f"stream {name} needs {stream.time_field} of {stream.message}"
+            yield Violation("schema.files", f"{needs}, which {wrong.description}", wrong.reason)
+
+
+def _envelope(request: Versioned) -> Iterator[Violation]:
+    yield from validation.request_id("request_id", request.request_id)
+    yield from validation.version("expected_version", request.expected_version)
+
+
+def _meta(request: Versioned) -> events_pb2.RequestMeta:
+    meta = events_pb2.RequestMeta(actor=actor())
+    if request.HasField("expected_version"):
+        meta.expected_version = request.expected_version
+    return meta
+
+
+def _check_version(request: Versioned, subject: str, version: int) -> None:
+    if request.HasField("expected_version"):
+        refusal = version_mismatch(subject, request.expected_version, version)
+        if refusal is not None:
+            raise refused(refusal)
+
+
+def _refuse(violations: Sequence[Violation]) -> None:
+    if violations:
+        raise invalid(violations)

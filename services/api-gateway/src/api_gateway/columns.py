@@ -1,0 +1,152 @@
+"""Whether the columns of a query fit the message of a Kafka sink, by name, dotted names to nested messages.
+
+The rules are those of the runtime's encoder: numbers of one kind fit each other, a name fits an enum, a
+struct fits a message, Timestamp and the wrappers take their scalars. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from chassis.errors import Violation
+from daggersql import Column
+
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_REALS: Final = frozenset({"float", "double"})
+_INTEGER_FIELDS: Final = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT32,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+_REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A Spark SQL type, as `DataType.simpleString` writes it, taken apart."""
+
+    name: str
+    """Without parameters: bigint, decimal, array, map, struct …"""
+    scale: int = 0
+    """Of a decimal."""
+    parts: tuple[tuple[str, Type], ...] = ()
+    """Fields of a struct by name; ("element", …) of an array; ("key", …), ("value", …) of a map."""
+
+
+def mismatches(at: str, columns: Sequence[Column], message: Descriptor) -> Iterator[Violation]:
+    """A violation for each column without a field in `message`, or of another type."""
+    for column in columns:
+        *parents, leaf = column.name.split(".")
+        owner: Descriptor | None = message
+        for parent in parents:
+            field = owner.fields_by_name.get(parent) if owner else None
+            owner = field.message_type if field and field.message_type and not field.is_repeated else None
+        if owner is None:
+            where = ".".join(parents)
+            text = f"column {column.name}: {message.full_name} has no single nested message {where}"
+            yield Violation(at, text, "UNKNOWN_FIELD")
+            continue
+        yield from _field(at, column.name, parsed(column.type), owner, leaf)
+
+
+def _field(at: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
+    field = owner.fields_by_name.get(name)
+    if field is None:
+        near = get_close_matches(name, list(owner.fields_by_name), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield Violation(at, f"column {column}: {owner.full_name} has no field {name}{hint}", "UNKNOWN_FIELD")
+    elif field.message_type is not None and field.message_type.GetOptions().map_entry:
+        parts = dict(kind.parts)
+        entry = field.message_type.fields_by_name
+        if kind.name != "map":
+            yield _mismatch(at, column, kind, field)
+        else:
+            yield from _value(at, column, parts["key"], entry["key"])
+            yield from _value(at, column, parts["value"], entry["value"])
+    elif field.is_repeated:
+        if kind.name != "array":
+            yield _mismatch(at, column, kind, field)
+        else:
+            yield from _value(at, column, kind.parts[0][1], field)
+    else:
+        yield from _value(at, column, kind, field)
+
+
+def _value(at: str, column: str, kind: Type, field: FieldDescriptor) -> Iterator[Violation]:
+    """One value of a field, whatever the field's cardinality."""
+    message = field.message_type
+    if message is None:
+        if not _scalar_fits(kind, field):
+            yield _mismatch(at, column, kind, field)
+    elif message.full_name == "google.protobuf.Timestamp" and kind.name == "timestamp":
+        return
+    elif message.full_name in _WRAPPERS:
+        if not _scalar_fits(kind, message.fields_by_name["value"]):
+            yield _mismatch(at, column, kind, field)
+    elif kind.name != "struct":
+        yield _mismatch(at, column, kind, field)
+    else:
+        for name, part in kind.parts:
+            yield from _field(at, f"{column}.{name}", part, message, name)
+
+
+def _scalar_fits(kind: Type, field: FieldDescriptor) -> bool:
+    whole = kind.name in _INTEGERS or (kind.name == "decimal" and kind.scale == 0)
+    if field.enum_type is not None:
+        return kind.name == "string" or whole
+    if field.cpp_type in _INTEGER_FIELDS:
+        return whole
+    if field.cpp_type in _REAL_FIELDS:
+        return whole or kind.name in _REALS or kind.name == "decimal"
+    return kind.name == {
+        FieldDescriptor.TYPE_BOOL: "boolean",
+        FieldDescriptor.TYPE_STRING: "string",
+        FieldDescriptor.TYPE_BYTES: "binary",
+    }.get(field.type)
+
+
+def _mismatch(at: str, column: str, kind: Type, field: FieldDescriptor) -> Violation:
+    return Violation(
+        at, f"column {column} of type {kind.name} does not fit the field {field.full_name}", "TYPE_MISMATCH"
+    )
+
+
+def parsed(text: str) -> Type:
+    """The type behind its text, for example array<struct<a:int,b:decimal(20,0)>>."""
+    kind, rest = _parse(text)
+    if rest:
+        raise ValueError(f"{text!r} is not a Spark SQL type: {rest!r} is left over")
+    return kind
+
+
+def _parse(text: str) -> tuple[Type, str]:
+    end = min((at for at in map(text.find, "<(>,:") if at >= 0), default=len(text))
+    name, rest = text[:end].strip().lower(), text[end:]
+    if rest.startswith("("):
+        inside, _, rest = rest[1:].partition(")")
+        return Type(name, int(inside.partition(",")[2] or 0)), rest
+    if not rest.startswith("<"):
+        return Type(name), rest
+    rest = rest[1:]
+    labels = iter({"array": ("element",), "map": ("key", "value")}.get(name, ()))
+    parts = []
+    while not rest.startswith(">"):
+        label = next(labels, None)
+        if label is None:
+            label, _, rest = rest.partition(":")
+        part, rest = _parse(rest)
+        parts.append((label.strip(), part))
+        rest = rest.removeprefix(",")
+    return Type(name, parts=tuple(parts)), rest[1:]

@@ -1,0 +1,228 @@
+"""DaggerService: create, change, run and watch daggers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import grpc
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
+
+from api_gateway import filters, specs, validation
+from api_gateway.catalog import check_sequence
+from api_gateway.defaults import filled
+from api_gateway.events import watch
+from api_gateway.follower import Follower
+from api_gateway.projection import Projection
+from api_gateway.reader import Reader
+from api_gateway.writer import Writer, refused
+from chassis.errors import ApiError, Violation, invalid
+from chassis.interceptors import Context, actor
+from eventlog import Log
+from fleet import Dagger, Fleet, Refusal, view
+from fleet.answers import Code
+from fleet.dagger import Request, decide
+
+_PAGE = 100
+_MAX_PAGE = 1_000
+
+Named: TypeAlias = (
+    gateway_pb2.DeleteDaggerRequest
+    | gateway_pb2.StartDaggerRequest
+    | gateway_pb2.StopDaggerRequest
+    | gateway_pb2.RestartDaggerRequest
+)
+Specified: TypeAlias = gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest
+
+
+class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
+    """Daggers: what was asked, and what is observed."""
+
+    def __init__(
+        self, log: Log, follower: Follower, writer: Writer, reader: Reader, projection: Projection
+    ) -> None:
+        self._log = log
+        self._follower = follower
+        self._fleet: Fleet = follower.fleet
+        self._writer = writer
+        self._reader = reader
+        self._projection = projection
+
+    async def CreateDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.CreateDaggerRequest, context: Context
+    ) -> gateway_pb2.CreateDaggerResponse:
+        """Create a dagger and ask it to run."""
+        meta = events_pb2.RequestMeta(actor=actor(), expected_version=0)
+        dagger, sequence = await self._specified(request, meta)
+        return gateway_pb2.CreateDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def UpdateDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.UpdateDaggerRequest, context: Context
+    ) -> gateway_pb2.UpdateDaggerResponse:
+        """Give a dagger a new revision, and ask it to run."""
+        dagger, sequence = await self._specified(request, _meta(request))
+        return gateway_pb2.UpdateDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def GetDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetDaggerRequest, context: Context
+    ) -> gateway_pb2.GetDaggerResponse:
+        """One dagger."""
+        check_sequence(request.min_sequence)
+        name = request.name
+        dagger, at = await self._reader.read(
+            context, request.min_sequence, lambda: self._projection.dagger(name)
+        )
+        if dagger is None:
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
+        return gateway_pb2.GetDaggerResponse(dagger=dagger, sequence=at)
+
+    async def ListDaggers(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListDaggersRequest, context: Context
+    ) -> gateway_pb2.ListDaggersResponse:
+        """Daggers by name, a page at a time."""
+        terms, wrong = filters.parse("filter", request.filter)
+        after, wrong_token = filters.read_token("page_token", request.page_token, request.filter)
+        _refuse(
+            [
+                *wrong,
+                *wrong_token,
+                *validation.page_size("page_size", request.page_size),
+                *validation.sequence("min_sequence", request.min_sequence),
+            ]
+        )
+        size = min(request.page_size or _PAGE, _MAX_PAGE)
+        found, at = await self._reader.read(
+            context,
+            request.min_sequence,
+            lambda: self._projection.daggers(filters.conditions(terms), after=after, limit=size + 1),
+        )
+        more = filters.page_token(found[size - 1].name, request.filter) if len(found) > size else ""
+        return gateway_pb2.ListDaggersResponse(daggers=found[:size], next_page_token=more, sequence=at)
+
+    async def DeleteDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteDaggerRequest, context: Context
+    ) -> gateway_pb2.DeleteDaggerResponse:
+        """Stop a dagger and free its name."""
+        event = events_pb2.DeleteRequested(meta=_meta(request), name=request.name)
+        dagger, sequence = await self._named(request, event)
+        return gateway_pb2.DeleteDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def StartDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.StartDaggerRequest, context: Context
+    ) -> gateway_pb2.StartDaggerResponse:
+        """Run a dagger that is stopped or failed."""
+        event = events_pb2.StartRequested(meta=_meta(request), name=request.name)
+        dagger, sequence = await self._named(request, event)
+        return gateway_pb2.StartDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def StopDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.StopDaggerRequest, context: Context
+    ) -> gateway_pb2.StopDaggerResponse:
+        """Stop a dagger; it keeps its place."""
+        wrong = []
+        if request.mode not in events_pb2.StopMode.values():
+            wrong.append(Violation("mode", f"{request.mode} is not a way to stop", "UNKNOWN_ENUM_VALUE"))
+        mode = request.mode or events_pb2.STOP_MODE_DRAIN
+        event = events_pb2.StopRequested(meta=_meta(request), name=request.name, mode=mode)
+        dagger, sequence = await self._named(request, event, wrong)
+        return gateway_pb2.StopDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def RestartDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RestartDaggerRequest, context: Context
+    ) -> gateway_pb2.RestartDaggerResponse:
+        """Stop the driver and launch a new one."""
+        event = events_pb2.RestartRequested(meta=_meta(request), name=request.name)
+        dagger, sequence = await self._named(request, event)
+        return gateway_pb2.RestartDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def WatchEvents(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WatchEventsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchEventsResponse]:
+        """A snapshot, unless a sequence is given, and then every control record behind it."""
+        async with aclosing(watch(request, self._log, self._follower)) as steps:
+            async for step in steps:
+                yield step
+
+    async def _specified(
+        self, request: Specified, meta: events_pb2.RequestMeta
+    ) -> tuple[gateway_pb2.Dagger, int]:
+        name, spec = request.name, filled(request.name, request.spec)
+        event = events_pb2.DaggerRequested(meta=meta, name=name, spec=spec)
+        known = self._fleet.daggers.get(name)
+        # As it was asked before: the warnings of that time are not those of today.
+        before = _warned(event, known.warnings if known else ())
+        answer = self._writer.answered(request.request_id, event, before)
+        if answer is None:
+            judged = await specs.judge("spec", spec, self._fleet)
+            # Meanwhile the same request may have come again, and been answered.
+            answer = self._writer.answered(request.request_id, event, _warned(event, judged.warnings))
+        if answer is None:
+            _refuse(
+                [
+                    *validation.name("name", name),
+                    *judged.violations,
+                    *_envelope(request.request_id, meta.expected_version),
+                ]
+            )
+            event = _warned(event, judged.warnings)
+            after = self._decided(event)
+            if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
+                raise refused(Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}"))
+            if request.validate_only:
+                return view.to_proto(after, self._fleet), 0
+            answer = await self._writer.write(name, event, request.request_id, at="spec")
+        return self._shown(name), answer.sequence
+
+    async def _named(
+        self, request: Named, event: Request, wrong: Sequence[Violation] = ()
+    ) -> tuple[gateway_pb2.Dagger, int]:
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            _refuse(
+                [
+                    *validation.name("name", request.name),
+                    *wrong,
+                    *_envelope(request.request_id, request.expected_version),
+                ]
+            )
+            self._decided(event)
+            answer = await self._writer.write(request.name, event, request.request_id, at="name")
+        return self._shown(request.name), answer.sequence
+
+    def _decided(self, event: Request) -> Dagger:
+        """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""
+        after = decide(
+            self._fleet.daggers.get(event.name),
+            event,
+            sequence=self._fleet.sequence + 1,
+            time=datetime.now(UTC),
+        )
+        if isinstance(after, Refusal):
+            raise refused(after)
+        return after
+
+    def _shown(self, name: str) -> gateway_pb2.Dagger:
+        return view.to_proto(self._fleet.daggers[name], self._fleet)
+
+
+def _meta(request: Named | gateway_pb2.UpdateDaggerRequest) -> events_pb2.RequestMeta:
+    meta = events_pb2.RequestMeta(actor=actor())
+    if request.HasField("expected_version"):
+        meta.expected_version = request.expected_version
+    return meta
+
+
+def _warned(event: events_pb2.DaggerRequested, warnings: Sequence[str]) -> events_pb2.DaggerRequested:
+    return events_pb2.DaggerRequested(meta=event.meta, name=event.name, spec=event.spec, warnings=warnings)
+
+
+def _envelope(request_id: str, expected_version: int) -> Iterator[Violation]:
+    yield from validation.request_id("request_id", request_id)
+    yield from validation.version("expected_version", expected_version)
+
+
+def _refuse(violations: Sequence[Violation]) -> None:
+    if violations:
+        raise invalid(violations)

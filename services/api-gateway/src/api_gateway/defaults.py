@@ -1,0 +1,55 @@
+"""The defaults of a dagger, in one place: what stands in the log says all, whatever the defaults become."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from daggers.v1 import spec_pb2
+
+DEFAULT_TABLE = "data_stream"
+WATERMARK_DELAY = timedelta(seconds=5)
+IDLE_TIMEOUT = timedelta(seconds=10)
+TRIGGER = timedelta(seconds=1)
+LOG_LIMIT = 100
+INFLUX_ORG = "-"
+
+
+def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+    """The spec with every default said. Filled in twice, it is the same.
+
+    Driver memory stays 0: the scheduler knows its host. Addresses stay with their clusters.
+    """
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(asked)
+    for stream in spec.streams:
+        if not stream.table and len(spec.streams) == 1:
+            stream.table = DEFAULT_TABLE
+        if not stream.HasField("watermark_delay"):
+            stream.watermark_delay.FromTimedelta(WATERMARK_DELAY)
+        if not stream.HasField("idle_timeout"):
+            stream.idle_timeout.FromTimedelta(IDLE_TIMEOUT)
+        if stream.start.WhichOneof("position") is None:
+            stream.start.latest = True
+    for sink in spec.sinks:
+        match sink.WhichOneof("kind"):
+            case "influx":
+                sink.influx.measurement = sink.influx.measurement or name
+            case "kafka":
+                sink.kafka.format = sink.kafka.format or spec_pb2.KafkaSink.FORMAT_JSON
+                sink.kafka.cluster = sink.kafka.cluster or spec.cluster
+            case "log":
+                sink.log.limit = sink.log.limit or LOG_LIMIT
+    if not spec.HasField("trigger"):
+        spec.trigger.FromTimedelta(TRIGGER)
+    spec.emit = spec.emit or spec_pb2.EMIT_FINAL
+    spec.consumer_group = spec.consumer_group or f"daggers.{name}"
+    return spec
+
+
+def filled_cluster(asked: spec_pb2.Cluster) -> spec_pb2.Cluster:
+    """The cluster with every default said."""
+    cluster = spec_pb2.Cluster()
+    cluster.CopyFrom(asked)
+    if cluster.HasField("influx"):
+        cluster.influx.org = cluster.influx.org or INFLUX_ORG
+    return cluster

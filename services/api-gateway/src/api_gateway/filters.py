@@ -1,0 +1,114 @@
+"""The filter and the page token of ListDaggers. Pure.
+
+A filter is terms joined by AND: phase=RUNNING, team=pricing, cluster=local, name=completed*. A value with
+spaces stands in double quotes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from daggers.v1 import gateway_pb2
+from sqlmodel import col
+
+from api_gateway.tables import DaggerRow
+from chassis.errors import Violation
+
+MAX_FILTER: Final = 1_000
+_TERM: Final = re.compile(r'\s*(?P<field>[a-z_]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^\s"]+))\s*')
+_AND: Final = re.compile(r"AND(?=\s)")
+_COLUMNS: Final[dict[str, Any]] = {
+    "phase": col(DaggerRow.phase),
+    "team": col(DaggerRow.team),
+    "cluster": col(DaggerRow.cluster),
+    "name": col(DaggerRow.name),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition."""
+
+    field: str
+    value: str
+    prefix: bool
+    """Whether the value is the beginning of what is looked for."""
+
+
+def parse(at: str, text: str) -> tuple[list[Term], list[Violation]]:
+    """The terms of a filter, and what is wrong with it."""
+    if len(text) > MAX_FILTER:
+        return [], [Violation(at, f"must not be longer than {MAX_FILTER} characters", "TOO_LONG")]
+    terms: list[Term] = []
+    violations: list[Violation] = []
+    position = 0
+    while position < len(text.rstrip()):
+        if terms or violations:
+            joined = _AND.match(text, position)
+            if joined is None:
+                return terms, [*violations, _syntax(at, position)]
+            position = joined.end()
+        found = _TERM.match(text, position)
+        if found is None:
+            return terms, [*violations, _syntax(at, position)]
+        position = found.end()
+        value = found["plain"] if found["quoted"] is None else found["quoted"]
+        prefix = found["field"] == "name" and value.endswith("*")
+        term = Term(found["field"], value[:-1] if prefix else value, prefix)
+        wrong = _judge(at, term)
+        if wrong is None:
+            terms.append(term)
+        else:
+            violations.append(wrong)
+    return terms, violations
+
+
+def conditions(terms: Sequence[Term]) -> list[Any]:
+    """The terms as conditions of a query on `DaggerRow`."""
+    return [
+        _COLUMNS[term.field].startswith(term.value, autoescape=True)
+        if term.prefix
+        else _COLUMNS[term.field] == term.value
+        for term in terms
+    ]
+
+
+def page_token(last: str, text: str) -> str:
+    """The token of the page behind the name `last`; good for the same filter only."""
+    return base64.urlsafe_b64encode(f"{last}\n{text}".encode()).decode()
+
+
+def read_token(at: str, token: str, text: str) -> tuple[str, list[Violation]]:
+    """The name a page begins behind; empty for the first."""
+    if not token:
+        return "", []
+    try:
+        last, _, of = base64.b64decode(token, altchars=b"-_", validate=True).decode().partition("\n")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return "", [Violation(at, "is not a page token: pass the next_page_token of a page", "INVALID_TOKEN")]
+    if of != text:
+        return "", [Violation(at, "belongs to another filter: begin with the first page", "INVALID_TOKEN")]
+    return last, []
+
+
+def _judge(at: str, term: Term) -> Violation | None:
+    if term.field not in _COLUMNS:
+        known = ", ".join(_COLUMNS)
+        return Violation(at, f"{term.field} cannot be filtered by: use {known}", "UNKNOWN_FIELD")
+    if term.field == "phase" and term.value not in gateway_pb2.Phase.keys():  # noqa: SIM118 - an enum wrapper
+        known = ", ".join(gateway_pb2.Phase.keys()[1:])
+        return Violation(at, f"{term.value} is not a phase: use {known}", "UNKNOWN_ENUM_VALUE")
+    return None
+
+
+def _syntax(at: str, position: int) -> Violation:
+    return Violation(
+        at,
+        f"is not understood at character {position + 1}: write a=b AND c=d",
+        "SYNTAX_ERROR",
+    )

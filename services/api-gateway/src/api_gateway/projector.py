@@ -1,0 +1,66 @@
+"""Keeps the projection behind the fold by one transaction, and knows how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from api_gateway.follower import Follower, Touched
+from api_gateway.projection import Projection
+from api_gateway.rows import change
+from chassis.logging import logger
+
+_RETRY_S: Final = 1.0
+
+
+class Projector:
+    """Writes what the follower folded; wakes those who wait to read it."""
+
+    def __init__(self, follower: Follower, projection: Projection, *, applied: int) -> None:
+        self.sequence = applied
+        """What the tables hold."""
+        self.failure = ""
+        """Why the tables do not follow at the moment; empty while they do."""
+        self._follower = follower
+        self._projection = projection
+        self._moved = asyncio.Event()
+
+    async def run(self, *, since: int) -> None:
+        """Project for ever, once the fold has reached `since`: before that it is behind what was there."""
+        await self._follower.until(lambda: self._follower.fleet.sequence >= since)
+        written, touched = -1, self._follower.take_touched()
+        while True:
+            fleet = self._follower.fleet
+            now, record_id = fleet.sequence, self._follower.last_id
+            rows = change(fleet, touched)
+            try:
+                kept = await asyncio.to_thread(
+                    self._projection.write, rows, before=written, applied=now, record_id=record_id
+                )
+            except SQLAlchemyError as error:
+                # Everything again: what the database kept of a failed write is its secret.
+                kept = False
+                self._report(f"the gateway's database does not answer ({type(error).__name__})")
+                await asyncio.sleep(_RETRY_S)
+            if not kept:
+                self._follower.take_touched()
+                touched = Touched()
+                continue
+            written = self.sequence = now
+            self._report("")
+            await self._follower.until(lambda at=now: self._follower.fleet.sequence > at)  # type: ignore[misc] # mypy wants no default here
+            touched = self._follower.take_touched()
+
+    async def reached(self, sequence: int) -> None:
+        """Wait until the tables hold `sequence`, or do not follow at all."""
+        while self.sequence < sequence and not self.failure:
+            await self._moved.wait()
+
+    def _report(self, failure: str) -> None:
+        if failure and not self.failure:
+            logger().error("projection_failed", detail=failure)
+        self.failure = failure
+        self._moved.set()
+        self._moved = asyncio.Event()

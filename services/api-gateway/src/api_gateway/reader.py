@@ -1,0 +1,81 @@
+"""Reads: wait until the projection is where the caller needs it, then ask it, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import grpc
+from sqlalchemy.exc import SQLAlchemyError
+
+from api_gateway.follower import Follower
+from api_gateway.projector import Projector
+from chassis.errors import ApiError
+from chassis.interceptors import Context
+
+DEGRADED: Final = "x-daggers-degraded"
+"""Trailing metadata of an answer that may be behind the truth: why."""
+_RETRY: Final = timedelta(seconds=1)
+_MARGIN_S: Final = 0.05
+T = TypeVar("T")
+
+
+class Reader:
+    """Asks the projection, never a state older than what this gateway has answered before."""
+
+    def __init__(self, follower: Follower, projector: Projector) -> None:
+        self._follower = follower
+        self._projector = projector
+
+    async def read(self, context: Context, min_sequence: int, query: Callable[[], T]) -> T:
+        """The query's answer, once the projection holds `min_sequence` and what the fold holds now.
+
+        Raises: ApiError, UNAVAILABLE when the database does not answer, DEADLINE_EXCEEDED when the state is
+        not there in the call's time, FAILED_PRECONDITION when it never will be.
+        """
+        if self._follower.damage:
+            extra = ((DEGRADED, self._follower.damage.encode("ascii", "replace").decode()),)
+            context.set_trailing_metadata((*(context.trailing_metadata() or ()), *extra))
+        remaining = context.time_remaining()
+        try:
+            async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
+                await self._wait(min_sequence)
+                return await asyncio.to_thread(query)
+        except TimeoutError as error:
+            raise ApiError(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                "NOT_REACHED",
+                f"the state is at sequence {self._projector.sequence}, not at {min_sequence} yet",
+            ) from error
+        except SQLAlchemyError as error:
+            raise _no_database(type(error).__name__) from error
+
+    async def _wait(self, min_sequence: int) -> None:
+        if self._follower.damage:
+            if min_sequence > self._projector.sequence:
+                raise ApiError(
+                    grpc.StatusCode.FAILED_PRECONDITION,
+                    "LOG_DAMAGED",
+                    f"the state stays at sequence {self._projector.sequence}, because the control log is"
+                    f" damaged: {self._follower.damage}",
+                )
+            return None
+        # 0 is also what an unset field reads as: it asks for nothing.
+        if min_sequence > 0 and not await self._follower.reached(min_sequence):
+            return await self._wait(min_sequence)
+        needed = max(min_sequence or -1, self._follower.fleet.sequence)
+        await self._projector.reached(needed)
+        if self._projector.sequence < needed:
+            raise _no_database(self._projector.failure)
+        return None
+
+
+def _no_database(why: str) -> ApiError:
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "DATABASE_UNAVAILABLE",
+        f"the gateway's database does not answer ({why}); writes go on",
+        retry_after=_RETRY,
+    )

@@ -1,0 +1,110 @@
+"""The fold as rows. Pure and deterministic: the same log gives the same bytes, however it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from daggers.v1 import gateway_pb2
+from google.protobuf.message import Message
+from sqlmodel import SQLModel
+
+from api_gateway.follower import Touched
+from api_gateway.tables import AnswerRow, ClusterRow, DaggerRow, MessageRow, SchemaRow, StreamRow
+from fleet import Fleet, view
+from fleet.phases import DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write, in one transaction."""
+
+    everything: bool
+    """Whether the tables hold nothing else afterwards."""
+    rows: Mapping[type[SQLModel], list[SQLModel]]
+    """New content, for each table, by key."""
+    gone: tuple[str, ...]
+    """Daggers that are no more."""
+
+
+def change(fleet: Fleet, touched: Touched) -> Change:
+    """The rows of everything touched, as the fold has them now."""
+    if touched.everything:
+        touched = Touched(
+            everything=True,
+            daggers=set(fleet.daggers),
+            clusters=set(fleet.clusters),
+            streams=set(fleet.streams),
+            schemas={entry.sequence for entry in fleet.messages.values()},
+            answers=set(fleet.answers),
+        )
+    daggers = [name for name in sorted(touched.daggers) if name in fleet.daggers]
+    gone = tuple(name for name in daggers if fleet.daggers[name].phase == DELETED)
+    rows: dict[type[SQLModel], list[SQLModel]] = {
+        DaggerRow: [_dagger(fleet, name) for name in daggers if name not in gone],
+        ClusterRow: [_cluster(fleet, name) for name in sorted(touched.clusters)],
+        StreamRow: [_stream(fleet, name) for name in sorted(touched.streams)],
+        AnswerRow: [_answer(fleet, request_id) for request_id in sorted(touched.answers)],
+        **_schemas(fleet, touched.schemas),
+    }
+    return Change(touched.everything, rows, gone)
+
+
+def _dagger(fleet: Fleet, name: str) -> DaggerRow:
+    dagger = fleet.daggers[name]
+    return DaggerRow(
+        name=name,
+        team=dagger.spec.team,
+        cluster=dagger.spec.cluster,
+        phase=gateway_pb2.Phase.Name(dagger.phase),
+        version=dagger.version,
+        sequence=dagger.sequence,
+        data=_bytes(view.to_proto(dagger, fleet)),
+    )
+
+
+def _cluster(fleet: Fleet, name: str) -> ClusterRow:
+    entry = fleet.clusters[name]
+    return ClusterRow(name=name, version=entry.version, sequence=entry.sequence, data=_bytes(entry.value))
+
+
+def _stream(fleet: Fleet, name: str) -> StreamRow:
+    entry = fleet.streams[name]
+    return StreamRow(
+        name=name,
+        message=entry.value.message,
+        version=entry.version,
+        sequence=entry.sequence,
+        data=_bytes(entry.value),
+    )
+
+
+def _schemas(fleet: Fleet, sequences: Iterable[int]) -> dict[type[SQLModel], list[SQLModel]]:
+    wanted = set(sequences)
+    found = {name: entry for name, entry in sorted(fleet.messages.items()) if entry.sequence in wanted}
+    files = {entry.sequence: entry.value for entry in found.values()}
+    return {
+        MessageRow: [
+            MessageRow(name=name, version=entry.version, sequence=entry.sequence)
+            for name, entry in found.items()
+        ],
+        SchemaRow: [SchemaRow(sequence=at, data=_bytes(schema)) for at, schema in sorted(files.items())],
+    }
+
+
+def _answer(fleet: Fleet, request_id: str) -> AnswerRow:
+    answer = fleet.answers[request_id]
+    refusal = answer.refusal
+    return AnswerRow(
+        request_id=request_id,
+        sequence=answer.sequence,
+        digest=answer.digest,
+        version=answer.version,
+        code=refusal.code if refusal else "",
+        reason=refusal.reason if refusal else "",
+        detail=refusal.detail if refusal else "",
+    )
+
+
+def _bytes(message: Message) -> bytes:
+    return message.SerializeToString(deterministic=True)

@@ -1,0 +1,162 @@
+"""Schemas: from the files a user brings to the files that are registered. Pure.
+
+Registered are the files that define the user's messages and all they import, without source information and
+services, in dependency order. The well-known types are ours, whatever the user brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from daggers.v1 import spec_pb2
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
+from google.protobuf import descriptor_pb2 as dp
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from chassis.errors import Violation
+from fleet.catalogue import closure, defining_file
+
+_AT: Final = "schema.files"
+_POOL_SAYS: Final = "Couldn't build proto file into descriptor pool: "
+_WELL_KNOWN: Final = {
+    module.DESCRIPTOR.name: dp.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    for module in (
+        any_pb2,
+        api_pb2,
+        dp,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        source_context_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        type_pb2,
+        wrappers_pb2,
+    )
+}
+
+
+class Unusable(Exception):  # noqa: N818 - reads as what is wrong
+    """The files cannot be registered; says every reason found."""
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        super().__init__(f"{len(violations)} problems")
+        self.violations = tuple(violations)
+
+
+def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
+    """What is registered of the files. Raises: Unusable."""
+    own = {file.name: _stripped(file) for file in files.file if file.name not in _WELL_KNOWN}
+    violations = list(_problems(files, own))
+    if violations:
+        raise Unusable(violations)
+    with_messages = [name for name, file in own.items() if file.message_type]
+    everything = dp.FileDescriptorSet(file=[*own.values(), *_WELL_KNOWN.values()])
+    ordered = closure(everything, with_messages)
+    pool = DescriptorPool()
+    for file in ordered:
+        try:
+            pool.AddSerializedFile(file.SerializeToString())
+        except (TypeError, ValueError) as error:  # whatever is wrong, the pool's text says it best
+            why = " ".join(str(error).split()).removeprefix(_POOL_SAYS)
+            raise Unusable([Violation(_AT, f"{file.name}: {why}", "INVALID_FILE")]) from error
+    messages = sorted(name for file in ordered if file.name in own for name, _ in messages_of(file))
+    return spec_pb2.Schema(files=dp.FileDescriptorSet(file=ordered), messages=messages)
+
+
+def messages_of(file: dp.FileDescriptorProto) -> Iterator[tuple[str, dp.DescriptorProto]]:
+    """The messages a file defines, nested ones too, by full name. Map entries are none."""
+    pending = [(file.package, message) for message in file.message_type]
+    while pending:
+        scope, message = pending.pop()
+        if message.options.map_entry:
+            continue
+        full_name = f"{scope}.{message.name}" if scope else message.name
+        yield full_name, message
+        pending.extend((full_name, nested) for nested in message.nested_type)
+
+
+def _problems(files: dp.FileDescriptorSet, own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
+    names = [file.name for file in files.file]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Violation(_AT, f"{name} is there twice", "DUPLICATE")
+    for name, file in own.items():
+        if not name:
+            yield Violation(_AT, "a file has no name", "INVALID_FILE")
+        for needed in file.dependency:
+            if needed not in own and needed not in _WELL_KNOWN:
+                yield Violation(
+                    _AT, f"{name} imports {needed}, which is not among the files", "MISSING_IMPORT"
+                )
+    if not any(file.message_type for file in own.values()):
+        yield Violation(_AT, "define no message", "REQUIRED")
+    yield from _cycles(own)
+
+
+def _cycles(own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
+    """Files that import each other in a circle: no order would do."""
+    left = {name: {needed for needed in file.dependency if needed in own} for name, file in own.items()}
+    while free := [name for name, needed in left.items() if not needed]:
+        for name in free:
+            del left[name]
+        for needed in left.values():
+            needed.difference_update(free)
+    if left:
+        yield Violation(_AT, f"{', '.join(sorted(left))} import each other in a circle", "IMPORT_CYCLE")
+
+
+def _stripped(file: dp.FileDescriptorProto) -> dp.FileDescriptorProto:
+    copy = dp.FileDescriptorProto()
+    copy.CopyFrom(file)
+    copy.ClearField("source_code_info")
+    copy.ClearField("service")
+    return copy
+
+
+def descriptor(schema: spec_pb2.Schema, message: str) -> Descriptor:
+    """The descriptor of one of a registered schema's messages, in a pool of its own."""
+    pool = DescriptorPool()
+    for file in schema.files.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool.FindMessageTypeByName(message)
+
+
+def of_message(schema: spec_pb2.Schema, message: str) -> spec_pb2.Schema:
+    """The part of a registered schema that one message needs: its file and all it imports."""
+    root = defining_file(schema.files, message)
+    files = closure(schema.files, [root] if root else [])
+    defined = sorted(name for file in files if file.name not in _WELL_KNOWN for name, _ in messages_of(file))
+    return spec_pb2.Schema(files=dp.FileDescriptorSet(file=files), messages=defined)
+
+
+def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
+    """Whether `path` leads to a single google.protobuf.Timestamp of the message."""
+    owner: Descriptor = message
+    *parents, leaf = path.split(".")
+    for number, part in enumerate([*parents, leaf]):
+        field = owner.fields_by_name.get(part)
+        if field is None:
+            near = get_close_matches(part, list(owner.fields_by_name), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield Violation(at, f"is not there: {owner.full_name} has no field {part}{hint}", "UNKNOWN_FIELD")
+            return
+        if field.message_type is None or field.is_repeated:
+            break
+        if number == len(parents) and field.message_type.full_name == "google.protobuf.Timestamp":
+            return
+        owner = field.message_type
+    yield Violation(at, "must lead to a single google.protobuf.Timestamp", "NOT_A_TIMESTAMP")

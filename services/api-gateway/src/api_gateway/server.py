@@ -1,0 +1,175 @@
+"""The gateway as a whole: the fold, the projection behind it, the services in front; start and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from api_gateway.catalog import CatalogService
+from api_gateway.daggers import DaggerService
+from api_gateway.follower import Follower
+from api_gateway.projection import Projection
+from api_gateway.projector import Projector
+from api_gateway.quarantine import Newest, QuarantineService
+from api_gateway.reader import Reader
+from api_gateway.writer import Writer
+from chassis.interceptors import interceptor
+from chassis.logging import logger
+from eventlog import Log
+
+_MAX_MESSAGE: Final = 16 * 1024 * 1024
+_SERVICES: Final = tuple(service.full_name for service in gateway_pb2.DESCRIPTOR.services_by_name.values())
+_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+
+
+class CannotBind(Exception):  # noqa: N818 - reads as what happened
+    """The address is taken, or is not this machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where and how the gateway is reached."""
+
+    bind: str
+    """host:port; port 0 takes a free one."""
+    credentials: grpc.ServerCredentials | None = None
+    """None: without TLS."""
+    tokens: Mapping[bytes, str] | None = None
+    """As `chassis.interceptors.read_tokens` answers; None: everybody is anonymous."""
+    drain_s: float = 10.0
+    """How long calls may take once the gateway drains, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway that serves."""
+
+    port: int
+    follower: Follower
+    failed: asyncio.Future[None]
+    """Done when the gateway cannot go on; holds why."""
+
+
+@asynccontextmanager
+async def serving(
+    log: Log, projection: Projection, newest: Newest, door: Door, *, source: str
+) -> AsyncIterator[Gateway]:
+    """A gateway that has folded the log to its end and serves; drains when the block ends.
+
+    `source` is the ce_source of what it writes. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
+    """
+    follower = Follower(log)
+    applied = await asyncio.to_thread(projection.prepare)
+    projector = Projector(follower, projection, applied=applied)
+    end = await log.end()
+    tasks = []
+    if end < applied:
+        follower.mark_damaged(
+            f"it ends at sequence {end}, but the gateway's database holds {applied}; if this log is meant,"
+            " give the gateway an empty database"
+        )
+    else:
+        tasks = [
+            asyncio.create_task(follower.run()),
+            asyncio.create_task(projector.run(since=end)),
+        ]
+    failed = _first_failure(tasks)
+    try:
+        if tasks:
+            await _until_ready(follower, projector, end, failed)
+        async with _served(log, follower, projector, projection, newest, door, source) as port:
+            yield Gateway(port, follower, failed)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(projection.close)
+
+
+@asynccontextmanager
+async def _served(
+    log: Log,
+    follower: Follower,
+    projector: Projector,
+    projection: Projection,
+    newest: Newest,
+    door: Door,
+    source: str,
+) -> AsyncIterator[int]:
+    server = grpc.aio.server(
+        interceptors=[interceptor(door.tokens)],
+        options=[
+            ("grpc.max_receive_message_length", _MAX_MESSAGE),
+            ("grpc.max_send_message_length", _MAX_MESSAGE),
+            ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
+        ],
+    )
+    writer, reader = Writer(log, follower, source), Reader(follower, projector)
+    daggers = DaggerService(log, follower, writer, reader, projection)
+    gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
+    catalog = CatalogService(follower, writer, reader, projection)
+    gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
+    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(QuarantineService(follower, newest), server)
+    healthy = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    port = _bound(server, door)
+    await server.start()
+    for service in ("", *_SERVICES):
+        await healthy.set(service, _SERVING)
+    try:
+        yield port
+    finally:
+        await healthy.enter_graceful_shutdown()
+        follower.drain()
+        await server.stop(door.drain_s)
+
+
+def _bound(server: grpc.aio.Server, door: Door) -> int:
+    try:
+        if door.credentials is None:
+            port = server.add_insecure_port(door.bind)
+        else:
+            port = server.add_secure_port(door.bind, door.credentials)
+    except RuntimeError as error:
+        raise CannotBind(f"cannot serve on {door.bind}: the address is taken, or not ours") from error
+    return port
+
+
+def _first_failure(tasks: list[asyncio.Task[None]]) -> asyncio.Future[None]:
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def ended(task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not failed.done():
+            failed.set_exception(error)
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    return failed
+
+
+async def _until_ready(
+    follower: Follower, projector: Projector, end: int, failed: asyncio.Future[None]
+) -> None:
+    """Wait until the fold and the projection hold what the log held at the start."""
+
+    async def ready() -> None:
+        if await follower.reached(end):
+            await projector.reached(end)
+
+    waiting = asyncio.create_task(ready())
+    await asyncio.wait((waiting, failed), return_when=asyncio.FIRST_COMPLETED)
+    if failed.done():
+        waiting.cancel()
+        failed.result()
+    await waiting
+    logger().info("folded", sequence=follower.fleet.sequence, unreadable=len(follower.fleet.unreadable))

@@ -1,0 +1,88 @@
+"""Settings of the gateway, read once by `__main__`."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+from pydantic import Field, FilePath, field_validator, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from chassis.settings import Settings
+
+
+class GatewaySettings(Settings):
+    """The gRPC door of Daggers: takes requests into the control topic and answers from what it says."""
+
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
+
+    kafka_bootstrap_servers: str = Field(min_length=1)
+    """The platform's Kafka, which holds daggers.control: comma-separated host:port."""
+
+    bind: str = "127.0.0.1:50051"
+    """Address to serve on, host:port. Anything but loopback needs TLS files and a token file."""
+
+    database_url: str = Field(default="sqlite:///daggers-gateway.db", repr=False)
+    """Where the read side is kept: sqlite:///FILE, or postgresql://user:password@host/database. It is rebuilt
+    from the log at will."""
+
+    tls_cert_file: FilePath | None = None
+    """PEM file of the server's certificate chain."""
+
+    tls_key_file: FilePath | None = None
+    """PEM file of the certificate's private key."""
+
+    token_file: FilePath | None = None
+    """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one."""
+
+    drain_s: float = Field(default=10.0, ge=0, le=300)
+    """How long calls that are going on may take after SIGTERM, in seconds."""
+
+    @field_validator("bind")
+    @classmethod
+    def _host_and_port(cls, bind: str) -> str:
+        host, _, port = bind.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ValueError("must be host:port, for example 127.0.0.1:50051")
+        return bind
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, url: str) -> str:
+        if not url.startswith(("sqlite:///", "postgresql://")):
+            raise ValueError("must begin with sqlite:/// or postgresql://")
+        return url
+
+    @model_validator(mode="after")
+    def _only_loopback_is_open(self) -> GatewaySettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("DAGGERS_GATEWAY_TLS_CERT_FILE and DAGGERS_GATEWAY_TLS_KEY_FILE go together")
+        missing = [
+            f"DAGGERS_GATEWAY_{name.upper()}"
+            for name in ("tls_cert_file", "tls_key_file", "token_file")
+            if getattr(self, name) is None
+        ]
+        if missing and not is_loopback(self.bind):
+            raise ValueError(
+                f"DAGGERS_GATEWAY_BIND {self.bind} is not loopback: set {', '.join(missing)},"
+                " or bind to 127.0.0.1"
+            )
+        return self
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """Key and certificate, when TLS is on."""
+        if self.tls_cert_file is None or self.tls_key_file is None:
+            return None
+        return self.tls_key_file, self.tls_cert_file
+
+
+def is_loopback(bind: str) -> bool:
+    """Whether host:port can be reached from this machine only."""
+    host = bind.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,111 @@
+"""A request becomes a record, and the fold's answer becomes the call's.
+
+The fold decides races; what is clearly wrong is refused by the services before it is in the log for ever.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import grpc
+from google.protobuf.message import Message
+
+from api_gateway import validation
+from api_gateway.follower import Follower
+from chassis.errors import ApiError, Violation, invalid
+from chassis.logging import note
+from eventlog import Draft, Log, LogDamaged, LogUnavailable, RecordTooLarge
+from fleet import Answer, Refusal
+
+_RETRY: Final = timedelta(seconds=1)
+
+
+class Writer:
+    """Appends requests to the control topic."""
+
+    def __init__(self, log: Log, follower: Follower, source: str) -> None:
+        self._log = log
+        self._follower = follower
+        self._source = source
+
+    def answered(self, request_id: str, *forms: Message) -> Answer | None:
+        """The answer a request has already; None when it is new. Asked before anything is checked.
+
+        `forms` are the forms the same request may have taken when it was made: what a check adds to it may be
+        another thing today.
+        Raises: ApiError when it was refused, or when another request has this id.
+        """
+        answer = None
+        for form in forms:
+            answer = self._follower.fleet.answer(request_id, form) if request_id else None
+            if answer is None or answer.accepted:
+                break
+        if answer is not None:
+            note(repeated=True, request_id=request_id)
+            _raise_if_refused(answer)
+        return answer
+
+    async def write(self, subject: str, request: Message, request_id: str, *, at: str) -> Answer:
+        """Append a request and wait for what the fold makes of it.
+
+        `at` is the field to blame when the request is too large. Raises: ApiError.
+        """
+        request_id = request_id or uuid.uuid4().hex
+        note(subject=subject, request_id=request_id)
+        self._refuse_when_damaged()
+        violations = list(validation.event_size(at, request.ByteSize()))
+        if violations:
+            raise invalid(violations)
+        fleet = self._follower.fleet
+        try:
+            await self._log.append(Draft(request_id, self._source, subject, datetime.now(UTC), request))
+        except LogUnavailable as error:
+            # It may stand in the log all the same; the fold knows.
+            answer = fleet.answer(request_id, request)
+            if answer is None:
+                raise ApiError(
+                    grpc.StatusCode.UNAVAILABLE,
+                    "LOG_UNAVAILABLE",
+                    "Kafka did not acknowledge the request: repeat it with the same request_id",
+                    metadata={"request_id": request_id},
+                    retry_after=_RETRY,
+                ) from error
+        except RecordTooLarge as error:
+            raise invalid([Violation(at, str(error), "TOO_LARGE")]) from error
+        except LogDamaged as error:
+            self._follower.mark_damaged(str(error))
+        await self._follower.until(
+            lambda: fleet.answer(request_id, request) is not None or bool(self._follower.damage)
+        )
+        answer = fleet.answer(request_id, request)
+        if answer is None:
+            self._refuse_when_damaged()
+            raise AssertionError("the fold waited for an answer that is not there")
+        _raise_if_refused(answer)
+        note(sequence=answer.sequence)
+        return answer
+
+    def _refuse_when_damaged(self) -> None:
+        if self._follower.damage:
+            raise damaged(self._follower.damage)
+
+
+def refused(refusal: Refusal) -> ApiError:
+    """The fold's refusal as the caller sees it."""
+    return ApiError(grpc.StatusCode[refusal.code.name], refusal.reason, refusal.detail)
+
+
+def _raise_if_refused(answer: Answer) -> None:
+    if answer.refusal is not None:
+        raise refused(answer.refusal)
+
+
+def damaged(why: str) -> ApiError:
+    """No write until a person has looked at the log."""
+    return ApiError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "LOG_DAMAGED",
+        f"nothing is written, because the control log is damaged: {why}",
+    )
