@@ -42,6 +42,10 @@ venv: $(STAMPS)/venv ## Install Python dependencies and the workspace into .venv
 setup: $(STAMPS)/venv ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
 	@$(BIN)/daggers local setup
 
+.PHONY: demo
+demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an independent recount
+	@$(BIN)/daggers demo
+
 .PHONY: lint
 lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, declared dependencies
 	@$(BIN)/ruff check .
@@ -61,7 +65,7 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 	@$(BIN)/pytest -q -m "not integration"
 
 .PHONY: test
-test: lint ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
+test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/pytest -q
 
 .PHONY: lock
