@@ -3,10 +3,12 @@
 0 done · 1 refused, or the wanted state not reached · 2 usage · 3 unreachable · 130 interrupted
 """
 
+import contextlib
 import itertools
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from types import FrameType
 
@@ -16,6 +18,7 @@ from typer.exceptions import TyperException
 
 from cli.commands import catalogue, daggers, demo, init, local, reading, version
 from cli.errors import CliError, MisusedError
+from cli.local.state import write
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings
@@ -68,6 +71,10 @@ def run(argv: Sequence[str]) -> int:
     as_json = wants_json(argv)
     try:
         settings = Settings()
+    except ValidationError as error:
+        print_error(_bad_settings(error), as_json=as_json)
+        return MisusedError.exit_code
+    try:
         code = typer.main.get_command(app).main(
             args=list(argv), prog_name="daggers", standalone_mode=False, obj=settings
         )
@@ -75,20 +82,18 @@ def run(argv: Sequence[str]) -> int:
         print_error(error, as_json=as_json)
         return error.exit_code
     except TyperException as error:
-        misused = MisusedError(
-            f"{error.format_message()} (daggers {_words(argv)} --help shows how)", reason="USAGE"
-        )
+        misused = MisusedError(f"{error.format_message()} (`{_help(argv)}` shows how)", reason="USAGE")
         print_error(misused, as_json=as_json)
         return error.exit_code
-    except ValidationError as error:
-        print_error(_bad_settings(error), as_json=as_json)
-        return MisusedError.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
         # the reader of our output went away (`daggers … | head`); keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception:  # noqa: BLE001 - the last resort: a stack trace is for us, not for a user
+        print_error(_bug(settings), as_json=as_json)
+        return CliError.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -101,15 +106,12 @@ def wants_json(argv: Sequence[str]) -> bool:
     )
 
 
-def _words(argv: Sequence[str]) -> str:
-    """The command's name, as far as the words go that are no options."""
-    words: list[str] = []
-    for word in argv[:2]:
-        if word.startswith("-"):
-            break
-        words.append(word)
-    known = words if len(words) < 2 or words[0] in GROUPS else words[:1]
-    return " ".join(known)
+def _help(argv: Sequence[str]) -> str:
+    """The command line that explains what was probably meant."""
+    known = [word for word in argv[:2] if not word.startswith("-")]
+    if not known or known[0] not in GROUPS | COMMANDS:
+        return "daggers --help"
+    return " ".join(["daggers", *(known if known[0] in GROUPS else known[:1]), "--help"])
 
 
 def _bad_settings(error: ValidationError) -> CliError:
@@ -124,11 +126,24 @@ def _bad_settings(error: ValidationError) -> CliError:
     return MisusedError("an environment variable has a value that cannot be used", findings=findings)
 
 
+def _bug(settings: Settings) -> CliError:
+    """What to say of an error that nobody foresaw; its trace goes to a file."""
+    trace = traceback.format_exc()
+    file = settings.state_home / "daggers" / "last-crash.log"
+    where = ""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, trace)
+        where = f"; report it with {file}"
+    return CliError(f"this is a mistake in daggers itself{where}", reason="INTERNAL")
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-GROUPS = frozenset(group.name for group in app.registered_groups)
+GROUPS = frozenset(str(group.name) for group in app.registered_groups)
+COMMANDS = frozenset(str(each.name) for each in app.registered_commands)
 
 if __name__ == "__main__":
     main()

@@ -27,6 +27,7 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, steps):
             home = java.system_home(java_home)
+            wheel = home is None
             if home is None:
                 jre = _once(folder / java.NAME, java.TITLE, java.build, steps)
                 home = jre / "home"
@@ -34,7 +35,7 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
             jars = _once(
                 folder / kafka.NAME,
                 kafka.TITLE,
-                lambda part, report: kafka.build(part, report, program),
+                lambda part, report: kafka.build(part, report, program, own_authorities=wheel),
                 steps,
             )
             database = None

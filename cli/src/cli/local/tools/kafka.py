@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from cli.errors import RefusedError
+from cli.local.tools import truststore
 from cli.local.tools.run import run
 from cli.progress import Report
 
@@ -25,15 +26,23 @@ IVY_FILE = f"""\
 """
 
 
-def build(part: Path, report: Report, java: Path) -> Path:
-    """Resolve the jars into `part`; returns the folder to keep. `java` is the program to run Ivy with."""
+def build(part: Path, report: Report, java: Path, *, own_authorities: bool) -> Path:
+    """Resolve the jars into `part`; returns the folder to keep.
+
+    java: the program to run Ivy with.
+    own_authorities: give it the certificate authorities of this Python in place of its own.
+    """
     description, jars = part / "ivy.xml", part / "jars"
     description.write_text(IVY_FILE)
+    options = ["-XX:TieredStopAtLevel=1"]
+    if own_authorities and (certificates := truststore.trusted()):
+        truststore.write(part / "authorities.jks", certificates)
+        options.append(f"-Djavax.net.ssl.trustStore={part / 'authorities.jks'}")
     run(
-        [java, "-XX:TieredStopAtLevel=1", "-jar", ivy(), "-cache", part / "cache", "-ivy", description,
+        [java, *options, "-jar", ivy(), "-cache", part / "cache", "-ivy", description,
          "-confs", "default", "-retrieve", jars / "[artifact]-[revision].[ext]"],
         log=part / "ivy.log", report=report,
-        what="Kafka's jars could not be resolved; check the network and Ivy's way to its repository",
+        what="Kafka's jars could not be resolved: check the network",
     )  # fmt: skip
     verify(jars, digests())
     return jars

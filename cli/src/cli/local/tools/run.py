@@ -8,7 +8,7 @@ from cli.environment import environment
 from cli.errors import RefusedError
 from cli.progress import Report
 
-TAIL_LINES = 5
+LONGEST_TAIL = 200
 
 
 def run(
@@ -39,5 +39,8 @@ def run(
     except FileNotFoundError as error:
         raise RefusedError(f"{what}: {words[0]} is missing", reason="TOOL_MISSING") from error
     if process.returncode != 0:
-        tail = "; ".join(lines[-TAIL_LINES:])
-        raise RefusedError(f"{what} (exit code {process.returncode}): {tail}", reason="TOOL_FAILED")
+        said = [line for line in lines if "error" in line.lower()] or lines
+        tail = f": {said[-1][:LONGEST_TAIL]}" if said else ""
+        raise RefusedError(
+            f"{what} (it ended with exit code {process.returncode}, see {log}){tail}", reason="TOOL_FAILED"
+        )
