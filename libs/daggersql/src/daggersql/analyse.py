@@ -1,0 +1,371 @@
+"""Checks expressions: from the grammar's tree to typed ones. A node that no rule here knows is refused.
+
+All mistakes are said, each once: what is wrong already fits everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from daggersql import casts, literals, operators, windows
+from daggersql.calls import call_function, find_function
+from daggersql.findings import Report
+from daggersql.functions import names
+from daggersql.functions.general import PARTS, TIME_UNITS, WITHOUT_BRACKETS
+from daggersql.grammar.cursor import span
+from daggersql.scope import Scope
+from daggersql.tree import Expr, call, cast, constant, text_constant, wrong
+from daggersql.types import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Family,
+    MapOf,
+    family,
+    fits,
+)
+from daggersql.windows import GroupWindow
+
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "!<=>",
+}  # fmt: skip
+
+
+class Analyser:
+    """Checks the expressions of one SELECT; `window` is what it groups by, if anything."""
+
+    def __init__(self, scope: Scope, report: Report, window: GroupWindow | None = None) -> None:
+        self.scope = scope
+        self.report = report
+        self.window = window
+        self._rules: dict[type[exp.Expr], Callable[[exp.Expr], Expr]] = {
+            exp.Column: self._name,
+            exp.Dot: self._name,
+            exp.Bracket: self._element,
+            exp.Literal: self._literal,
+            exp.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
+            exp.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
+            exp.Null: lambda node: constant("NULL", None, NULL, span(node)),
+            exp.Interval: self._interval,
+            exp.Neg: lambda node: operators.negate(self.check(node.this), span(node), self.report),
+            exp.Not: self._not,
+            exp.And: self._junction,
+            exp.Or: self._junction,
+            exp.DPipe: self._join_text,
+            exp.Is: self._is,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Like: self._like,
+            exp.Escape: self._like,
+            exp.Case: self._case,
+            exp.Cast: self._cast,
+            exp.Anonymous: self._call,
+            exp.Filter: self._filter,
+            exp.Star: self._star,
+            exp.Window: lambda node: wrong(span(node)),
+            exp.Subquery: self._subquery,
+            exp.Exists: self._subquery,
+            **dict.fromkeys(_SIGNS, self._arithmetic),
+            **dict.fromkeys(_COMPARISONS, self._comparison),
+        }
+
+    def check(self, node: exp.Expr) -> Expr:
+        """The checked expression; something `wrong`, with findings, when it cannot be."""
+        rule = self._rules.get(type(node))
+        if rule is None:
+            self.report.error("UNSUPPORTED_OPERATION", span(node), "This is not supported here.")
+            return wrong(span(node))
+        return rule(node)
+
+    def condition(self, node: exp.Expr, where: str) -> Expr:
+        """An expression that must be true or false."""
+        return operators.condition(self.check(node), self.report, where)
+
+    # --- names -----------------------------------------------------------------------------------------
+
+    def _name(self, node: exp.Expr) -> Expr:
+        fields: list[exp.Identifier] = []
+        base = node
+        while isinstance(base, exp.Dot):
+            field = base.expression
+            if not isinstance(field, exp.Identifier):
+                self.report.error("SYNTAX_ERROR", span(base), "A star stands only in the SELECT list.")
+                return wrong(span(node))
+            fields.insert(0, field)
+            base = base.this
+        if isinstance(base, exp.Column):
+            if not fields and (bare := self._bare_function(base)) is not None:
+                return bare
+            return self.scope.column([base.this, *fields])
+        value = self.check(base)
+        for field in fields:
+            value = self.scope.field(value, field)
+        return value
+
+    def _bare_function(self, node: exp.Column) -> Expr | None:
+        """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
+        name, place = node.name, span(node)
+        if node.this.args.get("quoted") or any(name in source.columns() for source in self.scope.sources):
+            return None
+        if name.upper() in WITHOUT_BRACKETS or names.FORBIDDEN.fullmatch(name):
+            function = find_function(name, place, self.report)
+            return call_function(function, [], place, self.report) if function else wrong(place)
+        return None
+
+    def _element(self, node: exp.Expr) -> Expr:
+        """`list[1]`, counted from 1, and `map['key']`; NULL when there is none."""
+        value, index, place = self.check(node.this), self.check(node.expressions[0]), span(node)
+        if value.wrong or index.wrong:
+            return wrong(place)
+        match value.type:
+            case Array(element=kind):
+                if not fits(index.type, Family.INTEGER):
+                    self.report.error(
+                        "TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1"
+                    )
+                    return wrong(place)
+                if index.is_constant and isinstance(index.value, int) and index.value < 1:
+                    self.report.error(
+                        "INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1"
+                    )
+                    return wrong(place)
+                template = "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END"
+                if index.is_constant:
+                    template = "get({0}, {1} - 1)"
+            case MapOf(key=key, value=kind):
+                index = cast(index, key) if fits(index.type, family(key)) else index
+                if operators.unify(key, index.type) is None:
+                    self.report.error(
+                        "TYPE_MISMATCH",
+                        index.span,
+                        f"The keys of this map are not {operators.describe(index)}.",
+                    )
+                    return wrong(place)
+                template = "try_element_at({0}, {1})"
+            case _:
+                shown = operators.describe(value)
+                self.report.error(
+                    "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {shown}."
+                )
+                return wrong(place)
+        return Expr(template, kind, place, (value, index), read=value.read)
+
+    # --- constants -------------------------------------------------------------------------------------
+
+    def _literal(self, node: exp.Expr) -> Expr:
+        if node.is_string:
+            return text_constant(node.name, STRING, span(node))
+        return literals.number(node.name, span(node), self.report)
+
+    def _interval(self, node: exp.Expr) -> Expr:
+        length = windows.interval(node, self.report)
+        if length is None:
+            return wrong(span(node))
+        micros = length.days * 86_400_000_000 + length.seconds * 1_000_000 + length.microseconds
+        sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+        text = f"INTERVAL '{sign}{micros // 1_000_000}.{micros % 1_000_000:06d}' SECOND"
+        return constant(text, length, INTERVAL, span(node))
+
+    # --- operators -------------------------------------------------------------------------------------
+
+    def _arithmetic(self, node: exp.Expr) -> Expr:
+        left, right = self.check(node.this), self.check(node.expression)
+        return operators.arithmetic(_SIGNS[type(node)], left, right, span(node), self.report)
+
+    def _comparison(self, node: exp.Expr) -> Expr:
+        left, right = self.check(node.this), self.check(node.expression)
+        return operators.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
+
+    def _not(self, node: exp.Expr) -> Expr:
+        return call("(NOT {0})", BOOLEAN, span(node), self.condition(node.this, "NOT"))
+
+    def _junction(self, node: exp.Expr) -> Expr:
+        word = "AND" if isinstance(node, exp.And) else "OR"
+        left, right = self.condition(node.this, word), self.condition(node.expression, word)
+        return call(f"({{0}} {word} {{1}})", BOOLEAN, span(node), left, right)
+
+    def _join_text(self, node: exp.Expr) -> Expr:
+        return operators.join_text(
+            self.check(node.this), self.check(node.expression), span(node), self.report
+        )
+
+    def _is(self, node: exp.Expr) -> Expr:
+        right = node.expression
+        if isinstance(right, exp.Null):
+            return call("({0} IS NULL)", BOOLEAN, span(node), self.check(node.this))
+        word = "TRUE" if right.this else "FALSE"
+        return call(f"({{0}} IS {word})", BOOLEAN, span(node), self.condition(node.this, f"IS {word}"))
+
+    def _in(self, node: exp.Expr) -> Expr:
+        value = self.check(node.this)
+        if node.args.get("query") is not None:
+            return self._subquery(node.args["query"])
+        choices = []
+        for each in node.expressions:
+            choice = self.check(each)
+            sides = (
+                None
+                if value.wrong or choice.wrong
+                else operators.comparable(value, choice, span(node), self.report)
+            )
+            if sides is not None:
+                choices.append(sides[1])
+        if not choices:
+            return call("NULL", BOOLEAN, span(node))
+        places = ", ".join(f"{{{i}}}" for i in range(1, len(choices) + 1))
+        return call(f"({{0}} IN ({places}))", BOOLEAN, span(node), value, *choices)
+
+    def _between(self, node: exp.Expr) -> Expr:
+        value = self.check(node.this)
+        low = operators.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
+        high = operators.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
+        return call("({0} AND {1})", BOOLEAN, span(node), low, high)
+
+    def _like(self, node: exp.Expr) -> Expr:
+        escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
+        like = node.this if isinstance(node, exp.Escape) else node
+        value, pattern = self.check(like.this), self.check(like.expression)
+        return operators.like(value, pattern, escape, span(node), self.report)
+
+    def _case(self, node: exp.Expr) -> Expr:
+        operand = self.check(node.this) if node.this is not None else None
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            if operand is None:
+                conditions.append(self.condition(branch.this, "WHEN"))
+            else:
+                asked = self.check(branch.this)
+                conditions.append(operators.compare("=", operand, asked, asked.span, self.report))
+            values.append(self.check(branch.args["true"]))
+        if node.args.get("default") is not None:
+            values.append(self.check(node.args["default"]))
+        chosen = operators.choose(values, self.report)
+        if chosen is None:
+            return wrong(span(node))
+        kind, values = chosen[0], list(chosen[1])
+        count = len(conditions)
+        whens = "".join(f" WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
+        default = f" ELSE {{{2 * count}}}" if len(values) > count else ""
+        return call(f"CASE{whens}{default} END", kind, span(node), *conditions, *values)
+
+    def _cast(self, node: exp.Expr) -> Expr:
+        if node.args.get("default"):
+            return literals.of_type(node.args["to"].this.name, node.name, span(node), self.report)
+        return casts.check_cast(self.check(node.this), node.args["to"], span(node), self.report)
+
+    # --- calls -----------------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr, where: Expr | None = None) -> Expr:
+        name, place = node.name.upper(), span(node)
+        if isinstance(node, exp.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
+            return self._window_call(node, name)
+        if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"):
+            return self._time_unit(node, name)
+        if name == "MOD" and len(node.expressions) == 2:
+            left, right = (self.check(each) for each in node.expressions)
+            return operators.arithmetic("%", left, right, place, self.report)
+        if name == "IF" and len(node.expressions) == 3:
+            branch = exp.If(this=node.expressions[0], true=node.expressions[1])
+            case = exp.Case(ifs=[branch], default=node.expressions[2])
+            case.meta.update(node.meta)
+            return self._case(case)
+        first = node.expressions[0] if node.expressions else None
+        if isinstance(first, exp.Distinct):
+            return self._distinct(node, first)
+        arguments = (
+            [constant("1", 1, INT, span(first))]
+            if isinstance(first, exp.Star) and name == "COUNT" and len(node.expressions) == 1
+            else [self.check(each) for each in node.expressions]
+        )
+        function = find_function(node.name, place, self.report)
+        if function is None:
+            return wrong(place)
+        if function.aggregate and (inner := next((each for each in arguments if each.has_aggregate), None)):
+            self.report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
+            return wrong(place)
+        if where is not None and not function.aggregate:
+            self.report.error(
+                "TYPE_MISMATCH", place, f"FILTER belongs to an aggregate, which {node.name} is not."
+            )
+            return wrong(place)
+        return call_function(function, arguments, place, self.report, where)
+
+    def _window_call(self, node: exp.Anonymous, name: str) -> Expr:
+        if name not in windows.KINDS:
+            return windows.bound(node, self.window, self.check, self.report)
+        self.report.error(
+            "WINDOW_MISMATCH",
+            span(node),
+            f"{node.name} stands in GROUP BY; its bounds are {name}_START and {name}_END.",
+        )
+        return wrong(span(node))
+
+    def _distinct(self, node: exp.Expr, distinct: exp.Distinct) -> Expr:
+        for each in distinct.expressions:
+            self.check(each)
+        self.report.error(
+            "UNSUPPORTED_FUNCTION",
+            span(node),
+            f"{node.name}(DISTINCT …) is not supported yet: use DistinctCount(…).",
+            "DistinctCount",
+        )
+        return wrong(span(node))
+
+    def _filter(self, node: exp.Expr) -> Expr:
+        where = self.condition(node.expression.this, "FILTER")
+        if where.has_aggregate:
+            self.report.error("AGGREGATE_NOT_ALLOWED", where.span, "FILTER goes by single rows.")
+            return wrong(span(node))
+        return replace(self._call(node.this, where), span=span(node))
+
+    def _time_unit(self, node: exp.Expr, name: str) -> Expr:
+        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
+        first, second = node.expressions[:2]
+        unit, value = (first, self.check(second)) if name == "EXTRACT" else (second, self.check(first))
+        known = PARTS if name == "EXTRACT" else [each for each in TIME_UNITS if each != "WEEK"]
+        place = span(node)
+        if unit.name not in known:
+            self.report.error("UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(known)}.")
+            return wrong(place)
+        if value.wrong:
+            return wrong(place)
+        if not fits(value.type, Family.TIMESTAMP):
+            self.report.error(
+                "TYPE_MISMATCH",
+                value.span,
+                f"{node.name} takes a timestamp, not {operators.describe(value)}.",
+            )
+            return wrong(place)
+        if name == "EXTRACT":
+            return call(f"CAST({PARTS[unit.name]} AS BIGINT)", BIGINT, place, value)
+        down = f"date_trunc('{unit.name}', {{0}})"
+        if name == "FLOOR TO":
+            return call(down, TIMESTAMP, place, value)
+        up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({unit.name}, 1, {down}) END"
+        return call(up, TIMESTAMP, place, value)
+
+    # --- what stands elsewhere -------------------------------------------------------------------------
+
+    def _star(self, node: exp.Expr) -> Expr:
+        self.report.error(
+            "SYNTAX_ERROR", span(node), "A star stands only in the SELECT list and in COUNT(*)."
+        )
+        return wrong(span(node))
+
+    def _subquery(self, node: exp.Expr) -> Expr:
+        self.report.error(
+            "UNSUPPORTED_SUBQUERY",
+            span(node),
+            "A query inside an expression is not supported on streams: use a join.",
+        )
+        return wrong(span(node))

@@ -1,0 +1,77 @@
+"""The way in: a text and the streams it may read go in, a plan or findings come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from daggersql import emit
+from daggersql.dialect import parse
+from daggersql.findings import Refused, Report, Severity
+from daggersql.grammar.cursor import span
+from daggersql.limits import check_size
+from daggersql.outputs import check_outputs
+from daggersql.plan import Checked, Plan, Table
+from daggersql.select import SelectChecker, warn_of_keys
+
+
+def check(sql: str, tables: Sequence[Table]) -> Checked:
+    """What the query needs and gives, or everything that is wrong with it. Never raises for any text."""
+    report = Report(sql)
+    plan: Plan | None = None
+    try:
+        check_size(sql)
+        plan = _plan(parse(sql, report), sql, tables, report)
+    except Refused as refused:
+        report.error(refused.code, refused.span, refused.message, refused.suggestion)
+    except RecursionError:
+        report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
+    findings = report.findings()
+    return Checked(None if report.failed else plan, findings)
+
+
+def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) -> Plan | None:
+    if not isinstance(query, exp.Select) or query.args.get("with_") is not None:
+        _refuse_query(query, report)
+        return None
+    select = SelectChecker(tables, report).check(query)
+    if select is None:
+        return None
+    columns = check_outputs(select.outputs, report, sql)
+    if report.failed:
+        return None
+    warn_of_keys(select, report)
+    return Plan(
+        spark_sql=emit.spark_sql(select),
+        reads=emit.reads(select),
+        window=select.window.window if select.window else None,
+        columns=columns,
+        hidden=emit.hidden_columns(select),
+        functions=emit.functions(select),
+        fingerprint=emit.fingerprint(select),
+        warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
+    )
+
+
+def _refuse_query(query: exp.Expr, report: Report) -> None:
+    """Set operations and WITH: known, and not supported yet."""
+    for each in query.find_all(exp.SetOperation):
+        union = isinstance(each, exp.Union)
+        place = each.meta["operator"]
+        if union and each.args["distinct"]:
+            report.error(
+                "UNBOUNDED_STATE",
+                place,
+                "UNION would remember every row for ever: use UNION ALL.",
+                "UNION ALL",
+            )
+        else:
+            name = "UNION ALL" if union else "This set operation"
+            yet = " yet" if union else ": streams have no end"
+            report.error("UNSUPPORTED_SET_OPERATION", place, f"{name} is not supported{yet}.")
+    with_ = query.args.get("with_")
+    if with_ is not None:
+        report.error(
+            "UNSUPPORTED_SUBQUERY", span(with_), "WITH is not supported yet: read the stream itself."
+        )

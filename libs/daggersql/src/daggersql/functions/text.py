@@ -1,0 +1,159 @@
+"""Functions over text and bytes. Positions count from 1, except where Flink counts from 0 (SPLIT_INDEX)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
+from daggersql.limits import MAX_REGEX, MAX_TEXT
+from daggersql.tree import Expr
+from daggersql.types import BOOLEAN, INT, STRING, Family
+
+TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY
+
+_QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})[^()]*\)(?:[+*]|\{\d+,\d*\})")
+_ALTERNATIVES = re.compile(r"\((?:[^()\\]|\\.)*\|(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")
+
+
+def _whole(place: int) -> str:
+    return f"try_cast({{{place}}} AS INT)"
+
+
+def check_regex(number: int) -> Check:
+    """A check that argument `number` is a pattern that ends in reasonable time."""
+
+    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+        pattern = arguments[number]
+        if pattern.wrong:
+            return
+        if not (pattern.is_constant and isinstance(pattern.value, str)):
+            report.error("INVALID_REGEX", pattern.span, "The pattern must be a text constant.")
+            return
+        text = pattern.value
+        if len(text) > MAX_REGEX or _QUANTIFIED_GROUP.search(text) or _ALTERNATIVES.search(text):
+            report.error(
+                "REGEX_TOO_COSTLY",
+                pattern.span,
+                "This pattern may take exponential time: do not repeat a group that repeats itself.",
+            )
+            return
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as wrong:
+            report.error("INVALID_REGEX", pattern.span, f"This is not a pattern: {wrong}.")
+
+    return check
+
+
+def _check_length(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    """The number that decides how long the result becomes."""
+    length = arguments[1]
+    if length.wrong:
+        return
+    if not (length.is_constant and isinstance(length.value, int)):
+        report.error(
+            "INVALID_ARGUMENT", length.span, "The length must be a constant, so that it has a limit."
+        )
+    elif length.value > MAX_TEXT:
+        report.error("RESULT_TOO_LARGE", place, f"The text would be longer than {MAX_TEXT} characters.")
+
+
+def _check_index(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    """The separator of SPLIT_INDEX is a constant text."""
+    separator = arguments[1]
+    fine = isinstance(separator.value, str) and separator.value and "\\E" not in separator.value
+    if not separator.wrong and not fine:
+        report.error("INVALID_ARGUMENT", separator.span, "The separator is a constant text, and not empty.")
+
+
+def _pad(name: str) -> Function:
+    # NULL for a negative length, as Flink says.
+    template = f"CASE WHEN {_whole(1)} >= 0 THEN {name.lower()}({{0}}, {_whole(1)}, {{2}}) END"
+    return overloaded(name, Signature((TEXT, WHOLE, TEXT), STRING, template), check=_check_length)
+
+
+def _trimmed(name: str, side: str) -> Function:
+    return overloaded(
+        name,
+        Signature((TEXT,), STRING, f"trim({side} ' ' FROM {{0}})"),
+        Signature((TEXT, TEXT), STRING, f"trim({side} {{1}} FROM {{0}})"),
+    )
+
+
+def _substring(name: str) -> Function:
+    return overloaded(
+        name,
+        Signature((TEXT, WHOLE), STRING, f"substring({{0}}, {_whole(1)})"),
+        Signature((TEXT, WHOLE, WHOLE), STRING, f"substring({{0}}, {_whole(1)}, {_whole(2)})"),
+    )
+
+
+# Between \Q and \E a pattern is plain text.
+_PARTS = "split({0}, concat('\\\\Q', {1}, '\\\\E'))"
+_LENGTH = ("CHAR_LENGTH", "CHARACTER_LENGTH")
+
+FUNCTIONS = (
+    scalar("UPPER", [TEXT], STRING, "upper({0})"),
+    scalar("LOWER", [TEXT], STRING, "lower({0})"),
+    scalar("UCASE", [TEXT], STRING, "upper({0})"),
+    scalar("LCASE", [TEXT], STRING, "lower({0})"),
+    scalar("INITCAP", [TEXT], STRING, "initcap({0})"),
+    scalar("REVERSE", [TEXT], STRING, "reverse({0})"),
+    *(scalar(name, [TEXT], INT, "char_length({0})") for name in _LENGTH),
+    _substring("SUBSTRING"),
+    _substring("SUBSTR"),
+    scalar("LEFT", [TEXT, WHOLE], STRING, f"left({{0}}, {_whole(1)})"),
+    scalar("RIGHT", [TEXT, WHOLE], STRING, f"right({{0}}, {_whole(1)})"),
+    _trimmed("TRIM", "BOTH"),
+    _trimmed("LTRIM", "LEADING"),
+    _trimmed("RTRIM", "TRAILING"),
+    _pad("LPAD"),
+    _pad("RPAD"),
+    scalar("POSITION", [TEXT, TEXT], INT, "locate({0}, {1})"),
+    scalar("INSTR", [TEXT, TEXT], INT, "instr({0}, {1})"),
+    overloaded(
+        "LOCATE",
+        Signature((TEXT, TEXT), INT, "locate({0}, {1})"),
+        Signature((TEXT, TEXT, WHOLE), INT, f"locate({{0}}, {{1}}, {_whole(2)})"),
+    ),
+    scalar("REPLACE", [TEXT, TEXT, TEXT], STRING, "replace({0}, {1}, {2})"),
+    Function("CONCAT", (Signature((TEXT,), STRING, "concat({rest})", variadic=True),)),
+    Function(
+        "CONCAT_WS",
+        (
+            Signature(
+                (TEXT, TEXT),
+                STRING,
+                "CASE WHEN {0} IS NOT NULL THEN concat_ws({0}, {rest}) END",
+                variadic=True,
+            ),
+        ),
+    ),
+    overloaded(
+        "SPLIT_INDEX",
+        # NULL for a negative index and behind the last part.
+        Signature(
+            (TEXT, TEXT, WHOLE),
+            STRING,
+            f"CASE WHEN {_whole(2)} >= 0 THEN get({_PARTS}, {_whole(2)}) END",
+        ),
+        check=_check_index,
+    ),
+    scalar("ASCII", [TEXT], INT, "ascii({0})"),
+    scalar("CHR", [WHOLE], STRING, "char({0})"),
+    scalar("MD5", [TEXT], STRING, "md5(CAST({0} AS BINARY))"),
+    scalar("SHA1", [TEXT], STRING, "sha1(CAST({0} AS BINARY))"),
+    scalar("SHA224", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 224)"),
+    scalar("SHA256", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 256)"),
+    scalar("SHA384", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 384)"),
+    scalar("SHA512", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 512)"),
+    overloaded(
+        "TO_BASE64",
+        Signature((TEXT,), STRING, "replace(base64(CAST({0} AS BINARY)), '\\r\\n', '')"),
+        Signature((BYTES,), STRING, "replace(base64({0}), '\\r\\n', '')"),
+    ),
+    scalar("FROM_BASE64", [TEXT], STRING, "try_validate_utf8(CAST(try_to_binary({0}, 'base64') AS STRING))"),
+    overloaded("REGEXP", Signature((TEXT, TEXT), BOOLEAN, "rlike({0}, {1})"), check=check_regex(1)),
+)

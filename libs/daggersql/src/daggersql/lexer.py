@@ -1,0 +1,136 @@
+"""From text to tokens: one linear scan that lets nothing unusual through.
+
+Tokens are sqlglot's. A word is a VAR whether it is a keyword or a name: the grammar decides by position, so a
+field may be called `long` or `method`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from daggersql.findings import Refused, Span
+from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
+
+SYMBOL = TokenType.PARAMETER
+"""The type of every operator and punctuation mark; the grammar goes by their text."""
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[ \t\r\n\f]+)
+    | (?P<comment>--[^\r\n]*|/\*(?!\+).*?\*/)
+    | (?P<hex>[xX]'(?:[0-9a-fA-F]{2})*')
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_]))
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<symbol>\|\||<>|<=|>=|!=|=>|/(?!\*)|[()\[\],.;=<>+\-*%])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Control characters and those that make a text look different from what it says, even inside a literal.
+_DISGUISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_TYPES: dict[str, TokenType] = {
+    "hex": TokenType.HEX_STRING,
+    "word": TokenType.VAR,
+    "number": TokenType.NUMBER,
+    "string": TokenType.STRING,
+    "quoted": TokenType.IDENTIFIER,
+    "symbol": SYMBOL,
+}
+_TEXTS: dict[str, Callable[[str], str]] = {
+    "hex": lambda raw: raw[2:-1],
+    "string": lambda raw: raw[1:-1].replace("''", "'"),
+    "quoted": lambda raw: raw[1:-1].replace("``", "`"),
+}
+_UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
+_TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The tokens of one statement; a single semicolon at its end is dropped.
+
+    Raises: Refused with INVALID_CHARACTER, SYNTAX_ERROR, FORBIDDEN_SYNTAX, IDENTIFIER_TOO_LONG,
+    MULTIPLE_STATEMENTS or QUERY_TOO_LARGE, at the place.
+    """
+    if disguised := _DISGUISE.search(sql):
+        raise _invalid_character(disguised.group(), disguised.span())
+    tokens: list[Token] = []
+    at = 0
+    while at < len(sql):
+        match = _TOKEN.match(sql, at)
+        if match is None:
+            raise _unreadable(sql, at)
+        kind, at = match.lastgroup or "", match.end()
+        if kind in ("space", "comment"):
+            continue
+        token = _token(kind, match)
+        if token.text == ";" and kind == "symbol":
+            _nothing_after(sql, token)
+            break
+        tokens.append(token)
+        if len(tokens) > MAX_TOKENS:
+            raise Refused("QUERY_TOO_LARGE", (0, 0), f"The query has more than {MAX_TOKENS} words and signs.")
+    return tokens
+
+
+def _token(kind: str, match: re.Match[str]) -> Token:
+    raw, (start, end) = match.group(), match.span()
+    text = _TEXTS[kind](raw) if kind in _TEXTS else raw
+    if kind in ("word", "quoted") and len(text) > MAX_IDENTIFIER:
+        raise Refused(
+            "IDENTIFIER_TOO_LONG", (start, end), f"This name is longer than {MAX_IDENTIFIER} characters."
+        )
+    # sqlglot's ends are inclusive.
+    return Token(_TYPES[kind], text, start=start, end=end - 1)
+
+
+def _nothing_after(sql: str, semicolon: Token) -> None:
+    # Not even a comment: an injected quote is often followed by one.
+    if sql[semicolon.end + 1 :].strip(" \t\r\n\f"):
+        raise Refused(
+            "MULTIPLE_STATEMENTS",
+            (semicolon.start, semicolon.start + 1),
+            "A dagger runs one SELECT: remove everything from this semicolon on.",
+        )
+
+
+def _unreadable(sql: str, at: int) -> Refused:
+    """What is wrong at the place where no token begins."""
+    char, span = sql[at], (at, at + 1)
+    rest = sql[at : at + 3]
+    if rest == "/*+":
+        return Refused(
+            "FORBIDDEN_SYNTAX", (at, at + 3), "Optimiser hints are not allowed: remove the comment."
+        )
+    if char in _UNCLOSED:
+        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", _closing(char))
+    if rest.startswith(_TEMPLATES):
+        return Refused(
+            "FORBIDDEN_SYNTAX",
+            span,
+            f"{char!r} is not part of the dialect: templates, parameters and pipes are not filled in here.",
+        )
+    if char == '"':
+        return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
+    if char.isdigit() and char.isascii():
+        return Refused(
+            "SYNTAX_ERROR", span, "A name cannot begin with a digit: quote it with backticks.", "`"
+        )
+    if not char.isascii() or not char.isprintable():
+        return _invalid_character(char, span)
+    return Refused("SYNTAX_ERROR", span, f"{char!r} means nothing here.")
+
+
+def _closing(char: str) -> str:
+    return "*/" if char == "/" else char
+
+
+def _invalid_character(char: str, span: Span) -> Refused:
+    return Refused(
+        "INVALID_CHARACTER",
+        span,
+        f"The character U+{ord(char):04X} is not allowed here: type it anew with a plain keyboard.",
+    )

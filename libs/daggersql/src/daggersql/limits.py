@@ -1,0 +1,34 @@
+"""How large a query may be. Every limit is checked before work is done that grows with what it limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from daggersql.findings import Refused
+
+MAX_BYTES = 256 * 1024
+MAX_TOKENS = 64_000
+MAX_DEPTH = 100
+"""Nesting of brackets, CASE and prefix operators, and the length of a chain of arithmetic operators."""
+MAX_IDENTIFIER = 128
+MAX_COLUMNS = 1_000
+MAX_LIST = 10_000
+MAX_JOINS = 10
+MAX_BRANCHES = 100
+"""Branches of a UNION ALL."""
+MAX_WINDOW = timedelta(days=31)
+MAX_HOPS = 1_440
+"""Windows that one record may be in: size / slide of a HOP."""
+MAX_TEXT = 1024 * 1024
+"""Characters of a text that REPEAT or a pad function may make."""
+MAX_REGEX = 1_000
+
+
+def check_size(sql: str) -> None:
+    """Raises: Refused QUERY_TOO_LARGE. Never encodes a text whose length alone is too much."""
+    if len(sql) > MAX_BYTES or len(sql.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise Refused(
+            "QUERY_TOO_LARGE",
+            (0, 0),
+            f"The query is larger than {MAX_BYTES // 1024} KiB: split it into several daggers.",
+        )

@@ -1,0 +1,307 @@
+"""Operators: which types they take, what they give, and how Spark is told to mean the same as Flink.
+
+Bad data gives NULL and never an error: hence try_ forms for what could overflow, and NULL for a division by
+zero. Whole numbers divide to whole numbers, as in Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.tree import Expr, Kind, call, cast, constant, wrong
+from daggersql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTEGERS,
+    INTERVAL,
+    NULL,
+    NUMERIC,
+    STRING,
+    TIMESTAMP,
+    WORDS,
+    Decimal,
+    EnumText,
+    Family,
+    Type,
+    family,
+    fits,
+)  # fmt: skip
+
+_COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
+_ORDERED = NUMERIC | {Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BINARY}
+
+
+def unify(a: Type, b: Type) -> Type | None:
+    """The type that values of both become, or None when there is none."""
+    if a == b or b == NULL:
+        return a
+    if a == NULL:
+        return b
+    families = {family(a), family(b)}
+    if families <= NUMERIC:
+        return _widest(a, b)
+    if a.spark == b.spark:
+        return {"timestamp": TIMESTAMP, "string": STRING}.get(a.spark, a)
+    return TIMESTAMP if families == {Family.TIMESTAMP, Family.DATE} else None
+
+
+def _widest(a: Type, b: Type) -> Type:
+    if a in INTEGERS and b in INTEGERS:
+        return max(a, b, key=INTEGERS.index)
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        if DOUBLE in (a, b) or FLOAT in (a, b):
+            return DOUBLE
+        left, right = as_decimal(a), as_decimal(b)
+        scale = max(left.scale, right.scale)
+        return _bounded(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    return DOUBLE if DOUBLE in (a, b) else FLOAT
+
+
+def as_decimal(kind: Type) -> Decimal:
+    """A whole number's type as a decimal."""
+    if isinstance(kind, Decimal):
+        return kind
+    return Decimal({"tinyint": 3, "smallint": 5, "int": 10}.get(kind.spark, 20), 0)
+
+
+def _bounded(precision: int, scale: int) -> Decimal:
+    """Within 38 digits, giving up digits behind the point first, but not below six of them."""
+    if precision <= 38:
+        return Decimal(precision, scale)
+    return Decimal(38, max(38 - (precision - scale), min(scale, 6)))
+
+
+def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`+ - * / %` over numbers, and `+ -` of a span of time."""
+    if left.wrong or right.wrong:
+        return wrong(place)
+    if INTERVAL in (left.type, right.type) and sign in "+-":
+        return _shift(sign, left, right, place, report)
+    for side in (left, right):
+        if not fits(side.type, Family.NUMBER):
+            needed = "numbers" if sign != "+" else "numbers (text is joined with ||)"
+            report.error(
+                "TYPE_MISMATCH",
+                side.span,
+                f"{sign} works on numbers, not on {describe(side)}: it needs {needed}.",
+            )
+            return wrong(place)
+    kind = _widest(left.type, right.type) if NULL not in (left.type, right.type) else INT
+    if isinstance(kind, Decimal):
+        return _decimal(sign, left, right, place)
+    a, b = cast(left, kind), cast(right, kind)
+    if kind in INTEGERS:
+        return _whole(sign, a, b, kind, right.type, place)
+    template = {"/": "try_divide({0}, {1})", "%": "mod({0}, nullif({1}, 0))"}.get(
+        sign, f"({{0}} {sign} {{1}})"
+    )
+    # try_divide knows doubles only.
+    if kind == FLOAT and sign == "/":
+        return cast(call(template, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
+    return call(template, kind, place, a, b)
+
+
+def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, place: Span) -> Expr:
+    """Whole numbers: overflow and division by zero give NULL."""
+    if sign == "/":
+        # -1 apart: the smallest number divided by it overflows.
+        quotient = "CASE WHEN {1} = -1 THEN try_subtract(0, {0}) ELSE {0} div nullif({1}, 0) END"
+        plain = b.is_constant and b.value not in (0, -1)
+        return cast(call("({0} div {1})" if plain else quotient, BIGINT, place, a, b), kind)
+    if sign == "%":
+        # As narrow as the divisor: the rest is smaller than it.
+        rest = call("mod({0}, nullif({1}, 0))", kind, place, a, b)
+        return cast(rest, divisor if divisor in INTEGERS else kind)
+    name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}[sign]
+    return call(f"{name}({{0}}, {{1}})", kind, place, a, b)
+
+
+def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
+    a, b = as_decimal(left.type), as_decimal(right.type)
+    match sign:
+        case "*":
+            kind = _bounded(a.precision + b.precision + 1, a.scale + b.scale)
+        case "/":
+            scale = max(6, a.scale + b.precision + 1)
+            kind = _bounded(a.precision - a.scale + b.scale + scale, scale)
+        case "%":
+            scale = max(a.scale, b.scale)
+            kind = _bounded(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+        case _:
+            scale = max(a.scale, b.scale)
+            kind = _bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    names = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
+    template = f"{names[sign]}({{0}}, {{1}})" if sign in names else "mod({0}, nullif({1}, 0))"
+    # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
+    sides = cast(left, a), cast(right, b)
+    return call(f"try_cast({template} AS {kind.spark})", kind, place, *sides)
+
+
+def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """A timestamp some time earlier or later."""
+    time, by = (right, left) if left.type == INTERVAL and sign == "+" else (left, right)
+    if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.NULL):
+        report.error(
+            "TYPE_MISMATCH", time.span, f"A span of time is added to a timestamp, not to {describe(time)}."
+        )
+        return wrong(place)
+    return call(f"({{0}} {sign} {{1}})", TIMESTAMP, place, time, by)
+
+
+def negate(value: Expr, place: Span, report: Report) -> Expr:
+    """Minus a number."""
+    if value.wrong:
+        return wrong(place)
+    if value.type == INTERVAL:
+        return call("(- {0})", INTERVAL, place, value)
+    if not fits(value.type, Family.NUMBER):
+        report.error("TYPE_MISMATCH", value.span, f"Minus works on a number, not on {describe(value)}.")
+        return wrong(place)
+    if value.is_constant and isinstance(value.value, (int, float)):
+        return constant(f"(-{value.template})", -value.value, value.type, place)
+    if value.type in INTEGERS:
+        zero = cast(constant("0", 0, INT, place), value.type)
+        return call("try_subtract({1}, {0})", value.type, place, value, zero)
+    return call("(- {0})", value.type, place, value)
+
+
+def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`= <> < <= > >=` and their null-safe forms, of two values of one kind."""
+    if left.wrong or right.wrong:
+        return call("NULL", BOOLEAN, place)
+    sides = comparable(left, right, place, report)
+    if sides is None:
+        return call("NULL", BOOLEAN, place)
+    left, right = sides
+    for side in (left, right):
+        known = family(side.type)
+        if known not in _ORDERED | {Family.BOOLEAN, Family.NULL} and not (
+            sign in ("=", "<>") and known in (Family.STRUCT, Family.ARRAY)
+        ):
+            report.error(
+                "TYPE_MISMATCH", side.span, f"{sign} does not compare {describe(side)}: compare its parts."
+            )
+            return call("NULL", BOOLEAN, place)
+    template = {"<=>": "({0} <=> {1})", "!<=>": "(NOT ({0} <=> {1}))"}.get(sign, f"({{0}} {sign} {{1}})")
+    return call(template, BOOLEAN, place, left, right)
+
+
+def comparable(left: Expr, right: Expr, place: Span, report: Report) -> tuple[Expr, Expr] | None:
+    """Both sides as they can be compared; None when they cannot, which is said at `place`."""
+    for value, other in ((left, right), (right, left)):
+        _check_enum(value, other, report)
+    right, left = _as_other(right, left), _as_other(left, right)
+    common = unify(left.type, right.type)
+    if common is not None:
+        # Spark compares numbers of two types by itself, exactly.
+        return left, right
+    report.error("TYPE_MISMATCH", place, f"One cannot compare {describe(left)} with {describe(right)}.")
+    return None
+
+
+def _as_other(value: Expr, other: Expr) -> Expr:
+    """A text constant as the number, timestamp or date that the other side is, if it can be read as one."""
+    if not (value.is_constant and isinstance(value.value, str)):
+        return value
+    wanted = family(other.type)
+    if wanted in NUMERIC:
+        try:
+            float(value.value)
+        except ValueError:
+            return value
+        return cast(value, DOUBLE)
+    if wanted in (Family.TIMESTAMP, Family.DATE) and value.value[:4].isdigit():
+        return cast(value, TIMESTAMP if wanted is Family.TIMESTAMP else DATE)
+    return value
+
+
+def _check_enum(value: Expr, other: Expr, report: Report) -> None:
+    """Warns of a text that no enum value is called."""
+    if not (isinstance(value.type, EnumText) and other.is_constant and isinstance(other.value, str)):
+        return
+    known = value.type.values
+    if other.value in known or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
+        return
+    suggestion = nearest(other.value, known)
+    hint = f": did you mean {suggestion}?" if suggestion else f": it has {', '.join(known[:10])}."
+    shown = value.read[1] if value.read else "The enum"
+    report.warn("UNKNOWN_ENUM_VALUE", other.span, f"{shown} is never {other.value!r}{hint}", suggestion)
+
+
+def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`||`."""
+    for side in (left, right):
+        if not side.wrong and not fits(side.type, Family.TEXT):
+            report.error(
+                "TYPE_MISMATCH",
+                side.span,
+                f"|| joins text, not {describe(side)}: use CAST(… AS STRING).",
+                "CAST",
+            )
+    return call("concat({0}, {1})", STRING, place, left, right)
+
+
+def condition(value: Expr, report: Report, where: str) -> Expr:
+    """The value, which must be true or false."""
+    if not value.wrong and not fits(value.type, Family.BOOLEAN):
+        report.error("TYPE_MISMATCH", value.span, f"{where} needs a condition, not {describe(value)}.")
+    return value
+
+
+def choose(values: Sequence[Expr], report: Report) -> tuple[Type, tuple[Expr, ...]] | None:
+    """Values of which one is taken, made one type; None, said at the odd one, when they share none."""
+    kind: Type = NULL
+    for value in values:
+        if value.wrong:
+            return None
+        common = unify(kind, value.type)
+        if common is None:
+            report.error(
+                "TYPE_MISMATCH",
+                value.span,
+                f"This is {describe(value)}, the others are {WORDS[family(kind)]}.",
+            )
+            return None
+        kind = common
+    return kind, tuple(value if value.type == NULL else cast(value, kind) for value in values)
+
+
+def describe(value: Expr) -> str:
+    """The kind of a value, in words, with its name if it has one."""
+    name = f" ({value.read[1]})" if value.kind is Kind.COLUMN and value.read else ""
+    return WORDS[family(value.type)] + name
+
+
+def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
+    """`LIKE`. In Flink only the character named by ESCAPE escapes; in Spark the backslash does by itself."""
+    for side in (value, pattern, *([escape] if escape else [])):
+        if not side.wrong and not fits(side.type, Family.TEXT):
+            report.error("TYPE_MISMATCH", side.span, f"LIKE compares text, not {describe(side)}.")
+            return call("NULL", BOOLEAN, place)
+    if escape is None:
+        literal = call("replace({0}, '\\\\', '\\\\\\\\')", STRING, pattern.span, pattern)
+        return call("({0} LIKE {1})", BOOLEAN, place, value, literal)
+    mark, text = escape.value, pattern.value
+    if not (isinstance(mark, str) and len(mark) == 1 and isinstance(text, str)):
+        report.error(
+            "INVALID_ARGUMENT", escape.span, "ESCAPE and its pattern are constants; ESCAPE is one character."
+        )
+    elif not _escapes_well(text, mark):
+        report.error(
+            "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
+        )
+    return call("({0} LIKE {1} ESCAPE {2})", BOOLEAN, place, value, pattern, escape)
+
+
+def _escapes_well(pattern: str, mark: str) -> bool:
+    at = 0
+    while (at := pattern.find(mark, at)) >= 0:
+        if pattern[at + 1 : at + 2] not in ("%", "_", mark) or at + 1 == len(pattern):
+            return False
+        at += 2
+    return True

@@ -1,0 +1,255 @@
+"""SQL types, and what a Protobuf field becomes: the table of docs/dialect.md.
+
+The runtime decodes by the same table (`runtime.decode.columns`); a test in the runtime holds both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+RECURSION_LIMIT = 2
+"""A message that contains itself is followed this often below its first occurrence; there the columns end."""
+
+
+class Type:
+    """The type of an expression."""
+
+    @property
+    def spark(self) -> str:
+        """As Spark's `DataType.simpleString` writes it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Type):
+    """A type without parts. `note` tells apart types that are one to Spark."""
+
+    name: str
+    note: str = ""
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class EnumText(Type):
+    """A Protobuf enum: text, one of these names (or the decimal text of a number without a name)."""
+
+    values: tuple[str, ...]
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(Type):
+    """A decimal number of at most 38 digits, `scale` of them behind the point."""
+
+    precision: int
+    scale: int
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Type):
+    """A repeated field."""
+
+    element: Type
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return f"array<{self.element.spark}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Type):
+    """A map field."""
+
+    key: Type
+    value: Type
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return f"map<{self.key.spark},{self.value.spark}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Type):
+    """A nested message; `above` names the messages on the way down to it, itself included."""
+
+    descriptor: Descriptor
+    above: tuple[str, ...]
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return f"struct<{','.join(f'{name}:{each.spark}' for name, each in self.fields().items())}>"
+
+    def fields(self) -> Mapping[str, Type]:
+        """Its fields, in the order of the schema, without those beyond the recursion limit."""
+        found = {}
+        for field in self.descriptor.fields:
+            kind = of_field(field, self.above)
+            if kind is not None:
+                found[str(field.name)] = kind
+        return found
+
+
+BOOLEAN, TINYINT, SMALLINT, INT, BIGINT = map(Scalar, ("boolean", "tinyint", "smallint", "int", "bigint"))
+FLOAT, DOUBLE, STRING, BINARY, DATE = map(Scalar, ("float", "double", "string", "binary", "date"))
+TIMESTAMP = Scalar("timestamp")
+MESSAGE_TIME = Scalar("timestamp", "a google.protobuf.Timestamp: has .seconds and .nanos")
+ROWTIME = Scalar("timestamp", "event time: what windows are made of")
+DURATION = Scalar("interval day to second")
+NULL = Scalar("void")
+UNKNOWN = Scalar("unknown")
+"""The type of what was already found to be wrong: fits everywhere, so that one mistake is said once."""
+INTERVAL = Scalar("interval")
+"""A constant span of time, as in INTERVAL '1' MINUTE."""
+
+INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
+
+
+class Family(Enum):
+    """What a parameter takes."""
+
+    ANY = auto()
+    BOOLEAN = auto()
+    INTEGER = auto()
+    DECIMAL = auto()
+    NUMBER = auto()
+    TEXT = auto()
+    BINARY = auto()
+    TIMESTAMP = auto()
+    DATE = auto()
+    ARRAY = auto()
+    MAP = auto()
+    STRUCT = auto()
+    INTERVAL = auto()
+    NULL = auto()
+
+
+_FAMILIES = {
+    "boolean": Family.BOOLEAN, "float": Family.NUMBER, "double": Family.NUMBER, "string": Family.TEXT,
+    "binary": Family.BINARY, "date": Family.DATE, "timestamp": Family.TIMESTAMP, "void": Family.NULL,
+    "interval": Family.INTERVAL, "interval day to second": Family.INTERVAL, "unknown": Family.NULL,
+}  # fmt: skip
+WORDS = {
+    Family.ANY: "any value",
+    Family.BOOLEAN: "a condition",
+    Family.INTEGER: "a whole number",
+    Family.DECIMAL: "a decimal number",
+    Family.NUMBER: "a number",
+    Family.TEXT: "text",
+    Family.BINARY: "bytes",
+    Family.TIMESTAMP: "a timestamp",
+    Family.DATE: "a date",
+    Family.ARRAY: "a list",
+    Family.MAP: "a map",
+    Family.STRUCT: "a message",
+    Family.INTERVAL: "a span of time",
+    Family.NULL: "NULL",
+}
+
+
+def family(kind: Type) -> Family:
+    """The family a type belongs to."""
+    match kind:
+        case Array():
+            return Family.ARRAY
+        case MapOf():
+            return Family.MAP
+        case Message():
+            return Family.STRUCT
+        case EnumText():
+            return Family.TEXT
+        case Decimal():
+            return Family.DECIMAL
+    return Family.INTEGER if kind in INTEGERS else _FAMILIES[kind.spark]
+
+
+NUMERIC = frozenset({Family.INTEGER, Family.DECIMAL, Family.NUMBER})
+"""Families that count and measure."""
+
+
+def fits(kind: Type, wanted: Family) -> bool:
+    """Whether a value of this type may stand where `wanted` is asked for."""
+    found = family(kind)
+    return (
+        wanted is Family.ANY
+        or found in (wanted, Family.NULL)
+        or (found in (Family.INTEGER, Family.DECIMAL) and wanted is Family.NUMBER)
+    )
+
+
+_SCALARS: dict[int, Type] = {
+    FieldDescriptor.CPPTYPE_INT32: INT,
+    FieldDescriptor.CPPTYPE_INT64: BIGINT,
+    FieldDescriptor.CPPTYPE_UINT32: BIGINT,
+    FieldDescriptor.CPPTYPE_UINT64: Decimal(20, 0),
+    FieldDescriptor.CPPTYPE_DOUBLE: DOUBLE,
+    FieldDescriptor.CPPTYPE_FLOAT: FLOAT,
+    FieldDescriptor.CPPTYPE_BOOL: BOOLEAN,
+}
+_GOOGLE = "google.protobuf."
+_WRAPPERS = {
+    f"{_GOOGLE}{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_JSON = {f"{_GOOGLE}{name}" for name in ("Struct", "Value", "ListValue", "Any")}
+
+
+def of_message(message: Descriptor) -> Message:
+    """The type of a whole message."""
+    return Message(message, (message.full_name,))
+
+
+def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
+    """The type of a field, repetition included; None where recursion is cut, and for a proto2 group."""
+    below = field.message_type
+    if below is not None and below.GetOptions().map_entry:
+        key = of_field(below.fields_by_name["key"], above)
+        value = of_field(below.fields_by_name["value"], above)
+        return None if key is None or value is None else MapOf(key, value)
+    single = _single(field, above)
+    return Array(single) if field.is_repeated and single is not None else single
+
+
+def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
+    below = field.message_type
+    if below is None:
+        return _scalar(field)
+    name = below.full_name
+    if name == f"{_GOOGLE}Timestamp":
+        return MESSAGE_TIME
+    if name == f"{_GOOGLE}Duration":
+        return DURATION
+    if name in _WRAPPERS:
+        return _scalar(below.fields_by_name["value"])
+    if name in _JSON:
+        return STRING
+    if field.type == FieldDescriptor.TYPE_GROUP or above.count(name) > RECURSION_LIMIT:
+        return None
+    return Message(below, (*above, name))
+
+
+def _scalar(field: FieldDescriptor) -> Type:
+    if field.enum_type is not None:
+        return EnumText(tuple(str(value.name) for value in field.enum_type.values))
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return BINARY
+    return _SCALARS.get(field.cpp_type, STRING)
