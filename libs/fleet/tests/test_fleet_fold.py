@@ -1,39 +1,342 @@
 """The fold: what requests and facts do to daggers and the catalogue."""
 
-from datetime import UTC, datetime
-
+import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from eventlog import Record
-from fleet import Code, Fleet
+from eventlog.testing import given, record
+from fleet import Applied, Code, Dagger, Fleet
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SQL = spec_pb2.DaggerSpec(sql="SELECT 1")
+OTHER_SQL = spec_pb2.DaggerSpec(sql="SELECT 2")
+META = events_pb2.RequestMeta(actor="ada")
+NEW = events_pb2.RequestMeta(actor="ada", expected_version=0)
+CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="here")
+ASKED = events_pb2.DaggerRequested(meta=NEW, name="d", spec=SQL)
+INTENDED = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+DELETE = events_pb2.DeleteRequested(meta=META, name="d")
+STOP = events_pb2.StopRequested(meta=META, name="d")
+START = events_pb2.StartRequested(meta=META, name="d")
+RESTART = events_pb2.RestartRequested(meta=META, name="d")
+# CLAIM is record 0, ASKED 1, INTENDED 2 wherever these three stand first.
+FACT = events_pb2.FactMeta(name="d", generation=2)
+LAUNCHED = events_pb2.Launched(meta=FACT, driver=events_pb2.DriverHandle(host="here", pid=7))
+RUNNING = events_pb2.Running(meta=FACT)
+BROKEN = events_pb2.DaggerError(reason="BROKEN", detail="it broke", retryable=True)
+EXITED = events_pb2.Exited(meta=FACT, code=1, error=BROKEN)
+UP = (CLAIM, ASKED, INTENDED, LAUNCHED, RUNNING)
 
 
-def record(sequence: int, message: Message, *, id_: str | None = None) -> Record:
-    return Record(
-        sequence=sequence,
-        id=id_ or f"id-{sequence}",
-        source="/test",
-        subject="bookings",
-        time=NOON,
-        type=message.DESCRIPTOR.full_name,
-        message=message,
-        value=message.SerializeToString(),
-    )
-
-
-def test_smoke() -> None:
+def folded(*messages: Message) -> tuple[Fleet, list[Applied]]:
+    """The fold of one record for each message, and what each did."""
     fleet = Fleet()
-    meta = events_pb2.RequestMeta(actor="a", expected_version=0)
-    fleet.apply(record(0, events_pb2.SchedulerStarted(scheduler_id="s")))
-    asked = events_pb2.DaggerRequested(meta=meta, name="bookings", spec=spec_pb2.DaggerSpec(sql="SELECT"))
-    first = fleet.apply(record(1, asked))
-    again = fleet.apply(record(2, asked))
-    assert first.answer.accepted
-    assert again.answer.refusal.code == Code.ALREADY_EXISTS
-    fleet.apply(
-        record(3, events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=0, name="bookings"), version=1))
+    return fleet, [fleet.apply(each) for each in given(*messages)]
+
+
+def dagger(*messages: Message) -> Dagger:
+    """Dagger d after these messages, all of which are applied."""
+    fleet, applied = folded(*messages)
+    assert [each.refused for each in applied] == [""] * len(messages)
+    return fleet.daggers["d"]
+
+
+def refusal(*messages: Message) -> tuple[Code, str]:
+    """Why the last of these messages, a request, is refused."""
+    answer = folded(*messages)[1][-1].answer
+    assert answer is not None
+    assert answer.refusal is not None
+    return answer.refusal.code, answer.refusal.reason
+
+
+# ---- Requests ----------------------------------------------------------------------------------------------
+
+
+def test_a_dagger_that_is_asked_for_is_pending_and_asked_to_run() -> None:
+    asked = dagger(CLAIM, ASKED)
+
+    assert (asked.phase, asked.desired) == (gateway_pb2.PENDING, gateway_pb2.DESIRED_RUNNING)
+    assert (asked.version, asked.create_sequence, asked.generation) == (1, 1, 0)
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    assert refusal(ASKED, ASKED) == (Code.ALREADY_EXISTS, "NAME_TAKEN")
+
+
+@pytest.mark.parametrize("request_", [STOP, START, RESTART, DELETE])
+def test_a_request_about_a_name_that_was_never_used_is_not_found(request_: Message) -> None:
+    assert refusal(request_) == (Code.NOT_FOUND, "NOT_FOUND")
+
+
+def test_a_request_about_another_version_is_aborted() -> None:
+    late = events_pb2.StopRequested(meta=events_pb2.RequestMeta(expected_version=2), name="d")
+
+    assert refusal(ASKED, late) == (Code.ABORTED, "VERSION_MISMATCH")
+
+
+def test_of_two_requests_for_one_version_the_first_wins() -> None:
+    edit = events_pb2.DaggerRequested(
+        meta=events_pb2.RequestMeta(expected_version=1), name="d", spec=OTHER_SQL
     )
-    assert fleet.daggers["bookings"].phase == gateway_pb2.STARTING
+
+    fleet, applied = folded(ASKED, edit, edit)
+
+    assert [each.changed for each in applied] == [True, True, False]
+    assert fleet.daggers["d"].version == 2
+
+
+def test_facts_do_not_count_as_versions() -> None:
+    assert dagger(*UP).version == 1
+
+
+def test_a_request_repeated_under_its_id_gets_its_first_answer_and_changes_nothing() -> None:
+    fleet = Fleet()
+    fleet.apply(record(ASKED, sequence=0, id="same"))
+    fleet.apply(record(STOP, sequence=1))
+
+    again = fleet.apply(record(ASKED, sequence=2, id="same"))
+
+    assert (again.changed, again.answer) == (False, fleet.answers["same"])
+    assert fleet.daggers["d"].version == 2
+
+
+def test_a_refused_request_stays_refused_under_its_id() -> None:
+    fleet = Fleet()
+    fleet.apply(record(STOP, sequence=0, id="same"))
+    fleet.apply(record(ASKED, sequence=1))
+
+    again = fleet.apply(record(STOP, sequence=2, id="same"))
+
+    assert again.answer == fleet.answer("same", STOP)
+    assert not again.answer.accepted
+    assert fleet.daggers["d"].desired == gateway_pb2.DESIRED_RUNNING
+
+
+def test_an_id_that_is_used_again_with_another_body_is_refused() -> None:
+    fleet = Fleet()
+    fleet.apply(record(ASKED, sequence=0, id="same"))
+
+    second = fleet.apply(record(STOP, sequence=1, id="same"))
+
+    assert second.answer == fleet.answer("same", STOP)
+    assert second.answer.refusal.reason == "REQUEST_ID_REUSED"
+    assert fleet.answer("same", ASKED).accepted
+
+
+def test_the_order_of_map_entries_makes_no_other_body() -> None:
+    one, two = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+    requests = [
+        events_pb2.ClusterRegistered(cluster={"name": "c", "kafka": {"properties": each}})
+        for each in (one, two)
+    ]
+    fleet = Fleet()
+    fleet.apply(record(requests[0], sequence=0, id="same"))
+
+    assert fleet.answer("same", requests[1]).accepted
+
+
+def test_a_new_revision_asks_for_another_launch_and_the_same_spec_does_not() -> None:
+    same = dagger(*UP, events_pb2.DaggerRequested(meta=META, name="d", spec=SQL))
+    other = dagger(*UP, events_pb2.DaggerRequested(meta=META, name="d", spec=OTHER_SQL))
+
+    assert (same.version, same.observed_version, same.current) == (2, 2, True)
+    assert (other.version, other.observed_version, other.current) == (2, 1, False)
+
+
+def test_a_restart_asks_for_another_launch() -> None:
+    assert not dagger(*UP, RESTART).current
+
+
+def test_a_stop_moves_what_is_asked_and_leaves_what_is_observed_to_facts() -> None:
+    stopping = dagger(*UP, STOP)
+
+    assert (stopping.desired, stopping.phase) == (gateway_pb2.DESIRED_STOPPED, gateway_pb2.RUNNING)
+    assert stopping.stop_mode == events_pb2.STOP_MODE_DRAIN
+
+
+def test_a_name_is_free_only_when_its_dagger_is_deleted() -> None:
+    gone = events_pb2.Deleted(meta=events_pb2.FactMeta(name="d"))
+
+    assert refusal(CLAIM, ASKED, DELETE, ASKED) == (Code.FAILED_PRECONDITION, "DELETION_IN_PROGRESS")
+    assert refusal(CLAIM, ASKED, DELETE, START) == (Code.FAILED_PRECONDITION, "DELETION_IN_PROGRESS")
+    assert refusal(CLAIM, ASKED, DELETE, gone, START) == (Code.NOT_FOUND, "NOT_FOUND")
+    successor = dagger(CLAIM, ASKED, DELETE, gone, ASKED)
+    assert (successor.create_sequence, successor.version, successor.generation) == (4, 1, 0)
+
+
+def test_a_deleted_dagger_is_not_living_but_its_history_is_kept() -> None:
+    fleet, _ = folded(CLAIM, ASKED, DELETE, events_pb2.Deleted(meta=events_pb2.FactMeta(name="d")))
+
+    assert fleet.living("d") is None
+    assert fleet.daggers["d"].phase == gateway_pb2.DELETED
+
+
+def test_only_the_death_of_an_unreachable_driver_can_be_confirmed() -> None:
+    vouched = events_pb2.DeathConfirmed(meta=META, name="d", generation=2)
+
+    assert refusal(*UP, vouched) == (Code.FAILED_PRECONDITION, "NOT_UNREACHABLE")
+    assert dagger(*UP, events_pb2.Unreachable(meta=FACT), vouched).confirmed_dead
+
+
+# ---- Facts -------------------------------------------------------------------------------------------------
+
+
+def test_the_sequence_of_an_intent_is_the_generation() -> None:
+    intended = dagger(CLAIM, ASKED, INTENDED)
+
+    assert (intended.generation, intended.phase) == (2, gateway_pb2.STARTING)
+    assert (intended.unanswered, intended.observed_generation) == (True, 0)
+
+
+def test_an_intent_that_is_repeated_under_its_id_is_one_generation() -> None:
+    fleet = Fleet()
+    for sequence, (message, id_) in enumerate(
+        [(CLAIM, "a"), (ASKED, "b"), (INTENDED, "same"), (INTENDED, "same")]
+    ):
+        fleet.apply(record(message, sequence=sequence, id=id_))
+
+    assert fleet.daggers["d"].generation == 2
+
+
+def test_a_fact_that_was_ignored_does_not_count_when_it_is_repeated_later() -> None:
+    fleet, stopped = Fleet(), events_pb2.Stopped(meta=events_pb2.FactMeta(name="d"))
+    for sequence, (message, id_) in enumerate(
+        [(CLAIM, "a"), (ASKED, "b"), (stopped, "same"), (STOP, "c"), (stopped, "same")]
+    ):
+        fleet.apply(record(message, sequence=sequence, id=id_))
+
+    assert fleet.daggers["d"].phase == gateway_pb2.PENDING
+
+
+def test_no_intent_counts_while_a_driver_lives() -> None:
+    fleet, applied = folded(*UP, INTENDED)
+
+    assert applied[-1].refused == "LaunchIntended does not apply in RUNNING"
+    assert fleet.daggers["d"].generation == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        ((CLAIM, ASKED, STOP), "it is not asked to run"),
+        ((CLAIM, ASKED, RESTART), "it is at version 2, not 1"),
+        ((CLAIM, ASKED, INTENDED, LAUNCHED), "a driver of it runs"),
+    ],
+)
+def test_an_intent_for_what_is_not_asked_any_more_is_ignored(before: tuple[Message, ...], why: str) -> None:
+    assert folded(*before, INTENDED)[1][-1].refused == why
+
+
+def test_facts_of_an_older_epoch_change_nothing() -> None:
+    claim_again = events_pb2.SchedulerStarted(scheduler_id="t", host="there")
+
+    fleet, applied = folded(*UP, claim_again, EXITED)
+
+    assert applied[-1].refused == "it is of epoch 0, the newest is 5"
+    assert fleet.daggers["d"].phase == gateway_pb2.RUNNING
+    assert (fleet.leader.epoch, fleet.claims[0].host) == (5, "here")
+
+
+def test_facts_before_any_claim_change_nothing() -> None:
+    assert folded(ASKED, INTENDED)[1][-1].refused == "it is of epoch 0, the newest is -1"
+
+
+def test_reports_of_an_older_generation_change_nothing() -> None:
+    old = events_pb2.Running(meta=events_pb2.FactMeta(name="d", generation=1))
+
+    _, applied = folded(CLAIM, ASKED, INTENDED, LAUNCHED, old)
+
+    assert applied[-1].refused == "it speaks of generation 1, the newest is 2"
+
+
+def test_an_error_is_forgotten_when_a_later_launch_runs() -> None:
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+    fact = events_pb2.FactMeta(name="d", generation=6)
+    down = (*UP, EXITED, again)
+
+    starting = dagger(*down, events_pb2.Launched(meta=fact, driver={"pid": 8}))
+    running = dagger(*down, events_pb2.Launched(meta=fact, driver={"pid": 8}), events_pb2.Running(meta=fact))
+
+    assert (starting.last_error, running.last_error) == (BROKEN, None)
+
+
+def test_attempts_begin_anew_when_it_settles_or_a_person_wants_it_to_run() -> None:
+    scheduled = events_pb2.RelaunchScheduled(meta=FACT, attempt=3)
+    down = (*UP, EXITED, scheduled)
+
+    waiting, awakened = dagger(*down), dagger(*down, START)
+
+    assert (waiting.phase, waiting.attempt) == (gateway_pb2.BACKING_OFF, 3)
+    assert (awakened.phase, awakened.attempt, awakened.not_before) == (gateway_pb2.PENDING, 0, None)
+
+
+def test_an_exit_that_was_asked_for_stays_stopping_until_what_is_asked_is_done() -> None:
+    issued = events_pb2.StopIssued(meta=FACT, mode=events_pb2.STOP_MODE_DRAIN)
+    exited = events_pb2.Exited(meta=FACT, code=0)
+
+    drained = dagger(*UP, STOP, issued, exited)
+    stopped = dagger(*UP, STOP, issued, exited, events_pb2.Stopped(meta=FACT))
+
+    assert (drained.phase, drained.driver) == (gateway_pb2.STOPPING, None)
+    assert stopped.phase == gateway_pb2.STOPPED
+
+
+def test_adoption_keeps_the_phase_and_names_the_new_epoch() -> None:
+    claim = events_pb2.SchedulerStarted(scheduler_id="t", host="here")
+    fact = events_pb2.FactMeta(name="d", generation=2, epoch=5)
+    adopted = dagger(*UP, claim, events_pb2.Launched(meta=fact, driver=LAUNCHED.driver, adopted=True))
+
+    assert (adopted.phase, adopted.epoch) == (gateway_pb2.RUNNING, 5)
+
+
+# ---- Records -----------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_cannot_be_read_is_kept_aside_and_names_the_dagger_it_is_about() -> None:
+    fleet = Fleet()
+    broken = record(STOP, sequence=0)
+    for sequence, kind in enumerate(["daggers.v1.Tomorrow", "daggers.v1.StreamRegistered"]):
+        fleet.apply(
+            type(broken)(sequence, "x", "/t", kind[-4:], broken.time, kind, message=None, value=b"\xff")
+        )
+
+    assert [(each.sequence, each.subject) for each in fleet.unreadable] == [(0, "rrow"), (1, "ered")]
+    assert len(fleet.unreadable[0].digest) == 16
+    assert fleet.unreadable_daggers == {"rrow"}
+
+
+def test_a_record_at_or_below_the_sequence_changes_nothing() -> None:
+    fleet, _ = folded(*UP)
+
+    assert fleet.apply(record(EXITED, sequence=3)).refused == "it was applied before"
+    assert fleet.sequence == 4
+
+
+def test_a_message_of_another_topic_changes_nothing() -> None:
+    from daggers.v1 import telemetry_pb2
+
+    assert "not an event of the control topic" in folded(telemetry_pb2.Heartbeat(dagger="d"))[1][0].refused
+
+
+# ---- Catalogue ---------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_counts_versions_and_checks_them() -> None:
+    new = events_pb2.StreamRegistered(meta=NEW, stream={"name": "s", "topics": ["a"]})
+    second = events_pb2.StreamRegistered(
+        meta=events_pb2.RequestMeta(expected_version=1), stream={"name": "s", "topics": ["a", "b"]}
+    )
+
+    fleet, applied = folded(new, second, second)
+
+    assert refusal(new, new) == (Code.ALREADY_EXISTS, "NAME_TAKEN")
+    assert (fleet.streams["s"].version, fleet.streams["s"].sequence) == (2, 1)
+    assert applied[2].answer.refusal.code == Code.ABORTED
+
+
+def test_a_schema_stands_under_each_message_it_defines() -> None:
+    first = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["a.X", "a.Y"]})
+    second = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["a.Y"]})
+
+    fleet, _ = folded(first, second)
+
+    assert {name: entry.version for name, entry in fleet.messages.items()} == {"a.X": 1, "a.Y": 2}

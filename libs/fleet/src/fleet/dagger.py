@@ -257,12 +257,15 @@ def _launched(dagger: Dagger, fact: events_pb2.Launched, _: int) -> Changes:
     return {"driver": fact.driver, "epoch": fact.meta.epoch}
 
 
-def _launch_failed(dagger: Dagger, fact: events_pb2.LaunchFailed, _: int) -> Changes:
+def _of_a_driver(changes: Callable[[Any], dict[str, Any]]) -> Callable[[Dagger, Any, int], Changes]:
+    """What a known driver does. Before Launched, and after Exited, nobody can know of such a thing."""
+
+    unknown = Ignored("no driver of it is known")
+    return lambda dagger, fact, _: unknown if dagger.driver is None else changes(fact)
+
+
+def _of_no_driver(dagger: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, _: int) -> Changes:
     return Ignored("a driver of it runs") if dagger.driver is not None else {"last_error": fact.error}
-
-
-def _stop_issued(dagger: Dagger, fact: events_pb2.StopIssued, _: int) -> Changes:
-    return Ignored("no driver of it is known") if dagger.driver is None else {"stop_issued": fact.mode}
 
 
 def _exited(dagger: Dagger, fact: events_pb2.Exited, _: int) -> Changes:
@@ -278,33 +281,28 @@ def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: i
     return {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
 
 
-def _failed(dagger: Dagger, fact: events_pb2.Failed, _: int) -> Changes:
-    return Ignored("a driver of it runs") if dagger.driver is not None else {"last_error": fact.error}
-
-
-def _rest(desired: Desired) -> Callable[[Dagger, Any, int], Changes]:
-    def rest(dagger: Dagger, _: Any, __: int) -> Changes:
-        if dagger.driver is not None:
-            return Ignored("a driver of it runs")
-        return {"attempt": 0} if dagger.desired == desired else Ignored("it is not what is asked any more")
-
-    return rest
+def _at_rest(dagger: Dagger, fact: events_pb2.Stopped | events_pb2.Deleted, _: int) -> Changes:
+    stopped = isinstance(fact, events_pb2.Stopped)
+    asked = gateway_pb2.DESIRED_STOPPED if stopped else gateway_pb2.DESIRED_DELETED
+    if dagger.driver is not None:
+        return Ignored("a driver of it runs")
+    return {"attempt": 0} if dagger.desired == asked else Ignored("it is not what is asked any more")
 
 
 _EVOLUTIONS: Final[Mapping[type[Message], Callable[[Dagger, Any, int], Changes]]] = {
     events_pb2.LaunchIntended: _intended,
     events_pb2.Launched: _launched,
-    events_pb2.LaunchFailed: _launch_failed,
-    events_pb2.Running: lambda *_: {"last_error": None},
-    events_pb2.Degraded: lambda _, fact, __: {"reasons": tuple(fact.reasons)},
-    events_pb2.Recovered: lambda *_: {"last_error": None},
+    events_pb2.LaunchFailed: _of_no_driver,
+    events_pb2.Running: _of_a_driver(lambda _: {"last_error": None}),
+    events_pb2.Degraded: _of_a_driver(lambda fact: {"reasons": tuple(fact.reasons)}),
+    events_pb2.Recovered: _of_a_driver(lambda _: {"last_error": None}),
     events_pb2.Unreachable: lambda *_: {},
     events_pb2.Exited: _exited,
     events_pb2.RelaunchScheduled: _relaunch_scheduled,
-    events_pb2.Failed: _failed,
-    events_pb2.StopIssued: _stop_issued,
-    events_pb2.Stopped: _rest(gateway_pb2.DESIRED_STOPPED),
-    events_pb2.Deleted: _rest(gateway_pb2.DESIRED_DELETED),
-    events_pb2.Settled: lambda *_: {"attempt": 0},
+    events_pb2.Failed: _of_no_driver,
+    events_pb2.StopIssued: _of_a_driver(lambda fact: {"stop_issued": fact.mode}),
+    events_pb2.Stopped: _at_rest,
+    events_pb2.Deleted: _at_rest,
+    events_pb2.Settled: _of_a_driver(lambda _: {"attempt": 0}),
 }
 assert _EVOLUTIONS.keys() == PHASES.keys()

@@ -127,7 +127,9 @@ class Fleet:
     def _fact(self, record: Record, fact: Any) -> Applied:
         name = fact.meta.name
         if record.id in self._facts:
-            return Applied(name, changed=False, refused="its id was applied before")
+            return Applied(name, changed=False, refused="its id was seen before")
+        # Also when it is ignored: a repeat must not count later, where the first did not.
+        self._facts.add(record.id)
         epoch = self.leader.epoch if self.leader else -1
         if fact.meta.epoch != epoch:
             why = f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
@@ -138,13 +140,12 @@ class Fleet:
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
         if isinstance(after, Ignored):
             return Applied(name, changed=False, refused=after.why)
-        self._facts.add(record.id)
         self.daggers[name] = after
         return Applied(name, changed=True)
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
         if record.id in self._facts:
-            return Applied(claim.scheduler_id, changed=False, refused="its id was applied before")
+            return Applied(claim.scheduler_id, changed=False, refused="its id was seen before")
         self._facts.add(record.id)
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
         self.claims[record.sequence] = self.leader

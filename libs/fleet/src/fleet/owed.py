@@ -120,6 +120,8 @@ def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Polic
         return _answer_intent(dagger, seen)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
         return _without_driver(dagger, now, seen, policy)
+    if dagger.driver is None and (afar := _heard_from_afar(seen)) is not None:
+        return afar
     if dagger.confirmed_dead:
         return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
     if seen.presence is Presence.GONE:
@@ -135,6 +137,8 @@ def _answer_intent(dagger: Dagger, seen: Seen) -> Action:
     """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
     if seen.found is not None:
         return events_pb2.Launched(driver=seen.found, adopted=True)
+    if (afar := _heard_from_afar(seen)) is not None:
+        return afar
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
         return Launch()  # a new intent fences whatever the old one may still become
     if seen.presence is Presence.ELSEWHERE:
@@ -142,6 +146,13 @@ def _answer_intent(dagger: Dagger, seen: Seen) -> Action:
     return events_pb2.LaunchFailed(
         error=_error("LAUNCH_ABANDONED", "it was asked to stop before its driver was launched")
     )
+
+
+def _heard_from_afar(seen: Seen) -> events_pb2.Launched | None:
+    """A heartbeat proves that an intent of another host became a driver, and names its host."""
+    if seen.presence is not Presence.ELSEWHERE or seen.heartbeat is None:
+        return None
+    return events_pb2.Launched(driver=events_pb2.DriverHandle(host=seen.heartbeat.host), adopted=True)
 
 
 def _without_driver(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from daggersql import Table
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
-
-if TYPE_CHECKING:
-    from daggersql import Table
 
 DEFAULT_TABLE = "data_stream"
 
@@ -65,8 +61,6 @@ def tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> tuple[Table, ...]:
 
     Raises: Unresolved.
     """
-    from daggersql import Table
-
     found = []
     for each in spec.streams:
         stream = _stream(fleet, each.stream)

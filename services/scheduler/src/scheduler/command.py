@@ -1,4 +1,8 @@
-"""The spark-submit command line of a job, and the environment it runs in. Pure."""
+"""The spark-submit command line of a job, and the environment it runs in. Pure.
+
+What is about the place stands here: master, memory, hosts, directories. What decides what is computed is the
+runtime's own and the same wherever it runs.
+"""
 
 from __future__ import annotations
 
@@ -59,23 +63,14 @@ def spark_submit(
         # Scratch space goes with the launch; a killed driver would leave it behind in /tmp.
         "spark.local.dir": str(run_dir / "tmp"),
         "spark.sql.warehouse.dir": str(run_dir / "tmp" / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.restrictedMode.enabled": "true",
-        "spark.sql.runSQLOnFiles": "false",
-        "spark.sql.scripting.enabled": "false",
+        # Loopback only, see below; its port stands in driver.json. Small: a driver runs for months.
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
-        "spark.ui.showConsoleProgress": "false",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "20",
     }
-    if master.startswith("local"):
-        settings["spark.sql.shuffle.partitions"] = "1"
-        settings["spark.sql.streaming.checkpointFileManagerClass"] = (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        )
     if on_loopback(master):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"

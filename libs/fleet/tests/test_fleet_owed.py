@@ -1,0 +1,314 @@
+"""What is owed to a dagger: given what stands in the log and what is seen, the one next thing to do."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf.message import Message
+
+from eventlog.testing import START, given
+from fleet import Dagger, Fleet
+from fleet.backoff import delay
+from fleet.owed import Drain, Heartbeat, Kill, Launch, Policy, Presence, Seen, todo
+
+META = events_pb2.RequestMeta(actor="ada")
+CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="here")
+ASKED = events_pb2.DaggerRequested(meta=META, name="d")
+INTENDED = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+STOP = events_pb2.StopRequested(meta=META, name="d")
+STOP_NOW = events_pb2.StopRequested(meta=META, name="d", mode=events_pb2.STOP_MODE_NOW)
+DELETE = events_pb2.DeleteRequested(meta=META, name="d")
+RESTART = events_pb2.RestartRequested(meta=META, name="d")
+FACT = events_pb2.FactMeta(name="d", generation=2)
+DRIVER = events_pb2.DriverHandle(host="here", pid=7)
+LAUNCHED = events_pb2.Launched(meta=FACT, driver=DRIVER)
+RUNNING = events_pb2.Running(meta=FACT)
+UNREACHABLE = events_pb2.Unreachable(meta=FACT)
+ISSUED = events_pb2.StopIssued(meta=FACT, mode=events_pb2.STOP_MODE_DRAIN)
+BROKEN = events_pb2.DaggerError(reason="BROKEN", detail="it broke", retryable=True)
+EXITED = events_pb2.Exited(meta=FACT, code=1, error=BROKEN)
+UP = (CLAIM, ASKED, INTENDED, LAUNCHED, RUNNING)
+
+POLICY = Policy()
+# All records of a test are written within a minute of START.
+NOW = START + timedelta(minutes=1)
+SILENT = Seen(presence=Presence.ALIVE, quiet_since=NOW)
+GONE = Seen(presence=Presence.GONE, quiet_since=NOW)
+ELSEWHERE = Seen(presence=Presence.ELSEWHERE, quiet_since=NOW)
+
+
+def dagger(*messages: Message) -> Dagger:
+    fleet = Fleet()
+    for each in given(*messages):
+        assert fleet.apply(each).refused == ""
+    return fleet.daggers["d"]
+
+
+def owed(*messages: Message, seen: Seen = GONE, now: datetime = NOW, epoch: int = 0) -> Any:
+    return todo(dagger(*messages), now=now, epoch=epoch, seen=seen, policy=POLICY)
+
+
+def heard(state: Heartbeat.State = Heartbeat.STATE_RUNNING, **fields: Any) -> Seen:
+    return replace(SILENT, heartbeat=Heartbeat(state=state, **fields))
+
+
+def at(seconds: float) -> Any:
+    return {"seconds": int(seconds), "nanos": int(seconds % 1 * 1e9)}
+
+
+# ---- Launching ---------------------------------------------------------------------------------------------
+
+
+def test_a_pending_dagger_is_launched() -> None:
+    assert owed(CLAIM, ASKED) == Launch()
+
+
+def test_a_dagger_without_room_says_so_once_and_is_launched_when_there_is_room() -> None:
+    full = replace(GONE, full="1 driver runs, and this host takes 1")
+    said = owed(CLAIM, ASKED, seen=full)
+    said.meta.name = "d"
+
+    assert (said.error.reason, said.error.retryable) == ("MAX_DRIVERS", True)
+    assert owed(CLAIM, ASKED, said, seen=full) is None
+    assert owed(CLAIM, ASKED, said) == Launch()
+
+
+def test_an_inherited_intent_is_intended_anew_or_adopted_but_never_submitted() -> None:
+    found = replace(SILENT, found=DRIVER)
+
+    assert owed(CLAIM, ASKED, INTENDED) == Launch()
+    assert owed(CLAIM, ASKED, INTENDED, seen=found) == events_pb2.Launched(driver=DRIVER, adopted=True)
+
+
+def test_an_inherited_intent_of_a_dagger_that_is_to_stop_is_abandoned_where_absence_is_proof() -> None:
+    assert owed(CLAIM, ASKED, INTENDED, STOP).error.reason == "LAUNCH_ABANDONED"
+    assert owed(CLAIM, ASKED, INTENDED, STOP, seen=ELSEWHERE) == events_pb2.Unreachable()
+
+
+def test_a_new_leader_adopts_a_living_driver_once() -> None:
+    again = events_pb2.SchedulerStarted(scheduler_id="t", host="here")
+    adopted = events_pb2.Launched(
+        meta=events_pb2.FactMeta(name="d", generation=2, epoch=5), driver=DRIVER, adopted=True
+    )
+
+    assert owed(*UP, again, seen=heard(), epoch=5) == events_pb2.Launched(driver=DRIVER, adopted=True)
+    assert owed(*UP, again, adopted, seen=heard(), epoch=5) is None
+
+
+def test_a_heartbeat_from_another_host_proves_what_became_of_its_intent() -> None:
+    afar = replace(ELSEWHERE, heartbeat=Heartbeat(host="there"))
+    adopted = events_pb2.Launched(driver=events_pb2.DriverHandle(host="there"), adopted=True)
+
+    assert owed(CLAIM, ASKED, INTENDED, seen=afar) == adopted
+    assert owed(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, seen=afar) == adopted
+    assert owed(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, seen=ELSEWHERE) is None
+
+
+# ---- Death -------------------------------------------------------------------------------------------------
+
+
+def test_a_driver_that_is_gone_has_exited_as_it_left_word() -> None:
+    left = events_pb2.Exited(code=69, error=BROKEN)
+
+    assert owed(*UP, seen=replace(GONE, exit=left)) == left
+
+
+def test_a_clean_end_that_nobody_asked_for_is_an_error_that_may_pass() -> None:
+    exited = owed(*UP, seen=replace(GONE, exit=events_pb2.Exited(code=0)))
+
+    assert (exited.error.reason, exited.error.retryable) == ("STOPPED_UNASKED", True)
+
+
+def test_the_end_of_a_driver_that_was_told_to_stop_is_no_error_unless_it_failed() -> None:
+    stopping = (*UP, STOP, ISSUED)
+    killed = events_pb2.Exited(code=-9, error=BROKEN)
+    failed = events_pb2.Exited(code=69, error=BROKEN)
+
+    assert not owed(*stopping, seen=replace(GONE, exit=killed)).HasField("error")
+    assert owed(*stopping, seen=replace(GONE, exit=failed)).error == BROKEN
+
+
+def test_a_death_that_may_pass_is_followed_by_an_attempt_after_a_wait() -> None:
+    scheduled = owed(*UP, EXITED)
+
+    wait = delay("d", 1, base=POLICY.first_delay, cap=POLICY.longest_delay)
+    assert scheduled.attempt == 1
+    assert abs(scheduled.not_before.ToDatetime(tzinfo=UTC) - (NOW + wait)) < timedelta(milliseconds=1)
+
+
+def test_the_next_attempt_waits_for_its_time() -> None:
+    scheduled = events_pb2.RelaunchScheduled(meta=FACT, attempt=1, not_before=at(NOW.timestamp() + 5))
+    waiting = (*UP, EXITED, scheduled)
+
+    assert owed(*waiting) is None
+    assert owed(*waiting, now=NOW + timedelta(seconds=6)) == Launch()
+
+
+def test_attempts_are_counted_and_end() -> None:
+    last = events_pb2.RelaunchScheduled(meta=FACT, attempt=10, not_before=at(1))
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+    fact = events_pb2.FactMeta(name="d", generation=7)
+    down = (*UP, EXITED, last, again, events_pb2.LaunchFailed(meta=fact, error=BROKEN))
+
+    failed = owed(*down)
+
+    assert isinstance(failed, events_pb2.Failed)
+    assert (failed.error.detail, failed.error.retryable) == ("given up after 10 relaunches: it broke", False)
+
+
+def test_a_users_error_is_final_at_once() -> None:
+    wrong = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_USER, reason="BAD_SQL", detail="no")
+
+    assert owed(*UP, events_pb2.Exited(meta=FACT, code=64, error=wrong)) == events_pb2.Failed(error=wrong)
+
+
+@pytest.mark.parametrize("seen", [ELSEWHERE, replace(ELSEWHERE, quiet_since=START)])
+def test_an_unreachable_driver_is_never_launched_again(seen: Seen) -> None:
+    assert owed(*UP, UNREACHABLE, seen=seen) is None
+    assert owed(*UP, UNREACHABLE, RESTART, seen=seen) is None
+    assert owed(*UP, UNREACHABLE, STOP, seen=seen) is None
+
+
+def test_an_unreachable_driver_is_dead_when_on_call_says_so() -> None:
+    vouched = events_pb2.DeathConfirmed(meta=META, name="d", generation=2)
+
+    assert owed(*UP, UNREACHABLE, vouched, seen=ELSEWHERE).error.reason == "HOST_LOST"
+
+
+def test_a_sign_of_life_ends_being_unreachable() -> None:
+    alive = replace(heard(), presence=Presence.ELSEWHERE)
+
+    assert owed(*UP, UNREACHABLE, seen=alive) == events_pb2.Recovered()
+
+
+# ---- Stopping ----------------------------------------------------------------------------------------------
+
+
+def test_a_stop_is_written_before_it_is_done() -> None:
+    assert owed(*UP, STOP, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    assert owed(*UP, STOP, ISSUED, seen=heard()) == Drain()
+
+
+def test_a_drain_beyond_the_grace_or_asked_to_end_now_is_a_kill() -> None:
+    late = NOW + POLICY.grace
+
+    assert owed(*UP, STOP, ISSUED, seen=heard(), now=late) == Kill()
+    assert owed(*UP, STOP_NOW, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_NOW)
+    assert owed(*UP, STOP, ISSUED, STOP_NOW, seen=heard()) == events_pb2.StopIssued(
+        mode=events_pb2.STOP_MODE_NOW
+    )
+
+
+def test_a_restart_drains_the_driver_and_launches_when_it_is_gone() -> None:
+    exited = events_pb2.Exited(meta=FACT, code=0)
+
+    assert owed(*UP, RESTART, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    assert owed(*UP, RESTART, ISSUED, exited) == Launch()
+
+
+def test_what_has_no_driver_is_stopped_or_deleted_at_once() -> None:
+    assert owed(CLAIM, ASKED, STOP) == events_pb2.Stopped()
+    assert owed(CLAIM, ASKED, DELETE) == events_pb2.Deleted()
+    assert owed(*UP, EXITED, DELETE) == events_pb2.Deleted()
+
+
+def test_a_stopped_and_a_deleted_dagger_are_owed_nothing() -> None:
+    meta = events_pb2.FactMeta(name="d")
+
+    assert owed(CLAIM, ASKED, STOP, events_pb2.Stopped(meta=meta)) is None
+    assert owed(CLAIM, ASKED, DELETE, events_pb2.Deleted(meta=meta)) is None
+
+
+# ---- Health ------------------------------------------------------------------------------------------------
+
+
+def test_the_first_progress_makes_it_run() -> None:
+    starting = (CLAIM, ASKED, INTENDED, LAUNCHED)
+
+    assert owed(*starting, seen=heard(Heartbeat.STATE_STARTING)) is None
+    assert owed(*starting, seen=heard()) == events_pb2.Running()
+
+
+def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_says_why() -> None:
+    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
+    degraded = owed(*starting, seen=SILENT, now=late)
+    degraded.meta.CopyFrom(FACT)
+
+    assert degraded.reasons == ["START_TIMEOUT"]
+    assert owed(*starting, degraded, seen=SILENT, now=late) == Kill()
+    assert owed(*starting, degraded, seen=GONE, now=late).error.reason == "START_TIMEOUT"
+
+
+def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
+    slow = replace(heard(Heartbeat.STATE_STARTING, running_batch_age_ms=1), quiet_since=NOW)
+    stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.start_timeout)
+    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
+
+    assert owed(*starting, seen=replace(slow, quiet_since=late), now=late) is None
+    assert owed(*starting, seen=stuck, now=late) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+
+
+def test_silence_degrades_a_driver_that_lives_here_and_makes_another_unreachable() -> None:
+    late = NOW + POLICY.silence
+
+    assert owed(*UP, seen=heard(), now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
+    assert owed(*UP, seen=ELSEWHERE, now=late) == events_pb2.Unreachable()
+
+
+def test_a_new_leader_does_not_blame_drivers_for_what_it_could_not_hear() -> None:
+    assert owed(*UP, seen=replace(SILENT, quiet_since=NOW), now=NOW + POLICY.silence / 2) is None
+
+
+@pytest.mark.parametrize(
+    ("batch_ms", "age_s", "reasons"), [(0, 14, ["BATCH_STUCK"]), (0, 12, None), (9000, 44, None)]
+)
+def test_a_batch_is_stuck_when_it_takes_far_longer_than_others(
+    batch_ms: int, age_s: int, reasons: list[str] | None
+) -> None:
+    seen = heard(
+        time=at(1000),
+        last_progress=at(1000 - age_s),
+        running_batch_age_ms=age_s * 1000,
+        batch_duration_ms=batch_ms,
+    )
+
+    assert owed(*UP, seen=seen) == (reasons and events_pb2.Degraded(reasons=reasons))
+
+
+def test_an_idle_driver_is_not_stuck() -> None:
+    assert owed(*UP, seen=heard(time=at(9000), last_progress=at(1))) is None
+
+
+def test_the_same_ailment_is_written_once_and_another_one_anew() -> None:
+    retrying = heard(retrying=[events_pb2.DaggerError(reason="INFLUX_DOWN")])
+    degraded = owed(*UP, seen=retrying)
+    degraded.meta.CopyFrom(FACT)
+    other = heard(retrying=[events_pb2.DaggerError(reason="KAFKA_DOWN")])
+
+    assert degraded.reasons == ["SINK_RETRYING", "INFLUX_DOWN"]
+    assert owed(*UP, degraded, seen=retrying) is None
+    assert owed(*UP, degraded, seen=other).reasons == ["SINK_RETRYING", "KAFKA_DOWN"]
+
+
+def test_recovery_is_held_back_so_that_flapping_does_not_fill_the_log() -> None:
+    degraded = events_pb2.Degraded(meta=FACT, reasons=["NO_HEARTBEAT"])
+    since = START + timedelta(seconds=5)
+
+    assert owed(*UP, degraded, seen=heard(), now=since + POLICY.hold / 2) is None
+    assert owed(*UP, degraded, seen=heard(), now=since + POLICY.hold) == events_pb2.Recovered()
+
+
+def test_attempts_are_forgotten_after_long_enough_in_running() -> None:
+    scheduled = events_pb2.RelaunchScheduled(meta=FACT, attempt=1, not_before=at(1))
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+    fact = events_pb2.FactMeta(name="d", generation=7)
+    up = (*UP, EXITED, scheduled, again, events_pb2.Launched(meta=fact, driver=DRIVER))
+    up = (*up, events_pb2.Running(meta=fact))
+    settled = START + timedelta(seconds=9) + POLICY.settle
+
+    early = replace(heard(), quiet_since=settled)
+    assert owed(*up, seen=early, now=settled - timedelta(seconds=1)) is None
+    assert owed(*up, seen=early, now=settled) == events_pb2.Settled()
+    assert dagger(*up).phase == gateway_pb2.RUNNING

@@ -1,0 +1,162 @@
+"""Whatever the log holds: twice is once, a replay is the whole, and nothing impossible is believed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf.message import Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eventlog import Record
+from eventlog.testing import record
+from fleet import Fleet
+from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPING, UNREACHABLE
+
+REQUESTS = (
+    events_pb2.DaggerRequested,
+    events_pb2.StartRequested,
+    events_pb2.StopRequested,
+    events_pb2.RestartRequested,
+    events_pb2.DeleteRequested,
+    events_pb2.DeathConfirmed,
+)
+FACTS = (
+    events_pb2.LaunchIntended,
+    events_pb2.Launched,
+    events_pb2.LaunchFailed,
+    events_pb2.Running,
+    events_pb2.Degraded,
+    events_pb2.Recovered,
+    events_pb2.Unreachable,
+    events_pb2.Exited,
+    events_pb2.RelaunchScheduled,
+    events_pb2.Failed,
+    events_pb2.StopIssued,
+    events_pb2.Stopped,
+    events_pb2.OrphanKilled,
+    events_pb2.Deleted,
+    events_pb2.Settled,
+)
+# (kind, dagger, what to get wrong): three in four are right about epoch, generation and version.
+Step = tuple[type[Message], str, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([*REQUESTS, *FACTS * 3, events_pb2.SchedulerStarted]),
+        st.sampled_from(["d", "e"]),
+        st.integers(0, 11),
+    ),
+    max_size=60,
+)
+
+
+def history(steps: list[Step]) -> list[Record]:
+    """The records of a log in which people and schedulers wrote these steps, knowing what they then knew."""
+    fleet, records = Fleet(), [record(events_pb2.SchedulerStarted(scheduler_id="s"), sequence=0)]
+    fleet.apply(records[0])
+    for sequence, (kind, name, wrong) in enumerate(steps, start=1):
+        records.append(record(_message(fleet, kind, name, wrong), sequence=sequence))
+        fleet.apply(records[-1])
+    return records
+
+
+def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
+    if kind is events_pb2.SchedulerStarted:
+        return events_pb2.SchedulerStarted(scheduler_id=name)
+    dagger = fleet.daggers.get(name)
+    if kind in REQUESTS:
+        message = kind(name=name)
+        if wrong == 0:
+            message.meta.expected_version = dagger.version + 1 if dagger else 1
+        if kind is events_pb2.DaggerRequested:
+            message.spec.sql = f"SELECT {wrong % 2}"
+        if kind is events_pb2.DeathConfirmed and dagger:
+            message.generation = dagger.generation
+        return message
+    message = kind()
+    message.meta.name = name
+    message.meta.epoch = 0 if wrong == 0 or fleet.leader is None else fleet.leader.epoch
+    if dagger:
+        message.meta.generation = dagger.generation - (wrong == 1)
+    if kind is events_pb2.LaunchIntended:
+        message.meta.generation = 0
+        message.version = (dagger.version if dagger else 0) + (wrong == 2)
+    if kind is events_pb2.Launched:
+        message.driver.pid = wrong + 1
+    if kind is events_pb2.RelaunchScheduled:
+        message.attempt = (dagger.attempt if dagger else 0) + 1
+        message.not_before.seconds = 1
+    return message
+
+
+def fold(records: list[Record]) -> Fleet:
+    fleet = Fleet()
+    for each in records:
+        fleet.apply(each)
+    return fleet
+
+
+def what_is_known(fleet: Fleet) -> Any:
+    return fleet.daggers, fleet.answers, fleet.leader, fleet.claims
+
+
+def renumbered(records: list[Record]) -> Iterator[Record]:
+    for sequence, each in enumerate(records):
+        yield replace(each, sequence=sequence)
+
+
+@given(STEPS, st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_record_twice_is_once_however_late_it_is_repeated(steps: list[Step], data: st.DataObject) -> None:
+    records = history(steps)
+    first = data.draw(st.integers(0, len(records) - 1))
+    later = data.draw(st.integers(first + 1, len(records)))
+    fleet = fold(records[:later])
+    before = what_is_known(fleet)
+
+    again = fleet.apply(replace(records[first], sequence=later))
+
+    assert not again.changed
+    assert what_is_known(fleet) == before
+
+
+@given(STEPS, st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_prefix_and_the_rest_with_any_overlap_are_the_whole(steps: list[Step], data: st.DataObject) -> None:
+    records = history(steps)
+    cut = data.draw(st.integers(0, len(records)))
+    overlap = data.draw(st.integers(0, cut))
+    fleet = fold(records[:cut])
+
+    for each in records[overlap:]:
+        fleet.apply(each)
+
+    assert what_is_known(fleet) == what_is_known(fold(records))
+
+
+@given(STEPS)
+@settings(max_examples=300, deadline=None)
+def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
+    fleet = Fleet()
+    accepted = dict.fromkeys(("d", "e"), 0)
+    generations = dict.fromkeys(("d", "e"), 0)
+    for each in history(steps):
+        applied = fleet.apply(each)
+        for name, dagger in fleet.daggers.items():
+            if applied.answer and applied.changed and applied.subject == name:
+                accepted[name] = 1 if dagger.create_sequence == each.sequence else accepted[name] + 1
+            assert dagger.version == accepted[name]
+            assert dagger.observed_version <= dagger.version
+            assert dagger.observed_generation <= dagger.generation
+            assert dagger.generation == 0 or dagger.generation > dagger.create_sequence
+            if dagger.generation != generations[name]:
+                assert dagger.generation in (0, each.sequence)
+            generations[name] = dagger.generation
+            alive = (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)
+            assert dagger.driver is None or dagger.phase in alive
+            assert dagger.driver is None or dagger.generation > 0
+            assert dagger.not_before is None or dagger.phase == BACKING_OFF
+            assert not dagger.reasons or dagger.phase == DEGRADED
+            assert dagger.phase != DELETED or dagger.desired == gateway_pb2.DESIRED_DELETED
+        assert fleet.sequence == each.sequence

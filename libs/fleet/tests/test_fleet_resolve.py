@@ -1,0 +1,238 @@
+"""From names to addresses, and how a dagger is shown."""
+
+from datetime import timedelta
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf import timestamp_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+
+from eventlog.testing import given
+from fleet import Fleet, resolve
+from fleet.backoff import delay
+from fleet.view import to_proto
+
+META = events_pb2.RequestMeta(actor="ada")
+PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="platform:9092")
+TOKEN = spec_pb2.SecretRef(env="INFLUX_TOKEN")
+LOCAL = spec_pb2.Cluster(
+    name="local",
+    kafka={"bootstrap_servers": "local:9092"},
+    spark_master="local[2]",
+    influx={"url": "http://influx", "org": "-", "bucket": "daggers", "token": TOKEN},
+)
+FAR = spec_pb2.Cluster(name="far", kafka={"bootstrap_servers": "far:9092"}, spark_master="local[2]")
+BARE = spec_pb2.Cluster(name="bare")
+SPEC = spec_pb2.DaggerSpec(
+    cluster="local",
+    streams=[{"table": "b", "stream": "bookings"}, {"stream": "pings"}],
+    sinks=[
+        {"influx": {"measurement": "m"}},
+        {"kafka": {"topic": "t", "cluster": "far", "message": "acme.Row"}},
+        {"log": {}},
+    ],
+)
+
+
+def file(name: str, package: str, message: str, *imports: str, field: str = "id") -> FileDescriptorProto:
+    """A file with one message of one string field."""
+    made = FileDescriptorProto(name=name, package=package, syntax="proto3", dependency=imports)
+    made.message_type.add(name=message).field.add(name=field, number=1, label=1, type=9)
+    return made
+
+
+def schema(*files: FileDescriptorProto) -> events_pb2.SchemaRegistered:
+    messages = [f"{each.package}.{message.name}" for each in files for message in each.message_type]
+    return events_pb2.SchemaRegistered(
+        meta=META, schema={"files": FileDescriptorSet(file=files), "messages": messages}
+    )
+
+
+def stream(name: str, message: str, *, cluster: str = "local") -> events_pb2.StreamRegistered:
+    return events_pb2.StreamRegistered(
+        meta=META,
+        stream={
+            "name": name,
+            "cluster": cluster,
+            "topics": [name],
+            "message": message,
+            "time_field": "at",
+        },
+    )
+
+
+def fleet(*messages: Message) -> Fleet:
+    """A fleet with three clusters, two streams and a dagger, and these messages after them."""
+    folded = Fleet()
+    known = [events_pb2.ClusterRegistered(meta=META, cluster=each) for each in (LOCAL, FAR, BARE)]
+    acme = schema(file("rows.proto", "acme", "Row"), file("bookings.proto", "acme", "Booking"))
+    rider = schema(file("pings.proto", "rider", "Ping"))
+    streams = stream("bookings", "acme.Booking"), stream("pings", "rider.Ping", cluster="far")
+    asked = events_pb2.DaggerRequested(meta=META, name="d", spec=SPEC, warnings=["WIDE: many tags"])
+    for record in given(*known, acme, rider, *streams, asked, *messages):
+        assert folded.apply(record).refused == ""
+    return folded
+
+
+def job(of: Fleet) -> spec_pb2.JobSpec:
+    return resolve.job(
+        of, of.daggers["d"], 42, platform=PLATFORM, checkpoint_root="/c/d-7", run_dir="/runs/d/42"
+    )
+
+
+def test_a_job_holds_everything_a_launch_needs() -> None:
+    made = job(fleet())
+
+    assert (made.dagger, made.version, made.generation) == ("d", 1, 42)
+    assert (made.checkpoint_root, made.run_dir, made.platform) == ("/c/d-7", "/runs/d/42", PLATFORM)
+    assert made.spec == SPEC
+    assert [each.kafka.bootstrap_servers for each in made.streams] == ["local:9092", "far:9092"]
+    assert [each.stream.message for each in made.streams] == ["acme.Booking", "rider.Ping"]
+    assert made.sinks[0].sink.influx.address == LOCAL.influx
+    assert made.sinks[1].kafka == FAR.kafka
+
+
+def test_a_job_holds_the_descriptors_of_its_messages_and_no_others() -> None:
+    unused = schema(file("unused.proto", "acme", "Unused"))
+
+    names = [each.name for each in job(fleet(unused)).descriptors.file]
+
+    assert sorted(names) == ["bookings.proto", "pings.proto", "rows.proto"]
+
+
+def test_descriptors_come_after_what_they_import() -> None:
+    timestamp = FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(timestamp)
+    inner = file("inner.proto", "deep", "Inner", "google/protobuf/timestamp.proto")
+    outer = file("outer.proto", "deep", "Outer", "inner.proto")
+    of = fleet(schema(outer, inner, timestamp))
+
+    files = resolve.descriptors(of, ["deep.Outer"]).file
+
+    assert [each.name for each in files] == ["google/protobuf/timestamp.proto", "inner.proto", "outer.proto"]
+
+
+def test_two_teams_may_name_their_files_alike() -> None:
+    of = fleet(
+        schema(file("events.proto", "one", "Event"), file("one.proto", "one", "Row", "events.proto")),
+        schema(file("events.proto", "two", "Event"), file("two.proto", "two", "Row", "events.proto")),
+    )
+
+    merged = resolve.descriptors(of, ["one.Row", "two.Row"])
+
+    pool = DescriptorPool()
+    for each in merged.file:
+        pool.AddSerializedFile(each.SerializeToString())
+    assert pool.FindMessageTypeByName("one.Event").file.name == "events.proto"
+    assert pool.FindMessageTypeByName("two.Event").file.name == "two/events.proto"
+
+
+def test_of_a_file_that_two_schemas_share_the_newest_registration_counts() -> None:
+    old, new = file("shared.proto", "one", "Shared"), file("shared.proto", "one", "Shared", field="renamed")
+    of = fleet(
+        schema(old, file("a.proto", "one", "A", "shared.proto")),
+        schema(new, file("b.proto", "one", "B", "shared.proto")),
+    )
+
+    merged = resolve.descriptors(of, ["one.B", "one.A"])
+
+    (shared,) = [each for each in merged.file if each.name == "shared.proto"]
+    assert shared.message_type[0].field[0].name == "renamed"
+
+
+def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
+    one, two = file("x.proto", "one", "A"), file("y.proto", "one", "B")
+    for each in (one, two):
+        each.message_type.add(name="Shared")
+    of = fleet(schema(one), schema(two))
+
+    with pytest.raises(resolve.Unresolved, match="register all their files in one schema") as raised:
+        resolve.descriptors(of, ["one.A", "one.B"])
+
+    assert raised.value.reason == "SCHEMA_CONFLICT"
+
+
+def test_tables_are_what_the_dialect_checks_against() -> None:
+    made = resolve.tables(fleet(), SPEC)
+
+    assert [(each.name, each.message.full_name, each.time_field) for each in made] == [
+        ("b", "acme.Booking", "at"),
+        ("data_stream", "rider.Ping", "at"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"cluster": "nowhere", "sinks": [{"influx": {}}]}, "UNKNOWN_CLUSTER"),
+        ({"cluster": "bare", "sinks": [{"influx": {}}]}, "NO_INFLUX_ADDRESS"),
+        ({"cluster": "bare", "sinks": [{"kafka": {"topic": "t"}}]}, "NO_KAFKA_ADDRESS"),
+        ({"cluster": "local", "streams": [{"stream": "nothing"}]}, "UNKNOWN_STREAM"),
+        ({"cluster": "local", "sinks": [{"kafka": {"topic": "t", "message": "no.Such"}}]}, "UNKNOWN_MESSAGE"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_is_named(spec: dict[str, object], reason: str) -> None:
+    of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
+
+    with pytest.raises(resolve.Unresolved) as raised:
+        job(of)
+
+    assert raised.value.reason == reason
+
+
+def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
+    own = spec_pb2.Sink(influx={"address": {"url": "http://elsewhere"}})
+
+    resolved = resolve.sink(fleet(), SPEC, own).sink.influx.address
+
+    assert (resolved.url, resolved.bucket, resolved.HasField("token")) == (
+        "http://elsewhere",
+        "daggers",
+        False,
+    )
+
+
+def test_a_dagger_is_shown_with_its_findings_reasons_and_addresses() -> None:
+    claim = events_pb2.SchedulerStarted(scheduler_id="s", host="here")
+    of = fleet(claim)
+    epoch = of.sequence
+    fact = events_pb2.FactMeta(name="d", epoch=epoch)
+    for message in (
+        events_pb2.LaunchIntended(meta=fact, version=1),
+        events_pb2.Launched(meta={"name": "d", "epoch": epoch, "generation": epoch + 1}, driver={"pid": 7}),
+        events_pb2.Degraded(meta={"name": "d", "epoch": epoch, "generation": epoch + 1}, reasons=["STUCK"]),
+    ):
+        (record,) = given(message, since=of.sequence)
+        assert of.apply(record).refused == ""
+
+    shown = to_proto(of.daggers["d"], of)
+
+    assert (shown.name, shown.phase, shown.desired) == (
+        "d",
+        gateway_pb2.DEGRADED,
+        gateway_pb2.DESIRED_RUNNING,
+    )
+    assert (shown.generation, shown.observed_generation, shown.driver.pid) == (epoch + 1, epoch + 1, 7)
+    assert shown.warnings == ["WIDE: many tags", "STUCK"]
+    assert [each.WhichOneof("kind") for each in shown.spec.sinks] == ["influx", "kafka", "log"]
+    assert shown.sinks[0].sink.influx.address.url == "http://influx"
+    assert not shown.HasField("last_error")
+
+
+def test_a_dagger_whose_sink_cannot_be_resolved_is_shown_as_asked() -> None:
+    asked = spec_pb2.DaggerSpec(cluster="nowhere", sinks=[{"influx": {"measurement": "m"}}])
+    of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=asked))
+
+    assert to_proto(of.daggers["d"], of).sinks[0].sink == asked.sinks[0]
+
+
+def test_waits_double_up_to_a_cap_and_differ_between_daggers() -> None:
+    base, cap = timedelta(seconds=2), timedelta(minutes=5)
+    waits = [delay("d", attempt, base=base, cap=cap) for attempt in range(1, 30)]
+    full = [min(base * 2 ** (attempt - 1), cap) for attempt in range(1, 30)]
+
+    assert all(wait / 2 <= got <= wait for wait, got in zip(full, waits, strict=True))
+    assert waits == [delay("d", attempt, base=base, cap=cap) for attempt in range(1, 30)]
+    assert len({delay(f"d{n}", 3, base=base, cap=cap) for n in range(50)}) == 50

@@ -1,0 +1,109 @@
+"""Reads the golden history: records, and what they fold to, as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from daggers.v1 import gateway_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import DecodeError, Message
+
+from eventlog import Record
+from eventlog.record import MESSAGES
+from fleet import Applied, Fleet
+from fleet.view import to_proto
+
+FOLDER = Path(__file__).parent
+HISTORY = FOLDER / "history.json"
+STATE = FOLDER / "state.json"
+
+
+def history() -> list[dict[str, Any]]:
+    """The records as they stand in the file."""
+    entries: list[dict[str, Any]] = json.loads(HISTORY.read_text())
+    return entries
+
+
+def message_of(entry: dict[str, Any]) -> Message | None:
+    """The message an entry holds for people; None for one that nobody can read."""
+    kind = MESSAGES.get(entry["type"])
+    return None if kind is None or entry["message"] is None else ParseDict(entry["message"], kind())
+
+
+def decoded(entry: dict[str, Any]) -> Message | None:
+    """The message that an entry's bytes decode to today."""
+    kind = MESSAGES.get(entry["type"])
+    if kind is None:
+        return None
+    try:
+        return kind.FromString(bytes.fromhex(entry["value"]))
+    except DecodeError:
+        return None
+
+
+def records(entries: list[dict[str, Any]]) -> Iterator[Record]:
+    """The records of a topic that holds these entries."""
+    for sequence, entry in enumerate(entries):
+        yield Record(
+            sequence=sequence,
+            id=entry["id"],
+            source="/golden",
+            subject=entry["subject"],
+            time=datetime.fromisoformat(entry["time"]),
+            type=entry["type"],
+            message=decoded(entry),
+            value=bytes.fromhex(entry["value"]),
+        )
+
+
+def said(fleet: Fleet, applied: Applied) -> dict[str, Any]:
+    """What the fold said of a record, as `then`."""
+    if applied.refused:
+        refusal = applied.answer.refusal if applied.answer else None
+        return {"refused": applied.refused} | (
+            {"code": f"{refusal.code}/{refusal.reason}"} if refusal else {}
+        )
+    dagger = fleet.daggers.get(applied.subject)
+    if dagger is None:
+        return {"version": applied.answer.version} if applied.answer else {"epoch": fleet.sequence}
+    then = {
+        "phase": gateway_pb2.Phase.Name(dagger.phase),
+        "desired": gateway_pb2.Desired.Name(dagger.desired),
+        "version": dagger.version,
+        "generation": dagger.generation,
+        "observed": [dagger.observed_version, dagger.observed_generation],
+        "attempt": dagger.attempt,
+        "driver": dagger.driver is not None,
+    }
+    return then | ({"error": dagger.last_error.reason} if dagger.last_error else {})
+
+
+def state(fleet: Fleet) -> dict[str, Any]:
+    """The whole state of a fold as plain JSON."""
+    shown = {name: MessageToDict(to_proto(dagger, fleet)) for name, dagger in sorted(fleet.daggers.items())}
+    catalogue = {
+        kind: {name: [entry.version, entry.sequence] for name, entry in sorted(entries.items())}
+        for kind, entries in (
+            ("clusters", fleet.clusters),
+            ("streams", fleet.streams),
+            ("messages", fleet.messages),
+        )
+    }
+    answers = {
+        id_: f"{answer.refusal.code}/{answer.refusal.reason}" if answer.refusal else answer.version
+        for id_, answer in fleet.answers.items()
+    }
+    leader = fleet.leader
+    return {
+        "sequence": fleet.sequence,
+        "leader": None if leader is None else [leader.epoch, leader.scheduler_id, leader.host],
+        "daggers": shown,
+        "catalogue": catalogue,
+        "answers": answers,
+        "unreadable": [[each.sequence, each.subject, each.digest.hex()] for each in fleet.unreadable],
+        "unreadable_daggers": sorted(fleet.unreadable_daggers),
+    }
