@@ -16,7 +16,7 @@ from api_gateway.defaults import filled
 from api_gateway.events import watch
 from api_gateway.follower import Follower
 from api_gateway.projection import Projection
-from api_gateway.reader import Reader
+from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError, Violation, invalid
 from chassis.interceptors import Context, actor
@@ -98,8 +98,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             request.min_sequence,
             lambda: self._projection.daggers(filters.conditions(terms), after=after, limit=size + 1),
         )
-        more = filters.page_token(found[size - 1].name, request.filter) if len(found) > size else ""
-        return gateway_pb2.ListDaggersResponse(daggers=found[:size], next_page_token=more, sequence=at)
+        page = fitting(found[:size])
+        more = filters.page_token(page[-1].name, request.filter) if len(found) > len(page) else ""
+        return gateway_pb2.ListDaggersResponse(daggers=page, next_page_token=more, sequence=at)
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteDaggerRequest, context: Context

@@ -21,7 +21,7 @@ from chassis.errors import Violation
 
 MAX_FILTER: Final = 1_000
 _TERM: Final = re.compile(r'\s*(?P<field>[a-z_]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^\s"]+))\s*')
-_AND: Final = re.compile(r"AND(?=\s)")
+_AND: Final = re.compile(r"AND(?=\s|$)")
 _COLUMNS: Final[dict[str, Any]] = {
     "phase": col(DaggerRow.phase),
     "team": col(DaggerRow.team),
@@ -47,12 +47,13 @@ def parse(at: str, text: str) -> tuple[list[Term], list[Violation]]:
     terms: list[Term] = []
     violations: list[Violation] = []
     position = 0
-    while position < len(text.rstrip()):
+    end = len(text.rstrip())
+    while position < end:
         if terms or violations:
             joined = _AND.match(text, position)
             if joined is None:
                 return terms, [*violations, _syntax(at, position)]
-            position = joined.end()
+            position = joined.end()  # and another term must follow
         found = _TERM.match(text, position)
         if found is None:
             return terms, [*violations, _syntax(at, position)]

@@ -88,12 +88,12 @@ class Follower:
         """Refuse writes from now on."""
         logger().error("log_damaged", detail=why)
         self.damage = why
-        self._wake()
+        self.wake()
 
     def drain(self) -> None:
         """End watches."""
         self.draining = True
-        self._wake()
+        self.wake()
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait until `met()`; asked again after each change of the fold, damage and drain."""
@@ -138,7 +138,7 @@ class Follower:
                 subscription.steps.append(Step(record, applied.refused))
             else:
                 subscription.overflowed = True
-        self._wake()
+        self.wake()
 
     def _touch(self, record: Record, subject: str) -> None:
         match record.message:
@@ -153,6 +153,7 @@ class Follower:
             case _:
                 self._touched.daggers.add(subject)  # a dagger's name, or a scheduler's id: no dagger, no row
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let whoever waits look again."""
         self._changed.set()
         self._changed = asyncio.Event()

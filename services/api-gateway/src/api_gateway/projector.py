@@ -26,10 +26,11 @@ class Projector:
         self._follower = follower
         self._projection = projection
         self._moved = asyncio.Event()
+        self._finishing = False
 
     async def run(self, *, since: int) -> None:
-        """Project for ever, once the fold has reached `since`: before that it is behind what was there."""
-        await self._follower.until(lambda: self._follower.fleet.sequence >= since)
+        """Project until `finish`, from when the fold reaches `since`: until then it is behind the tables."""
+        await self._until_news(since - 1)
         written, touched = -1, self._follower.take_touched()
         while True:
             fleet = self._follower.fleet
@@ -40,18 +41,29 @@ class Projector:
                     self._projection.write, rows, before=written, applied=now, record_id=record_id
                 )
             except SQLAlchemyError as error:
-                # Everything again: what the database kept of a failed write is its secret.
                 kept = False
                 self._report(f"the gateway's database does not answer ({type(error).__name__})")
+                if self._finishing:
+                    return
                 await asyncio.sleep(_RETRY_S)
-            if not kept:
+            if not kept:  # what the database has of it is not known: everything anew
                 self._follower.take_touched()
                 touched = Touched()
                 continue
             written = self.sequence = now
             self._report("")
-            await self._follower.until(lambda at=now: self._follower.fleet.sequence > at)  # type: ignore[misc] # mypy wants no default here
+            await self._until_news(written)
+            if fleet.sequence == written:
+                return
             touched = self._follower.take_touched()
+
+    def finish(self) -> None:
+        """Write what is folded already, and end `run`."""
+        self._finishing = True
+        self._follower.wake()
+
+    async def _until_news(self, written: int) -> None:
+        await self._follower.until(lambda: self._follower.fleet.sequence > written or self._finishing)
 
     async def reached(self, sequence: int) -> None:
         """Wait until the tables hold `sequence`, or do not follow at all."""

@@ -18,6 +18,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 
 from api_gateway import validation
 from api_gateway.follower import Follower
+from api_gateway.reader import fitting
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -30,8 +31,6 @@ _PAGE: Final = 100
 _MAX_PAGE: Final = 1_000
 _MAX_SCANNED: Final = 20_000
 _STEP: Final = 500
-# Room for the rest of the answer below the 16 MiB that a client takes.
-_MAX_ANSWER_BYTES: Final = 12 * 1024 * 1024
 
 Quarantined = telemetry_pb2.Quarantined
 Newest = Callable[[str, int], Awaitable[list[Quarantined]]]
@@ -66,7 +65,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
                 f"topic {topics.QUARANTINE} cannot be read now: {type(error).__name__}",
             ) from error
         note(records=len(found))
-        return gateway_pb2.ListQuarantinedResponse(records=_fitting(found))
+        return gateway_pb2.ListQuarantinedResponse(records=fitting(found))
 
 
 class KafkaQuarantine:
@@ -134,14 +133,3 @@ async def _backwards(
                     found.append((message.timestamp, message.offset, record))
         end = lower
     return nlargest(limit, found, key=lambda each: each[:2])
-
-
-def _fitting(records: list[Quarantined]) -> list[Quarantined]:
-    """As many of the newest as one answer takes."""
-    fitting, size = [], 0
-    for record in records:
-        size += record.ByteSize()
-        if size > _MAX_ANSWER_BYTES:
-            break
-        fitting.append(record)
-    return fitting

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.follower import Follower
@@ -19,7 +20,20 @@ DEGRADED: Final = "x-daggers-degraded"
 """Trailing metadata of an answer that may be behind the truth: why."""
 _RETRY: Final = timedelta(seconds=1)
 _MARGIN_S: Final = 0.05
+# gRPC clients take messages of 4 MiB unless told otherwise.
+_MAX_ANSWER_BYTES: Final = 3 * 1024 * 1024
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+
+def fitting(messages: Sequence[M]) -> Sequence[M]:
+    """As many of the first as one answer takes; never none of some."""
+    size = 0
+    for number, message in enumerate(messages):
+        size += message.ByteSize()
+        if size > _MAX_ANSWER_BYTES and number:
+            return messages[:number]
+    return messages
 
 
 class Reader:
@@ -53,23 +67,20 @@ class Reader:
             raise _no_database(type(error).__name__) from error
 
     async def _wait(self, min_sequence: int) -> None:
-        if self._follower.damage:
-            if min_sequence > self._projector.sequence:
-                raise ApiError(
-                    grpc.StatusCode.FAILED_PRECONDITION,
-                    "LOG_DAMAGED",
-                    f"the state stays at sequence {self._projector.sequence}, because the control log is"
-                    f" damaged: {self._follower.damage}",
-                )
-            return None
         # 0 is also what an unset field reads as: it asks for nothing.
-        if min_sequence > 0 and not await self._follower.reached(min_sequence):
-            return await self._wait(min_sequence)
-        needed = max(min_sequence or -1, self._follower.fleet.sequence)
+        asked = min_sequence or -1
+        reachable = await self._follower.reached(asked)
+        needed = max(asked, self._follower.fleet.sequence) if reachable else self._follower.fleet.sequence
         await self._projector.reached(needed)
         if self._projector.sequence < needed:
             raise _no_database(self._projector.failure)
-        return None
+        if self._projector.sequence < asked:
+            raise ApiError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "LOG_DAMAGED",
+                f"the state stays at sequence {self._projector.sequence}, because the control log is damaged:"
+                f" {self._follower.damage}",
+            )
 
 
 def _no_database(why: str) -> ApiError:

@@ -70,17 +70,16 @@ async def serving(
     applied = await asyncio.to_thread(projection.prepare)
     projector = Projector(follower, projection, applied=applied)
     end = await log.end()
-    tasks = []
+    folding = projecting = None
     if end < applied:
         follower.mark_damaged(
             f"it ends at sequence {end}, but the gateway's database holds {applied}; if this log is meant,"
             " give the gateway an empty database"
         )
     else:
-        tasks = [
-            asyncio.create_task(follower.run()),
-            asyncio.create_task(projector.run(since=end)),
-        ]
+        folding = asyncio.create_task(follower.run())
+        projecting = asyncio.create_task(projector.run(since=end))
+    tasks = [task for task in (folding, projecting) if task is not None]
     failed = _first_failure(tasks)
     try:
         if tasks:
@@ -88,8 +87,10 @@ async def serving(
         async with _served(log, follower, projector, projection, newest, door, source) as port:
             yield Gateway(port, follower, failed)
     finally:
-        for task in tasks:
-            task.cancel()
+        if folding is not None:
+            folding.cancel()
+        # The projector ends by itself: a thread of it cannot be cancelled.
+        projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(projection.close)
 

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from api_gateway.projection import Projection
+from api_gateway.quarantine import KafkaQuarantine
+from api_gateway.server import CannotBind, Door, serving
+from chassis.errors import from_rpc_error
+from chassis.interceptors import read_tokens
+from eventlog import MemoryLog
+
+pb = gateway_pb2
+SERVICES = ("daggers.v1.CatalogService", "daggers.v1.DaggerService", "daggers.v1.QuarantineService")
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+async def nothing(dagger: str, limit: int) -> list[telemetry_pb2.Quarantined]:
+    return []
+
+
+async def test_every_service_is_healthy_by_its_name(client: Any) -> None:
+    health = health_pb2_grpc.HealthStub(client.channel)
+
+    found = [
+        (await health.Check(health_pb2.HealthCheckRequest(service=name), timeout=10)).status
+        for name in ("", *SERVICES)
+    ]
+
+    assert found == [SERVING] * 4
+
+
+async def test_reflection_lists_every_service(client: Any) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(client.channel)
+    call = stub.ServerReflectionInfo(
+        iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10
+    )
+    answer = await call.read()
+
+    names = [service.name for service in answer.list_services_response.service]
+    assert sorted(names) == sorted(
+        [*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
+    )
+
+
+async def test_a_draining_gateway_is_not_serving_and_ends_watches_with_where_to_resume(
+    samples: Any, tmp_path: Path
+) -> None:
+    log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'gateway.db'}")
+    async with serving(log, projection, nothing, Door("127.0.0.1:0"), source="/x") as gateway:
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
+        catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
+        await catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=samples.cluster()), timeout=10)
+        health = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        before = (await health.read()).status
+        request = pb.WatchEventsRequest(since_sequence=-1)
+        watching = gateway_pb2_grpc.DaggerServiceStub(channel).WatchEvents(request)
+        await watching.read()
+        drained = asyncio.create_task(_drained(health, watching))
+    after = await drained
+    await channel.close()
+
+    assert (before, after) == (SERVING, (NOT_SERVING, 0, "DRAINING"))
+
+
+async def _drained(health: Any, watching: Any) -> tuple[int, int, str]:
+    status = (await health.read()).status
+    token = await watching.read()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await watching.read()
+    return status, token.sequence, from_rpc_error(caught.value).reason
+
+
+async def test_an_address_that_is_taken_is_one_clear_error(client: Any, tmp_path: Path) -> None:
+    door = Door(f"127.0.0.1:{client.gateway.port}")
+    projection = Projection(f"sqlite:///{tmp_path / 'second.db'}")
+
+    with pytest.raises(CannotBind, match=f"cannot serve on 127.0.0.1:{client.gateway.port}"):
+        async with serving(MemoryLog(), projection, nothing, door, source="/x"):
+            pass
+
+
+async def test_a_message_beyond_16_mib_is_refused(client: Any, samples: Any) -> None:
+    spec = samples.spec()
+    spec.sql = "x" * (17 * 1024 * 1024)
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await client.create(spec=spec)
+
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """Key and certificate of localhost."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", str(key), "-out", str(certificate), "-days", "1", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    return key, certificate
+
+
+async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_the_log(
+    tmp_path: Path, certificate: tuple[Path, Path], samples: Any
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("bot:0123456789abcdef0123\n")
+    key, chain = (path.read_bytes() for path in certificate)
+    door = Door("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
+    log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'tls.db'}")
+    request = pb.RegisterClusterRequest(cluster=samples.cluster())
+    async with serving(log, projection, nothing, door, source="/x") as gateway:
+        address, trust = f"localhost:{gateway.port}", grpc.ssl_channel_credentials(chain)
+        async with grpc.aio.secure_channel(address, trust) as channel:
+            stub = gateway_pb2_grpc.CatalogServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.RegisterCluster(request, timeout=10)
+            metadata = (("authorization", "Bearer 0123456789abcdef0123"),)
+            await stub.RegisterCluster(request, timeout=10, metadata=metadata)
+    (record,) = [record async for record in log.replay()]
+
+    assert (caught.value.code(), record.message.meta.actor) == (grpc.StatusCode.UNAUTHENTICATED, "bot")
+
+
+@pytest.mark.parametrize(
+    ("service", "method"),
+    [
+        (service.full_name, method.name)
+        for service in gateway_pb2.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ],
+)
+async def test_bytes_that_are_no_protobuf_are_invalid_for_every_method(
+    client: Any, service: str, method: str
+) -> None:
+    streaming = method == "WatchEvents"
+    call = (client.channel.unary_stream if streaming else client.channel.unary_unary)(f"/{service}/{method}")
+    running = call(b"\xff\xff\xff", timeout=10)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await (running.read() if streaming else running)
+
+    assert from_rpc_error(caught.value).reason == "MALFORMED_REQUEST"
+
+
+def quarantined(dagger: str, offset: int, size: int = 3) -> telemetry_pb2.Quarantined:
+    return telemetry_pb2.Quarantined(
+        dagger=dagger, topic="t", offset=offset, reason="MALFORMED", value=b"x" * size
+    )
+
+
+async def test_quarantined_records_of_one_dagger_are_listed(ready: Any, refusal: Any) -> None:
+    await ready.create()
+    ready.quarantined.extend([quarantined("completed_bookings", 2), quarantined("other", 1)])
+
+    listed = await ready.quarantine.ListQuarantined(
+        pb.ListQuarantinedRequest(dagger="completed_bookings"), timeout=10
+    )
+    unknown = await refusal(
+        ready.quarantine.ListQuarantined(pb.ListQuarantinedRequest(dagger="nobody"), timeout=10)
+    )
+    bad = await refusal(
+        ready.quarantine.ListQuarantined(pb.ListQuarantinedRequest(dagger="", page_size=-1), timeout=10)
+    )
+
+    assert (
+        [record.offset for record in listed.records],
+        unknown.code,
+        [v.field for v in bad.violations],
+    ) == (
+        [2],
+        grpc.StatusCode.NOT_FOUND,
+        ["dagger", "page_size"],
+    )
+
+
+async def test_quarantined_records_beyond_one_answer_are_cut_at_the_oldest(ready: Any) -> None:
+    await ready.create()
+    ready.quarantined.extend(quarantined("completed_bookings", 50 - n, 512 * 1024) for n in range(50))
+
+    listed = await ready.quarantine.ListQuarantined(
+        pb.ListQuarantinedRequest(dagger="completed_bookings"),
+        timeout=10,
+    )
+
+    assert [record.offset for record in listed.records] == list(range(50, 45, -1))
+
+
+async def test_a_quarantine_that_cannot_be_read_is_unavailable(
+    harness: Any, refusal: Any, samples: Any, unused_tcp_port: int
+) -> None:
+    projection = Projection(harness.database_url)
+    away = KafkaQuarantine(f"127.0.0.1:{unused_tcp_port}")
+    log = MemoryLog()
+    async with harness.running(log, database_url=harness.database_url + "2") as client:
+        await samples.fill(client)
+        await client.create()
+    async with (
+        serving(log, projection, away.newest, Door("127.0.0.1:0"), source="/x") as gateway,
+        grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
+    ):
+        stub = gateway_pb2_grpc.QuarantineServiceStub(channel)
+        request = pb.ListQuarantinedRequest(dagger="completed_bookings")
+        error = await refusal(stub.ListQuarantined(request, timeout=20))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "QUARANTINE_UNAVAILABLE")
