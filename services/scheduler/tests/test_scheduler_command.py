@@ -1,0 +1,144 @@
+"""The command line and the environment of a driver, and the limits of a host."""
+
+from pathlib import Path
+
+import pytest
+from daggers.v1 import spec_pb2
+
+from fleet.resolve import Unresolved
+from scheduler import capacity
+from scheduler.command import Installation, environment, on_loopback, secret_variables, spark_submit
+
+HERE = Installation(
+    spark_home=Path("/venv/pyspark"),
+    python=Path("/venv/bin/python"),
+    runtime=Path("/venv/runtime/__main__.py"),
+    log4j=Path("/venv/log4j2.properties"),
+)
+JOB = spec_pb2.JobSpec(
+    dagger="d",
+    generation=42,
+    run_dir="/state/runs/d/42",
+    spec={"driver_memory_mib": 900},
+    platform={"secret_properties": {"sasl.password": {"env": "KAFKA_PASSWORD"}}},
+    sinks=[
+        {"sink": {"influx": {"address": {"token": {"env": "INFLUX_TOKEN"}}}}},
+        {"sink": {"influx": {"address": {"token": {"file": "/run/secrets/token"}}}}},
+    ],
+)
+
+
+def submit(job: spec_pb2.JobSpec = JOB, master: str = "local[2]") -> list[str]:
+    return spark_submit(job, master, HERE, default_memory_mib=768)
+
+
+def test_the_command_names_the_launch_and_ends_with_the_runtime_and_its_arguments() -> None:
+    command = submit()
+
+    assert command[:3] == ["/venv/pyspark/bin/spark-submit", "--master", "local[2]"]
+    assert command[command.index("--name") + 1] == "daggers.d.42"
+    runtime = ["/venv/runtime/__main__.py", "--spec", "/state/runs/d/42/spec.pb", "--generation", "42"]
+    assert command[-5:] == runtime
+
+
+@pytest.mark.parametrize(("asked", "given"), [(900, "900m"), (0, "768m"), (100, "450m")])
+def test_a_driver_gets_the_memory_it_asks_for_the_default_or_the_least_spark_takes(
+    asked: int, given: str
+) -> None:
+    command = submit(spec_pb2.JobSpec(run_dir="/r", spec={"driver_memory_mib": asked}))
+
+    assert command[command.index("--driver-memory") + 1] == given
+
+
+@pytest.mark.parametrize(
+    ("master", "loopback"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077", True),
+        ("spark://master:7077", False),
+    ],
+)
+def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, loopback: bool) -> None:
+    bound = "spark.driver.bindAddress=127.0.0.1" in submit(master=master)
+
+    assert (on_loopback(master), bound) == (loopback, loopback)
+    assert ("SPARK_LOCAL_IP" in environment(JOB, master, HERE, {})) == loopback
+
+
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [
+        ("", "NO_SPARK_MASTER"),
+        ("yarn", "UNSUPPORTED_MASTER"),
+        ("k8s://https://h:1", "UNSUPPORTED_MASTER"),
+        ("local[2] --conf spark.driver.extraJavaOptions=x", "UNSUPPORTED_MASTER"),
+        ("spark://host", "UNSUPPORTED_MASTER"),
+    ],
+)
+def test_a_master_that_cannot_be_submitted_to_is_refused(master: str, reason: str) -> None:
+    with pytest.raises(Unresolved) as raised:
+        submit(master=master)
+
+    assert raised.value.reason == reason
+
+
+def test_no_secret_stands_in_the_command() -> None:
+    assert not [word for word in submit() if "PASSWORD" in word or "TOKEN" in word]
+
+
+def test_the_environment_is_an_allow_list_and_the_secrets_the_job_names() -> None:
+    inherited = {
+        "HOME": "/root",
+        "JAVA_HOME": "/java",
+        "PATH": "/somewhere",
+        "KAFKA_PASSWORD": "p",
+        "INFLUX_TOKEN": "t",
+        "OTHER_TOKEN": "o",
+        "SPARK_SUBMIT_OPTS": "-Dx",
+        "JAVA_TOOL_OPTIONS": "-Dy",
+        "SPARK_CONF_DIR": "/conf",
+        "PYSPARK_DRIVER_PYTHON": "ipython",
+        "PYTHONPATH": "/evil",
+        "DAGGERS_SCHEDULER_STATE_DIR": "/state",
+    }
+
+    made = environment(JOB, "local[1]", HERE, inherited)
+
+    assert {name: made[name] for name in made if name in inherited and name != "PATH"} == {
+        "HOME": "/root",
+        "JAVA_HOME": "/java",
+        "KAFKA_PASSWORD": "p",
+        "INFLUX_TOKEN": "t",
+    }
+    assert (made["LC_ALL"], made["PYSPARK_PYTHON"], made["SPARK_HOME"]) == (
+        "C.UTF-8",
+        "/venv/bin/python",
+        "/venv/pyspark",
+    )
+    assert made["PATH"].split(":")[0] == "/venv/bin"
+    assert made["TMPDIR"] == "/state/runs/d/42/tmp"
+
+
+@pytest.mark.parametrize("name", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "LD_PRELOAD", "PYTHONSTARTUP"])
+def test_a_secret_reference_cannot_change_what_runs(name: str) -> None:
+    job = spec_pb2.JobSpec(run_dir="/r", sinks=[{"sink": {"influx": {"address": {"token": {"env": name}}}}}])
+
+    made = environment(job, "local[1]", HERE, {name: "value"})
+
+    assert secret_variables(job) == {name}
+    assert name not in made
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "running", "drivers"), [(16_384, 0, 14), (4_096, 0, 2), (1_000, 0, 1), (1_000, 3, 3)]
+)
+def test_as_many_drivers_fit_as_memory_takes_but_always_one(
+    memory_mib: int, running: int, drivers: int
+) -> None:
+    assert capacity.max_drivers(memory_mib, 768, running) == drivers
+
+
+def test_this_host_has_memory() -> None:
+    assert capacity.available_mib() > 0

@@ -1,0 +1,139 @@
+"""Processes and directories: who is ours, who is somebody else, what may be removed."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from daggers.v1 import events_pb2, spec_pb2
+from services.scheduler.tests.scheduler_world import until
+
+from eventlog.testing import given
+from fleet import Fleet
+from fleet.owed import Presence
+from scheduler import leadership, processes, tidy
+from scheduler.drivers import Drivers
+
+META = events_pb2.RequestMeta(actor="ada")
+
+
+def drivers(tmp_path: Path) -> Drivers:
+    return Drivers(tmp_path / "runs", host="here", python=sys.executable)
+
+
+def started(of: Drivers, program: str = "import signal; signal.pause()") -> events_pb2.DriverHandle:
+    job = spec_pb2.JobSpec(dagger="d", generation=5, run_dir=str(of.run_dir("d", 5)))
+    words = [sys.executable, "-c", program, "--spec", f"{job.run_dir}/spec.pb", "--generation", "5"]
+    return of.start(job, words, {"LC_ALL": "C.UTF-8"})
+
+
+async def test_a_driver_is_known_by_its_process_and_found_by_its_command_line(tmp_path: Path) -> None:
+    ours = drivers(tmp_path)
+    handle = started(ours)
+    try:
+        assert ours.presence(handle) is Presence.ALIVE
+        assert os.getsid(handle.pid) == handle.pid
+        assert ours.find("d", 5) == handle
+        assert [(each.name, each.generation) for each in ours.living()] == [("d", 5)]
+        assert ours.find("d", 6) is None
+        assert drivers(tmp_path / "other").living() == []
+    finally:
+        ours.kill(handle)
+    await until(lambda: ours.presence(handle) is Presence.GONE, "it lives on")
+
+    assert ours.find("d", 5) is None
+
+
+async def test_a_driver_whose_wrapper_was_killed_still_lives(tmp_path: Path) -> None:
+    ours = drivers(tmp_path)
+    handle = started(ours)
+    await until(lambda: len(processes.session(handle.pid)) == 2, "its program never started")
+
+    os.kill(handle.pid, 9)
+    await until(lambda: processes.find(handle.pid) is None, "its wrapper lives on")
+
+    assert ours.presence(handle) is Presence.ALIVE
+    assert ours.find("d", 5).pid == handle.pid
+    ours.kill(handle)
+    await until(lambda: ours.presence(handle) is Presence.GONE, "it lives on")
+
+
+def test_a_process_that_was_given_the_pid_later_is_not_the_driver(tmp_path: Path) -> None:
+    ours, me = drivers(tmp_path), processes.find(os.getpid())
+    handle = events_pb2.DriverHandle(
+        host="here", boot_id=processes.boot_id(), pid=me.pid, start_ticks=me.start_ticks - 1, run_dir="/r"
+    )
+
+    ours.kill(handle)
+    ours.drain(handle)
+
+    assert ours.presence(handle) is Presence.GONE
+
+
+def test_another_boot_is_proof_of_death_and_another_host_is_none(tmp_path: Path) -> None:
+    me = processes.find(os.getpid())
+    before_boot = events_pb2.DriverHandle(host="here", boot_id="x", pid=me.pid, start_ticks=me.start_ticks)
+    elsewhere = events_pb2.DriverHandle(host="there", boot_id="x", pid=me.pid)
+
+    assert drivers(tmp_path).presence(before_boot) is Presence.GONE
+    assert drivers(tmp_path).presence(elsewhere) is Presence.ELSEWHERE
+
+
+def test_an_exit_code_that_nobody_could_have_written_is_none(tmp_path: Path) -> None:
+    (tmp_path / "exit-code").write_text("twelve")
+
+    fact = drivers(tmp_path).exit(events_pb2.DriverHandle(run_dir=str(tmp_path)))
+
+    assert fact.error.reason == "DRIVER_LOST"
+
+
+def test_a_scheduler_is_proven_dead_only_where_its_process_can_be_looked_up() -> None:
+    mine = leadership.identity()
+    place, _, process = mine.rpartition("@")
+    pid, ticks, rest = process.split("-", maxsplit=2)
+
+    assert not leadership.proven_dead(mine)
+    assert leadership.proven_dead(f"{place}@{pid}-{int(ticks) - 1}-{rest}")
+    assert not leadership.proven_dead(f"elsewhere@{pid}-{int(ticks) - 1}-{rest}")
+    assert not leadership.proven_dead("somebody")
+    assert leadership.host_name() == socket.gethostname()
+
+
+def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path: Path) -> None:
+    runs, checkpoints = tmp_path / "runs", tmp_path / "checkpoints"
+    fleet = Fleet()
+    for record in given(
+        events_pb2.SchedulerStarted(scheduler_id="s"),
+        events_pb2.DaggerRequested(meta=META, name="gone"),
+        events_pb2.DeleteRequested(meta=META, name="gone"),
+        events_pb2.Deleted(meta={"name": "gone"}),
+        events_pb2.DaggerRequested(meta=META, name="again"),
+        events_pb2.DeleteRequested(meta=META, name="again"),
+        events_pb2.Deleted(meta={"name": "again"}),
+        events_pb2.DaggerRequested(meta=META, name="again"),
+        events_pb2.LaunchIntended(meta={"name": "again"}, version=1),
+    ):
+        assert fleet.apply(record).refused == ""
+    keep = [runs / "again/8/tmp", runs / "unknown/3", checkpoints / "again-7", checkpoints / "unknown-1"]
+    drop = [runs / "gone", runs / "again/5", checkpoints / "gone-1", checkpoints / "again-4"]
+    for directory in (*keep, *drop):
+        (directory / "x").mkdir(parents=True)
+
+    found = tidy.leftovers(fleet, runs, checkpoints)
+    tidy.remove([*found, tmp_path / "nothing"])
+
+    assert sorted(found) == sorted(drop)
+    assert all(each.exists() for each in keep)
+
+
+def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_path: Path) -> None:
+    fleet = Fleet()
+    for record in given(events_pb2.DaggerRequested(meta=META, name="d")):
+        fleet.apply(record)
+    for generation in range(1, 14):
+        (tmp_path / "d" / str(generation) / "tmp").mkdir(parents=True)
+
+    tidy.remove(tidy.leftovers(fleet, tmp_path, tmp_path / "checkpoints"))
+
+    assert sorted(int(each.name) for each in (tmp_path / "d").iterdir()) == list(range(4, 14))
+    assert list(tmp_path.glob("d/*/tmp")) == []

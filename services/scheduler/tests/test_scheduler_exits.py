@@ -1,0 +1,55 @@
+"""How a driver ended, as a fact."""
+
+import pytest
+from daggers.v1 import events_pb2
+from google.protobuf.json_format import MessageToJson
+
+from scheduler.exits import exited
+
+USER = events_pb2.ERROR_DOMAIN_USER
+EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
+INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
+
+
+@pytest.mark.parametrize(
+    ("code", "domain", "reason", "retryable"),
+    [
+        (64, USER, "USER_ERROR", False),
+        (69, EXTERNAL, "EXTERNAL_ERROR", True),
+        (70, INTERNAL, "INTERNAL_ERROR", True),
+        (75, INTERNAL, "FENCED", True),
+        (1, INTERNAL, "DRIVER_FAILED", True),
+        (-9, EXTERNAL, "KILLED", True),
+        (137, EXTERNAL, "KILLED", True),
+        (None, EXTERNAL, "DRIVER_LOST", True),
+    ],
+)
+def test_an_exit_code_alone_says_who_must_act_and_whether_to_try_again(
+    code: int | None, domain: events_pb2.ErrorDomain, reason: str, retryable: bool
+) -> None:
+    error = exited(code, None).error
+
+    assert (error.domain, error.reason, error.retryable) == (domain, reason, retryable)
+    assert error.detail
+
+
+def test_the_drivers_own_word_goes_before_a_guess() -> None:
+    left = events_pb2.DaggerError(domain=USER, reason="BAD_SQL", detail="no such column")
+
+    fact = exited(64, MessageToJson(left))
+
+    assert (fact.code, fact.error) == (64, left)
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]", "null", '{"reason": ""}', '{"reason": 7}'])
+def test_a_word_cut_short_is_no_word(left: str) -> None:
+    assert exited(69, left).error.reason == "EXTERNAL_ERROR"
+
+
+def test_a_clean_end_is_no_error_whatever_an_earlier_word_said() -> None:
+    assert not exited(0, '{"reason": "OLD"}').HasField("error")
+    assert exited(0, None).HasField("code")
+
+
+def test_no_exit_code_is_not_zero() -> None:
+    assert not exited(None, None).HasField("code")

@@ -1,0 +1,108 @@
+"""The scheduler as a process: its settings, and its place beside another one."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from daggers.v1 import telemetry_pb2
+
+from eventlog import Draft
+from eventlog.topics import Topic, ensure_topics
+from scheduler.__main__ import Missing, find_installation, find_java
+from scheduler.heartbeats import Heartbeats
+
+DEADLINE_S = 60
+MAIN = [sys.executable, "-m", "scheduler"]
+
+
+def test_settings_that_are_missing_are_named_all_at_once() -> None:
+    done = subprocess.run(MAIN, env={}, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    assert done.returncode == 2
+    assert "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS" in done.stderr
+    assert "DAGGERS_SCHEDULER_STATE_DIR" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kafka_that_does_not_answer_is_said_in_one_sentence(tmp_path: Path) -> None:
+    told = {
+        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
+
+    done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "scheduler: Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_java_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="install Java 17 or newer, or set DAGGERS_SCHEDULER_JAVA_HOME"):
+        find_java(tmp_path, {"PATH": ""})
+
+
+def test_java_is_what_is_told_then_java_home_then_the_path(tmp_path: Path) -> None:
+    told, home, path = (tmp_path / each for each in ("told", "home", "path"))
+    for each in (told, home, path):
+        (each / "bin").mkdir(parents=True)
+        (each / "bin" / "java").touch(mode=0o755)
+    inherited = {"JAVA_HOME": str(home), "PATH": str(path / "bin")}
+
+    assert find_java(told, inherited) == told
+    assert find_java(None, inherited) == home
+    assert find_java(None, {"PATH": str(path / "bin")}) == path
+
+
+def test_everything_a_driver_needs_is_installed() -> None:
+    found = find_installation()
+
+    for file in (found.spark_home / "bin" / "spark-submit", found.python, found.runtime, found.log4j):
+        assert file.is_file()
+
+
+@pytest.mark.integration
+async def test_heartbeats_of_every_partition_are_heard_from_now_on(kafka: str) -> None:
+    topic = f"heartbeats-{uuid4().hex}"
+    await ensure_topics(kafka, (Topic(topic, 3, {}),))
+    async with Heartbeats(kafka, topic) as before:
+        await before.append(beat("unheard"))
+    async with Heartbeats(kafka, topic) as beats:
+        for name in "abcdef":
+            await beats.append(beat(name))
+        async with asyncio.timeout(DEADLINE_S):
+            heard = beats.follow()
+            names = {(await anext(heard)).message.dagger for _ in "abcdef"}
+
+    assert names == set("abcdef")
+
+
+@pytest.mark.integration
+def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: str, tmp_path: Path) -> None:
+    told = {
+        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": kafka,
+        "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
+        "DAGGERS_SCHEDULER_LEADER_TIMEOUT_S": "600",
+        "PATH": "/usr/bin:/bin",
+    }
+    with subprocess.Popen([*MAIN], env=told, stderr=subprocess.PIPE, text=True) as standby:
+        assert standby.stderr is not None
+        line = standby.stderr.readline()
+        standby.terminate()
+        rest = standby.stderr.read()
+        code = standby.wait(DEADLINE_S)
+
+    assert '"event": "scheduler.standby"' in line
+    assert (code, rest) == (0, "")
+
+
+def beat(name: str) -> Draft:
+    heartbeat = telemetry_pb2.Heartbeat(dagger=name)
+    return Draft(uuid4().hex, "/test", name, datetime.now(UTC), heartbeat)

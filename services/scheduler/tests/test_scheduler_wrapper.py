@@ -1,0 +1,83 @@
+"""The wrapper: it leads a session, and writes down how its driver ended."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from services.scheduler.tests.scheduler_world import DEADLINE_S, there
+
+from scheduler import processes
+from scheduler.wrapper import write_atomically
+
+PYTHON = [sys.executable, "-c"]
+
+
+def wrapped(run_dir: Path, *command: str) -> subprocess.Popen[bytes]:
+    """A wrapper around a command, in a session of its own."""
+    words = ["-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir), "--generation", "7", "--"]
+    return subprocess.Popen([sys.executable, *words, *command], start_new_session=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("raise SystemExit(0)", "0"),
+        ("raise SystemExit(64)", "64"),
+        ("import os; os.kill(os.getpid(), 9)", "-9"),
+    ],
+)
+def test_the_exit_code_is_written_down(tmp_path: Path, program: str, code: str) -> None:
+    wrapped(tmp_path, *PYTHON, program).wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == f"{code}\n"
+
+
+def test_a_program_that_cannot_be_started_has_an_exit_code_too(tmp_path: Path) -> None:
+    wrapped(tmp_path, str(tmp_path / "nothing")).wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == "127\n"
+
+
+def test_the_driver_runs_in_its_directory_and_ignores_sigterm_until_it_says_otherwise(tmp_path: Path) -> None:
+    program = "import signal; print(signal.getsignal(signal.SIGTERM).name, file=open('term', 'w'))"
+
+    wrapped(tmp_path, *PYTHON, program).wait(DEADLINE_S)
+
+    assert (tmp_path / "term").read_text() == "SIG_IGN\n"
+
+
+async def test_sigterm_to_the_group_leaves_the_wrapper_alive_to_tell_the_end(tmp_path: Path) -> None:
+    program = (
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {15}); signal.signal(15, lambda *_: None);"
+        "open('ready', 'w').close(); signal.sigwait({15}); raise SystemExit(69)"
+    )
+    wrapper = wrapped(tmp_path, *PYTHON, program)
+    await there(tmp_path / "ready")
+
+    os.killpg(wrapper.pid, signal.SIGTERM)
+    wrapper.wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == "69\n"
+
+
+def test_what_the_driver_leaves_behind_is_killed_before_the_exit_is_told(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys;"
+        "left = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']);"
+        "open('left', 'w').write(str(left.pid)); import os; os._exit(3)"
+    )
+
+    wrapped(tmp_path, *PYTHON, program).wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == "3\n"
+    assert processes.find(int((tmp_path / "left").read_text())) is None
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "f", "one")
+    write_atomically(tmp_path / "f", "two")
+
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"f": "two"}
