@@ -1,0 +1,123 @@
+"""`python -m health_monitor`: settings, the real adapters, and the monitor inside its Faust host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from chassis import logging, settings, shutdown
+from eventlog import KafkaLog, LogError
+from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, ensure_topics
+from health_monitor import host
+from health_monitor.addresses import Allowed
+from health_monitor.monitor import Identity, Monitor
+from health_monitor.settings import MonitorSettings
+from health_monitor.webhook import Channel, Webhooks
+
+PROG: Final = "python -m health_monitor"
+_GRACE: Final = timedelta(seconds=15)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run until SIGTERM or SIGINT; answers the exit code."""
+    configured = settings.load(MonitorSettings, argv, prog=PROG)
+    try:
+        channels = configured.channels()
+    except ValueError as error:
+        sys.stderr.write(f"{PROG}: bad settings:\n  {error}\n`{PROG} --help` explains each setting.\n")
+        return 2
+    logging.configure("health-monitor")
+    try:
+        asyncio.run(run(configured, channels))
+    except LogError as error:
+        logging.logger().error("ended", error=type(error).__name__, detail=str(error))
+        return 1
+    return 0
+
+
+async def run(configured: MonitorSettings, channels: Sequence[Channel]) -> None:
+    """Serve until a signal comes. Raises: as `serve`."""
+    await serve(configured, channels, shutdown.on_signal())
+
+
+async def serve(
+    configured: MonitorSettings,
+    channels: Sequence[Channel],
+    stop: asyncio.Event,
+    *,
+    control_topic: str = CONTROL,
+    alerts_topic: str = ALERTS,
+    heartbeats_topic: str = HEARTBEATS,
+) -> None:
+    """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
+    kafka = configured.monitor_kafka_bootstrap_servers
+    name, unique = socket.gethostname(), uuid.uuid4().hex[:12]
+    log = logging.logger()
+    async with AsyncExitStack() as stack:
+        await ensure_topics(kafka)
+        control = await stack.enter_async_context(KafkaLog(kafka, control_topic))
+        alerts = await stack.enter_async_context(KafkaLog(kafka, alerts_topic))
+        beats = await stack.enter_async_context(KafkaLog(kafka, heartbeats_topic))
+        # Spark drivers are ours and stand in private networks: no check of addresses, no proxy, no redirects.
+        spark = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
+        datadir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="health-monitor-")))
+        monitor = Monitor(
+            Identity(monitor_id=f"{name}/{os.getpid()}/{unique}", host=name),
+            control=control,
+            alerts=alerts,
+            beats=beats,
+            channels=channels,
+            webhooks=Webhooks(Allowed.parse(configured.allowed_hosts)),
+            spark=spark,
+            limits=configured.limits(),
+            policy=configured.policy(),
+            patience=timedelta(seconds=configured.monitor_leader_timeout_s),
+            clock=lambda: datetime.now(UTC),
+        )
+        await monitor.catch_up()
+        if not channels:
+            log.warning("nobody is told: neither Slack nor PagerDuty is set; alerts are only recorded")
+        app = host.build(
+            monitor,
+            bootstrap_servers=kafka,
+            topic=heartbeats_topic,
+            group=f"daggers.health-monitor.{unique}",
+            datadir=datadir,
+        )
+        following = [
+            asyncio.create_task(monitor.follow_control()),
+            asyncio.create_task(monitor.follow_alerts()),
+        ]
+        try:
+            await app.start()
+            log.info("ready", daggers=len(monitor.fleet.daggers), receivers=[each.name for each in channels])
+            hosted = asyncio.create_task(app.wait_until_stopped())
+            asked = asyncio.create_task(stop.wait())
+            await asyncio.wait([*following, hosted, asked], return_when=asyncio.FIRST_COMPLETED)
+            await app.stop()
+            await monitor.drain(_GRACE)
+            for task in (*following, hosted):  # what failed, if anything did, ends the service with its error
+                if task.done():
+                    task.result()
+            if app.crash_reason is not None:
+                raise app.crash_reason
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+    log.info("stopped")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

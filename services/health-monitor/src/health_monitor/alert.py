@@ -1,0 +1,249 @@
+"""One alert: the incidents of one dagger and one condition, and who has been told. Pure.
+
+    state     Alert     the newest incident, and what each receiver has taken of it
+    decide    finding, held for long enough -> AlertFired | AlertResolved
+    evolve    any event of the alert -> the alert after it
+    todo      what a receiver is still owed -> Notify; `conclude` makes its outcome an event
+
+Every event names its incident and attempt by number, and the fold takes only the next one: any record
+applied twice is applied once. What is owed is the newest notice only: one that was never delivered is
+replaced by the next, which says all of it. Silences, grouping and inhibition will be further reasons for
+`todo` to owe nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+from daggers.v1 import alerts_pb2
+
+from fleet import Dagger
+from fleet.backoff import delay
+from health_monitor.condition import SEVERITIES, Condition, Finding
+from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
+
+Notice: TypeAlias = "alerts_pb2.AlertNotice.ValueType"
+Notification: TypeAlias = alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed
+Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
+
+_SUMMARY_LIMIT: Final = 500
+
+# ---- State -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How patient the monitor is, with daggers and with receivers."""
+
+    hold: timedelta = timedelta(seconds=10)
+    """A condition must hold for this long before an incident begins."""
+    resolve_hold: timedelta = timedelta(seconds=30)
+    """It must be gone for this long before the incident is over."""
+    first_delay: timedelta = timedelta(seconds=2)
+    """Wait before the second attempt at a notification; it doubles from then on."""
+    longest_delay: timedelta = timedelta(minutes=10)
+    give_up: timedelta = timedelta(hours=24)
+    """No further attempt this long after the incident began or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How far one receiver has been told of the newest notice."""
+
+    attempts: int = 0
+    not_before: datetime | None = None
+    """The next attempt may be made from then on."""
+    done: bool = False
+    """Taken, or given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """The newest incident of a dagger and a condition."""
+
+    dagger: str
+    condition: Condition
+    incident: int = 0
+    """Its ordinal; 0 before the first."""
+    fired: alerts_pb2.AlertFired | None = None
+    fired_at: datetime | None = None
+    resolved: alerts_pb2.AlertResolved | None = None
+    """None while it is open."""
+    resolved_at: datetime | None = None
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    """By receiver: the newest notice's."""
+
+    @property
+    def firing(self) -> bool:
+        """Whether an incident is open."""
+        return self.fired is not None and self.resolved is None
+
+    @property
+    def notice(self) -> Notice:
+        """The newest turn of the incident."""
+        if self.fired is None:
+            return alerts_pb2.ALERT_NOTICE_UNSPECIFIED
+        return alerts_pb2.ALERT_NOTICE_FIRED if self.firing else alerts_pb2.ALERT_NOTICE_RESOLVED
+
+    @property
+    def noticed_at(self) -> datetime | None:
+        """When that turn was."""
+        return self.resolved_at or self.fired_at
+
+
+def dedup_key(dagger: str, condition: Condition) -> str:
+    """What receivers fold repeats by. At most 255 characters, for PagerDuty."""
+    name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_").lower()
+    return f"daggers/{dagger}/{name}"[:255]
+
+
+# ---- Decide: a finding that has held -> an event, or nothing -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A finding and since when it has been the same without a gap."""
+
+    finding: Finding
+    since: datetime
+
+
+def hold(held: Held | None, finding: Finding | None, now: datetime) -> Held | None:
+    """What is held after a look at `now`; a look without evidence begins anew."""
+    if finding is None:
+        return None
+    same = held is not None and held.finding.ailing == finding.ailing
+    return Held(finding, held.since if held is not None and same else now)
+
+
+def decide(
+    alert: Alert,
+    held: Held | None,
+    *,
+    dagger: Dagger,
+    receivers: Sequence[str],
+    now: datetime,
+    policy: Policy,
+) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
+    """The next turn of the alert, or None. Asked again after its answer was folded in, the answer is None.
+
+    The events carry no epoch yet: the monitor fills it in when it writes them.
+    """
+    if held is None or held.finding.ailing == alert.firing:
+        return None
+    finding, lasted = held.finding, now - held.since
+    if finding.ailing:
+        return _fired(alert, finding, dagger, receivers) if lasted >= policy.hold else None
+    if finding.final or lasted >= policy.resolve_hold:
+        meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
+        return alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
+    return None
+
+
+def _fired(alert: Alert, finding: Finding, dagger: Dagger, receivers: Sequence[str]) -> alerts_pb2.AlertFired:
+    meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident + 1)
+    fired = alerts_pb2.AlertFired(
+        meta=meta,
+        dedup_key=dedup_key(alert.dagger, alert.condition),
+        severity=SEVERITIES[alert.condition],
+        summary=_cut(finding.summary),
+        generation=dagger.generation,
+        team=dagger.spec.team,
+        receivers=receivers,
+    )
+    fired.since.FromDatetime(finding.since)
+    return fired
+
+
+# ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
+
+
+def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
+    """Fold one event in. One that is not the next changes nothing."""
+    incident = event.meta.incident
+    match event:
+        case alerts_pb2.AlertFired():
+            if alert.firing or incident != alert.incident + 1:
+                return alert
+            return Alert(
+                dagger=alert.dagger,
+                condition=alert.condition,
+                incident=incident,
+                fired=event,
+                fired_at=time,
+                deliveries=dict.fromkeys(event.receivers, Delivery()),
+            )
+        case alerts_pb2.AlertResolved():
+            if not alert.firing or incident != alert.incident:
+                return alert
+            untold = dict.fromkeys(alert.deliveries, Delivery())
+            return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
+        case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
+            return _attempted(alert, event)
+
+
+def _attempted(alert: Alert, event: Notification) -> Alert:
+    delivery = alert.deliveries.get(event.receiver)
+    current = event.meta.incident == alert.incident and event.notice == alert.notice
+    if delivery is None or not current or delivery.done or event.attempt != delivery.attempts + 1:
+        return alert
+    after = Delivery(event.attempt, done=True)
+    if isinstance(event, alerts_pb2.NotificationFailed) and event.HasField("not_before"):
+        after = Delivery(event.attempt, event.not_before.ToDatetime(tzinfo=UTC))
+    return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
+
+
+# ---- Todo: what is owed, and what became of it -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Tell a receiver the newest notice of an alert."""
+
+    alert: Alert
+    receiver: str
+    attempt: int
+    """From 1."""
+
+
+def todo(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
+    """What the receiver is owed now; None when it was told, was not to be told, or must be waited for."""
+    delivery = alert.deliveries.get(receiver)
+    if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
+        return None
+    return Notify(alert, receiver, delivery.attempts + 1)
+
+
+def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy) -> Notification:
+    """The event that an attempt's outcome is."""
+    alert = notify.alert
+    meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
+    match outcome:
+        case Sent():
+            return alerts_pb2.NotificationSent(
+                meta=meta, notice=alert.notice, receiver=notify.receiver, attempt=notify.attempt
+            )
+        case Temporary() | Permanent():
+            failed = alerts_pb2.NotificationFailed(
+                meta=meta,
+                notice=alert.notice,
+                receiver=notify.receiver,
+                attempt=notify.attempt,
+                reason=outcome.reason,
+                detail=_cut(outcome.detail),
+            )
+    if isinstance(outcome, Temporary):
+        spread = f"{notify.receiver}/{dedup_key(alert.dagger, alert.condition)}"
+        wait = delay(spread, notify.attempt, base=policy.first_delay, cap=policy.longest_delay)
+        again = now + max(wait, outcome.after or timedelta())
+        if alert.noticed_at is None or again <= alert.noticed_at + policy.give_up:
+            failed.not_before.FromDatetime(again)
+            failed.throttled = outcome.throttled
+    return failed
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SUMMARY_LIMIT else text[: _SUMMARY_LIMIT - 1] + "…"

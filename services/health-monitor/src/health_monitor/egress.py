@@ -1,0 +1,74 @@
+"""The way out to the internet: an HTTP transport that checks where it connects, at every request.
+
+It resolves the host, checks every address, and connects to a checked one: no name is resolved again in
+between, so one that is rebound after the check gains nothing. Certificates are checked against the name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+
+import httpx
+
+from health_monitor.addresses import PORTS, Address, Allowed, parse, refusal
+
+Resolve = Callable[[str, int], Awaitable[list[Address]]]
+
+
+class AddressRefused(Exception):  # noqa: N818 - reads as what happened
+    """Nothing may be sent there; the text is one sentence without the address."""
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    """The addresses of a host, as this machine resolves it. Raises: OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in found))
+
+
+class CheckedTransport(httpx.AsyncBaseTransport):
+    """Sends a request to a checked address of its host, trying each in turn until one connects.
+
+    Raises: AddressRefused; httpx.ConnectError when the host has no address or none of them answers.
+    """
+
+    def __init__(self, allowed: Allowed, context: ssl.SSLContext, resolver: Resolve = resolve) -> None:
+        self._allowed = allowed
+        self._resolve = resolver
+        # Pooled connections are known by address: two hosts at one address must not share one.
+        self._inner = httpx.AsyncHTTPTransport(
+            verify=context, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Check, connect, send."""
+        scheme, host = request.url.scheme, request.url.host
+        port = request.url.port or PORTS.get(scheme, 0)
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError("the host has no address") from error
+        why = refusal(scheme, host, port, addresses, self._allowed)
+        if why is not None:
+            raise AddressRefused(why)
+        failure = httpx.ConnectError("the host has no address")
+        for address in addresses:
+            pinned = httpx.Request(
+                method=request.method,
+                url=request.url.copy_with(host=str(address)),
+                headers=request.headers,  # Host is the name's
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except httpx.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._inner.aclose()

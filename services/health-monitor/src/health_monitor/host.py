@@ -1,0 +1,93 @@
+"""Faust hosts the monitor: an agent reads the heartbeats topic, timers do what is owed.
+
+Faust is kept to that: no table, no web server, no topic of its own, raw bytes. Each monitor has a consumer
+group of its own, because each must hear everything, and begins at the end of the topic: what counts is what
+comes. Kafka forgets a group that nobody is in after a week.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import faust
+
+from chassis.logging import logger
+from eventlog import LogUnavailable, read_record
+from health_monitor.monitor import Monitor
+
+JUDGE_S: Final = 1.0
+PROBE_S: Final = 5.0
+NOTIFY_S: Final = 0.25
+
+
+def build(monitor: Monitor, *, bootstrap_servers: str, topic: str, group: str, datadir: Path) -> faust.App:
+    """The Faust application around a monitor. The topic must exist; `datadir` stays empty."""
+    # A notification may well take longer than the interval of its timer.
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)
+    app = faust.App(
+        group,
+        broker=[f"kafka://{address.strip()}" for address in bootstrap_servers.split(",")],
+        store="memory://",
+        datadir=datadir,
+        web_enabled=False,
+        autodiscover=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        worker_redirect_stdouts=False,
+        consumer_auto_offset_reset="latest",
+        key_serializer="raw",
+        value_serializer="raw",
+    )
+    source = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+    async def listen(stream: Any) -> None:
+        async for event in stream.events():
+            message = event.message
+            try:
+                monitor.heard(read_record(message.offset, message.headers or (), message.value))
+            except Exception as error:  # noqa: BLE001 - Faust would drop the event and end the agent
+                set_aside(message.partition, message.offset, message.value or b"", error)
+
+    app.agent(source, name="heartbeats")(listen)
+    every(app, JUDGE_S, "lead", monitor.lead)
+    every(app, JUDGE_S, "judge", monitor.judge)
+    every(app, PROBE_S, "probe", monitor.probe)
+    for channel in monitor.channels:
+        every(app, NOTIFY_S, f"notify {channel.name}", partial(monitor.notify, channel))
+    return app
+
+
+def set_aside(partition: int, offset: int, value: bytes, error: Exception) -> None:
+    """Say where a record lies that could not be taken in: it stays in its topic, and can be read there."""
+    logger().error(
+        "heartbeat set aside",
+        partition=partition,
+        offset=offset,
+        digest=blake2b(value, digest_size=16).hexdigest(),
+        error=type(error).__name__,
+        detail=str(error),
+    )
+
+
+def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitable[None]]) -> None:
+    """Run `body` again and again; also when Kafka was away, while any other failure ends the service."""
+    lost = False
+
+    async def run() -> None:
+        nonlocal lost
+        try:
+            await body()
+        except LogUnavailable as error:
+            if not lost:  # once for each outage
+                logger().warning("kafka is away", timer=name, detail=str(error))
+            lost = True
+        else:
+            lost = False
+
+    app.timer(timedelta(seconds=seconds), name=name)(run)

@@ -1,0 +1,131 @@
+"""The fold of `daggers.alerts`: who leads, every alert, and how each receiver is doing. Pure.
+
+Facts of an epoch that is not the newest change nothing, so a monitor that was replaced cannot disturb.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+from daggers.v1 import alerts_pb2
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from eventlog import Record
+from health_monitor.alert import Alert, Notify, evolve, todo
+from health_monitor.condition import Condition
+
+_EVENTS: Final[dict[str, type[Message]]] = {
+    descriptor.full_name: GetMessageClass(descriptor)
+    for descriptor in alerts_pb2.DESCRIPTOR.message_types_by_name.values()
+}
+
+
+def read(record: Record) -> Message | None:
+    """The event of a record of ours; None when it is unreadable or not one of alerts.proto."""
+    kind = _EVENTS.get(record.type)
+    if kind is None:
+        return None
+    try:
+        return kind.FromString(record.value)
+    except DecodeError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that could not be read: kept aside, never fatal."""
+
+    sequence: int
+    type: str
+    digest: bytes
+    """16 bytes of BLAKE2b over its value."""
+
+
+class Ledger:
+    """What the alerts topic says, up to `sequence`."""
+
+    def __init__(self) -> None:
+        self.sequence: int = -1
+        """Sequence of the newest record applied; -1 before the first."""
+        self.epoch: int = -1
+        """Sequence of the newest claim; -1 before the first."""
+        self.leader: str = ""
+        """Identity of the monitor that made it."""
+        self.alerts: dict[tuple[str, Condition], Alert] = {}
+        """By dagger and condition: those that ever fired."""
+        self.unreadable: list[Unreadable] = []
+        """Records that could not be read."""
+        self._claims: set[str] = set()
+        self._attempted: dict[str, datetime] = {}
+        self._paused: dict[str, datetime] = {}
+
+    def alert(self, dagger: str, condition: Condition) -> Alert:
+        """The alert of a dagger and a condition, whether or not it ever fired."""
+        return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
+
+    def apply(self, record: Record) -> bool:
+        """Fold one record in; whether it changed anything. Never raises for any record."""
+        if record.sequence <= self.sequence:
+            return False
+        self.sequence = record.sequence
+        match read(record):
+            case None:
+                digest = blake2b(record.value, digest_size=16).digest()
+                self.unreadable.append(Unreadable(record.sequence, record.type, digest))
+                return False
+            case alerts_pb2.MonitorStarted() as claim:
+                return self._claim(record, claim)
+            case (
+                alerts_pb2.AlertFired()
+                | alerts_pb2.AlertResolved()
+                | alerts_pb2.NotificationSent()
+                | alerts_pb2.NotificationFailed()
+            ) as event:
+                return event.meta.epoch == self.epoch and self._evolve(event, record.time)
+            case _:
+                return False
+
+    def todo(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
+        """What the receiver is owed next, longest waiting first; None while it must be left alone."""
+        attempted = self._attempted.get(receiver)
+        if attempted is not None and now < attempted + pace:
+            return None
+        if now < self._paused.get(receiver, now):
+            return None
+        owed = (todo(alert, receiver, now=now) for alert in self.alerts.values())
+        return min(
+            (each for each in owed if each is not None),
+            key=lambda each: (each.attempt > 1, each.alert.noticed_at, each.alert.dagger),
+            default=None,
+        )
+
+    def _claim(self, record: Record, claim: alerts_pb2.MonitorStarted) -> bool:
+        if record.id in self._claims:
+            return False
+        self._claims.add(record.id)
+        self.epoch, self.leader = record.sequence, claim.monitor_id
+        return True
+
+    def _evolve(
+        self,
+        event: alerts_pb2.AlertFired
+        | alerts_pb2.AlertResolved
+        | alerts_pb2.NotificationSent
+        | alerts_pb2.NotificationFailed,
+        time: datetime,
+    ) -> bool:
+        if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
+            self._attempted[event.receiver] = max(time, self._attempted.get(event.receiver, time))
+        if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
+            until = event.not_before.ToDatetime(tzinfo=UTC)
+            self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
+        before = self.alert(event.meta.dagger, event.meta.condition)
+        after = evolve(before, event, time)
+        if after is before:
+            return False
+        self.alerts[event.meta.dagger, event.meta.condition] = after
+        return True

@@ -1,0 +1,47 @@
+"""Asks a Spark driver's REST API whether it lives, and nothing else.
+
+It has no streaming resource, and keeps the last values of a stuck query for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Final
+
+import httpx
+
+_TIMEOUT_S: Final = 3.0
+_HEADERS: Final = {"accept-encoding": "identity"}
+_ANSWER_LIMIT: Final = 256 * 1024
+
+
+async def answers(client: httpx.AsyncClient, ui_url: str, dagger: str, generation: int) -> bool:
+    """Whether the driver of this launch answers at its Spark UI, and not another one that took over its port.
+
+    Never raises for anything the network or the other side does.
+    """
+    try:
+        url = f"{ui_url.rstrip('/')}/api/v1/applications"
+        async with asyncio.timeout(_TIMEOUT_S), client.stream("GET", url, headers=_HEADERS) as response:
+            read = b""
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) > _ANSWER_LIMIT:
+                    return False
+        return response.status_code == 200 and _names(read, dagger, generation)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError):
+        return False
+
+
+def _names(answer: bytes, dagger: str, generation: int) -> bool:
+    """Whether one of the applications is this launch: its name holds the dagger's name and the generation."""
+    try:
+        applications = json.loads(answer)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(applications, list):
+        return False
+    names = (str(each.get("name", "")) for each in applications if isinstance(each, dict))
+    return any({dagger, str(generation)} <= set(re.split(r"[ .]", name)) for name in names)

@@ -1,0 +1,301 @@
+"""The monitor: folds the logs, keeps the watches, and does what the pure parts say. The only interpreter.
+
+Level-triggered: every timer looks at all that is known and does the next thing that is owed, so nothing hangs
+on a single event. Nothing is sent before its alert stands in the log; every attempt is recorded afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import httpx
+from daggers.v1 import alerts_pb2, telemetry_pb2
+from google.protobuf.message import Message
+
+from chassis.logging import logger, note, unit_of_work
+from eventlog import Draft, Log, LogUnavailable, Record
+from fleet import Dagger, Fleet
+from health_monitor import alert, condition, ledger, liveness, watch
+from health_monitor.condition import SEVERITIES, Condition, Limits
+from health_monitor.ledger import Ledger
+from health_monitor.watch import Hearing, Watch
+from health_monitor.webhook import Channel, Webhooks
+
+_FOLD_S: Final = 10.0
+"""How long an appended record may take to come back, in seconds."""
+_APPEND_AGAIN_S: Final = 1.0
+_PROBES: Final = 16
+"""Spark drivers that are asked at the same time."""
+
+
+class Beats(Protocol):
+    """Where the leader's beat goes: `KafkaLog` of the heartbeats topic."""
+
+    async def append(self, draft: Draft) -> None:
+        """As `Log.append`."""
+
+
+class UnreadableHeartbeat(Exception):  # noqa: N818 - reads as what is wrong
+    """A record of the heartbeats topic that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this monitor is."""
+
+    monitor_id: str
+    """Unique to the process."""
+    host: str
+
+
+class Monitor:
+    """One monitor; leading, or standing by with the same knowledge."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        control: Log,
+        alerts: Log,
+        beats: Beats,
+        channels: Sequence[Channel],
+        webhooks: Webhooks,
+        spark: httpx.AsyncClient,
+        limits: Limits,
+        policy: alert.Policy,
+        patience: timedelta,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`patience`: how long a leader's missing beat is borne. `spark`: the client that asks drivers."""
+        self.channels = tuple(channels)
+        self.ledger = Ledger()
+        self.fleet = Fleet()
+        self._identity = identity
+        self._control, self._alerts, self._beats = control, alerts, beats
+        self._webhooks, self._spark = webhooks, spark
+        self._limits, self._policy, self._patience, self._clock = limits, policy, patience, clock
+        self._watches: dict[str, Watch] = {}
+        self._lives: dict[str, int] = {}
+        self._held: dict[tuple[str, Condition], alert.Held] = {}
+        self._hearing = Hearing(gap=max(limits.silence, patience))
+        self._epoch: int | None = None
+        self._leader_heard = clock()
+        self._beaten: datetime | None = None
+        self._folded: dict[str, asyncio.Future[int]] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this monitor's claim is the newest, as far as it has read."""
+        return self._epoch is not None and self._epoch == self.ledger.epoch
+
+    # ---- What comes in -------------------------------------------------------------------------------------
+
+    async def catch_up(self) -> None:
+        """Fold both logs to their ends. Nothing is done before."""
+        async for record in self._control.replay():
+            self.fleet.apply(record)
+        async for record in self._alerts.replay():
+            self.ledger.apply(record)
+        now = self._clock()
+        for name, dagger in self.fleet.daggers.items():
+            self._watches[name] = watch.begin(now, dagger.generation)
+            self._lives[name] = dagger.create_sequence
+        self._leader_heard = now
+
+    async def follow_control(self) -> None:
+        """Fold what comes in the control topic, for ever."""
+        async for record in self._control.follow(self.fleet.sequence):
+            applied = self.fleet.apply(record)
+            dagger = self.fleet.daggers.get(applied.subject)
+            if applied.changed and dagger is not None:
+                self._attend(dagger)
+
+    async def follow_alerts(self) -> None:
+        """Fold what comes in the alerts topic, for ever."""
+        async for record in self._alerts.follow(self.ledger.sequence):
+            led = self.leads
+            self.ledger.apply(record)
+            if led and not self.leads:
+                logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
+            waiting = self._folded.get(record.id)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(record.sequence)
+
+    def heard(self, record: Record) -> None:
+        """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside."""
+        now = self._clock()
+        self._hearing = self._hearing.hears(now)
+        message = record.message or ledger.read(record)
+        match message:
+            case telemetry_pb2.Heartbeat():
+                seen = self._watches.get(message.dagger)
+                if seen is not None:  # else the control topic is still to tell of the dagger
+                    self._watches[message.dagger] = watch.hear(seen, message, now)
+            case alerts_pb2.MonitorBeat():
+                if message.epoch >= self.ledger.epoch:
+                    self._leader_heard = now
+            case None:
+                raise UnreadableHeartbeat(f"a record of type {record.type or 'unknown'!r} cannot be read")
+
+    def _attend(self, dagger: Dagger) -> None:
+        now = self._clock()
+        if self._lives.get(dagger.name) != dagger.create_sequence:
+            self._lives[dagger.name] = dagger.create_sequence
+            self._watches[dagger.name] = watch.begin(now)
+        self._watches[dagger.name] = watch.launch(self._watches[dagger.name], dagger.generation, now)
+
+    # ---- What is done, each by a timer ---------------------------------------------------------------------
+
+    async def lead(self) -> None:
+        """Keep the lead with a beat, or claim it when its holder is silent. Raises: LogUnavailable."""
+        now = self._clock()
+        if self.leads:
+            if self._beaten is None or now - self._beaten >= self._patience / 5:
+                self._beaten = now
+                await self._beats.append(self._beat(now))
+        elif self.ledger.epoch < 0 or now - self._leader_heard >= self._patience:
+            self._leader_heard = now  # one claim, then patience again
+            me = self._identity
+            claim = alerts_pb2.MonitorStarted(monitor_id=me.monitor_id, host=me.host)
+            claim_id = f"{me.monitor_id}/{now.timestamp():.6f}"
+            self._epoch = await self._write(claim, "health-monitor", claim_id)
+            logger().info("leading", epoch=self._epoch)
+
+    async def probe(self) -> None:
+        """Ask the Spark drivers of silent daggers whether they live."""
+        now = self._clock()
+        hearing = self._hearing.begin(now)
+        asked = []
+        for dagger in self.fleet.daggers.values():
+            seen = self._watches[dagger.name]
+            url = condition.to_probe(dagger, seen, now=now, hearing=hearing, limits=self._limits)
+            if url is not None:
+                asked.append((dagger, seen, url))
+        room = asyncio.Semaphore(_PROBES)
+
+        async def ask(dagger: Dagger, seen: Watch, url: str) -> None:
+            async with room:
+                answers = await liveness.answers(self._spark, url, dagger.name, seen.generation)
+            if self._watches[dagger.name] is seen:  # else it was heard, or launched anew, in the meantime
+                self._watches[dagger.name] = watch.probe(seen, answers=answers)
+
+        await asyncio.gather(*(ask(*each) for each in asked))
+
+    async def judge(self) -> None:
+        """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
+        now = self._clock()
+        hearing = self._hearing.begin(now)
+        names = [channel.name for channel in self.channels]
+        for dagger in list(self.fleet.daggers.values()):
+            seen = self._watches[dagger.name]
+            found = condition.diagnose(dagger, seen, now=now, hearing=hearing, limits=self._limits)
+            for each in SEVERITIES:
+                held = self._hold(dagger.name, each, found.get(each), now)
+                current = self.ledger.alert(dagger.name, each)
+                if not self.leads or self._draining:
+                    continue
+                event = alert.decide(
+                    current, held, dagger=dagger, receivers=names, now=now, policy=self._policy
+                )
+                if event is not None:
+                    await self._write_fact(event)
+
+    def _hold(
+        self, name: str, each: Condition, finding: condition.Finding | None, now: datetime
+    ) -> alert.Held | None:
+        held = alert.hold(self._held.get((name, each)), finding, now)
+        if held is None:
+            self._held.pop((name, each), None)
+        else:
+            self._held[name, each] = held
+        return held
+
+    async def notify(self, channel: Channel) -> None:
+        """Send a receiver the next thing it is owed, and record what became of it. Raises: LogUnavailable."""
+        if self._draining or not self.leads or self._owed(channel) is None:
+            return
+        # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
+        await self._read_to_end()
+        owed = self._owed(channel)
+        if owed is None or not self.leads:
+            return
+        # Not cancelled with the timer: what was sent shall be recorded.
+        delivery = asyncio.create_task(self._deliver(channel, owed))
+        self._under_way.add(delivery)
+        delivery.add_done_callback(self._under_way.discard)
+        await asyncio.shield(delivery)
+
+    async def drain(self, grace: timedelta) -> None:
+        """Begin nothing more, and let what is under way be recorded; the followers must still run."""
+        self._draining = True
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=grace.total_seconds())
+
+    # ---- Acts ----------------------------------------------------------------------------------------------
+
+    def _owed(self, channel: Channel) -> alert.Notify | None:
+        return self.ledger.todo(channel.name, pace=channel.receiver.PACE, now=self._clock())
+
+    async def _deliver(self, channel: Channel, owed: alert.Notify) -> None:
+        outcome = await self._webhooks.send(channel, owed, now=self._clock())
+        event = alert.conclude(owed, outcome, now=self._clock(), policy=self._policy)
+        while self.leads:  # sent again only if this process dies before the log takes it
+            with suppress(LogUnavailable):
+                await self._write_fact(event)
+                return
+            await asyncio.sleep(_APPEND_AGAIN_S)
+
+    async def _read_to_end(self) -> None:
+        """Fold the alerts topic to its present end. Raises: LogUnavailable."""
+        end = await self._alerts.end()
+        if self.ledger.sequence < end:
+            async for record in self._alerts.replay(self.ledger.sequence):
+                self.ledger.apply(record)
+
+    def _beat(self, now: datetime) -> Draft:
+        beat = alerts_pb2.MonitorBeat(epoch=self.ledger.epoch, monitor_id=self._identity.monitor_id)
+        beat_id = f"{self._identity.monitor_id}/{now.timestamp():.6f}"
+        return Draft(beat_id, self._source, "health-monitor", now, beat)
+
+    async def _write_fact(self, event: alert.Event) -> None:
+        """Write a fact as the leader, and wait until it is folded. Raises: LogUnavailable."""
+        assert self._epoch is not None
+        event.meta.epoch = self._epoch
+        meta = event.meta
+        key = alert.dedup_key(meta.dagger, meta.condition)
+        turn = event.DESCRIPTOR.name
+        fact_id = f"{meta.epoch}/{key}/{meta.incident}/{turn}"
+        if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
+            fact_id += f"/{event.notice}/{event.receiver}/{event.attempt}"
+        with unit_of_work("alert", turn=turn, key=key, incident=meta.incident):
+            match event:
+                case alerts_pb2.AlertFired() | alerts_pb2.AlertResolved():
+                    note(summary=event.summary)
+                case alerts_pb2.NotificationFailed():
+                    note(receiver=event.receiver, attempt=event.attempt, reason=event.reason)
+                case alerts_pb2.NotificationSent():
+                    note(receiver=event.receiver, attempt=event.attempt)
+            await self._write(event, meta.dagger, fact_id)
+
+    async def _write(self, message: Message, subject: str, record_id: str) -> int:
+        """Append a record and wait until it is folded; answers its sequence. Raises: LogUnavailable."""
+        waiting = self._folded.setdefault(record_id, asyncio.get_running_loop().create_future())
+        try:
+            await self._alerts.append(Draft(record_id, self._source, subject, self._clock(), message))
+            async with asyncio.timeout(_FOLD_S):
+                return await waiting
+        except TimeoutError as error:
+            raise LogUnavailable(f"a record did not come back in {_FOLD_S:g} s") from error
+        finally:
+            self._folded.pop(record_id, None)
+
+    @property
+    def _source(self) -> str:
+        return f"/health-monitor/{self._identity.monitor_id}"

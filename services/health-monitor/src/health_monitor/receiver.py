@@ -1,0 +1,216 @@
+"""`python -m health_monitor.receiver`: prints what on-call would get, for the embedded stack and for tests.
+
+It listens on loopback only and answers as the real ones do: Slack's incoming webhooks at /slack, PagerDuty's
+Events v2 at /v2/enqueue. As at PagerDuty, events with the dedup key of an open incident belong to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from chassis import logging, settings, shutdown
+from chassis.settings import Settings
+
+PROG: Final = "python -m health_monitor.receiver"
+_EVENT_LIMIT: Final = 512 * 1024
+_SUMMARY_LIMIT: Final = 1024
+_DEDUP_KEY_LIMIT: Final = 255
+_SEVERITIES: Final = ("critical", "error", "warning", "info")
+_ACTIONS: Final = ("trigger", "acknowledge", "resolve")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One call that came in."""
+
+    host: str
+    """Its Host header."""
+    body: Any
+    """The decoded JSON; None when it was none."""
+
+
+Misbehave = Callable[[Received], Awaitable[web.StreamResponse | None]]
+
+
+async def behave(_: Received) -> None:
+    """Answer as a receiver in good health."""
+
+
+class AlertReceiver:
+    """An HTTP server on loopback; an async context manager that listens while it is open.
+
+    `show` gets a line for a person for each notification taken; `misbehave` may answer a call itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        show: Callable[[str], None],
+        misbehave: Misbehave = behave,
+    ) -> None:
+        self.host, self.port = host, port
+        self.received: list[Received] = []
+        """Every call, in order."""
+        self._show = show
+        self._misbehave = misbehave
+        self._open: set[str] = set()
+        application = web.Application(client_max_size=2 * _EVENT_LIMIT)
+        application.router.add_post("/slack", self._slack)
+        application.router.add_post("/v2/enqueue", self._pagerduty)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.host, self.port).start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    @property
+    def slack_url(self) -> str:
+        """Where Slack's webhook is."""
+        return f"http://{self.host}:{self.port}/slack"
+
+    @property
+    def pagerduty_url(self) -> str:
+        """Where PagerDuty's endpoint is."""
+        return f"http://{self.host}:{self.port}/v2/enqueue"
+
+    async def _slack(self, request: web.Request) -> web.StreamResponse:
+        received, misbehaved = await self._receive(request)
+        if misbehaved is not None:
+            return misbehaved
+        text = received.body.get("text") if isinstance(received.body, dict) else None
+        if not isinstance(text, str):
+            return web.Response(status=400, text="invalid_payload")
+        if not text:
+            return web.Response(status=400, text="no_text")
+        self._show(f"slack      {text}".replace("\n", "\n           "))
+        return web.Response(text="ok")
+
+    async def _pagerduty(self, request: web.Request) -> web.StreamResponse:
+        received, misbehaved = await self._receive(request)
+        if misbehaved is not None:
+            return misbehaved
+        errors = event_errors(received.body, size=request.content_length or 0)
+        if errors:
+            answer = {"status": "invalid event", "message": "Event object is invalid", "errors": errors}
+            return web.json_response(answer, status=400)
+        event = received.body
+        key = event.get("dedup_key") or f"{len(self.received):032x}"
+        self._show(f"pagerduty  {self._effect(event, key)}")
+        answer = {"status": "success", "message": "Event processed", "dedup_key": key}
+        return web.json_response(answer, status=202)
+
+    async def _receive(self, request: web.Request) -> tuple[Received, web.StreamResponse | None]:
+        try:
+            body = json.loads(await request.read())
+        except ValueError:
+            body = None
+        received = Received(request.host, body)
+        self.received.append(received)
+        return received, await self._misbehave(received)
+
+    def _effect(self, event: dict[str, Any], key: str) -> str:
+        """What the event does to the incident of its key."""
+        known = key in self._open
+        if event["event_action"] == "trigger":
+            self._open.add(key)
+            what = f"{event['payload']['severity'].upper()} {event['payload']['summary']}"
+            return f"{'repeated' if known else 'triggered'}  {what}  [{key}]"
+        if event["event_action"] == "resolve":
+            self._open.discard(key)
+            return f"resolved   [{key}]" if known else f"resolved   [{key}] (no such incident)"
+        return f"acknowledged [{key}]"
+
+
+def event_errors(event: Any, *, size: int) -> list[str]:
+    """What PagerDuty would find wrong with an event of `size` bytes."""
+    if not isinstance(event, dict):
+        return ["it is not a JSON object"]
+    errors = []
+    if size > _EVENT_LIMIT:
+        errors.append(f"the event is larger than {_EVENT_LIMIT} bytes")
+    if not isinstance(event.get("routing_key"), str) or len(event["routing_key"]) != 32:
+        errors.append("Length of 'routing_key' is incorrect (should be 32 characters)")
+    if event.get("event_action") not in _ACTIONS:
+        errors.append("'event_action' is missing or invalid")
+    key = event.get("dedup_key", "")
+    if not isinstance(key, str) or len(key) > _DEDUP_KEY_LIMIT:
+        errors.append(f"'dedup_key' is longer than {_DEDUP_KEY_LIMIT} characters")
+    if event.get("event_action") != "trigger":
+        return errors if key else [*errors, "'dedup_key' is missing or blank"]
+    payload = event.get("payload")
+    if not isinstance(payload, dict):
+        return [*errors, "'payload' is missing or blank"]
+    if not isinstance(payload.get("summary"), str) or not 0 < len(payload["summary"]) <= _SUMMARY_LIMIT:
+        errors.append("'payload.summary' is missing, blank or too long")
+    if not isinstance(payload.get("source"), str) or not payload["source"]:
+        errors.append("'payload.source' is missing or blank")
+    if payload.get("severity") not in _SEVERITIES:
+        errors.append(f"'payload.severity' is invalid (must be one of {', '.join(_SEVERITIES)})")
+    return errors
+
+
+class ReceiverSettings(Settings):
+    """Prints what on-call would get."""
+
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_RECEIVER_")
+
+    host: str = "127.0.0.1"
+    """Loopback address to listen on."""
+    port: int = Field(default=9199, ge=0, le=65535)
+    """Port to listen on; 0: any free one, which is then printed."""
+
+    @field_validator("host")
+    @classmethod
+    def _is_loopback(cls, value: str) -> str:
+        if not ip_address(value).is_loopback:
+            raise ValueError("it is not a loopback address: this receiver checks no keys")
+        return value
+
+
+async def serve(configured: ReceiverSettings) -> None:
+    """Listen until SIGTERM or SIGINT. Raises: OSError when the port is taken."""
+    stop = shutdown.on_signal()
+    async with AlertReceiver(host=configured.host, port=configured.port, show=_say) as receiver:
+        _say(f"listening on {receiver.host}:{receiver.port}")
+        await stop.wait()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run until SIGTERM or SIGINT; answers the exit code."""
+    configured = settings.load(ReceiverSettings, argv, prog=PROG)
+    logging.configure("alert-receiver")
+    try:
+        asyncio.run(serve(configured))
+    except OSError as error:
+        sys.stderr.write(f"{PROG}: {configured.host}:{configured.port}: {error.strerror}\n")
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

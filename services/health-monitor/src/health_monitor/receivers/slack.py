@@ -1,0 +1,72 @@
+"""Slack incoming webhooks: 200 `ok`, at most one message a second for each channel, `& < >` escaped."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from daggers.v1 import alerts_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from health_monitor.receivers import Outcome, Sent, Temporary, refused
+
+if TYPE_CHECKING:
+    from health_monitor.alert import Notify
+
+PACE: Final = timedelta(seconds=1)
+_TEXT_LIMIT: Final = 4_000
+_ERROR: Final = re.compile(r"[a-z_]{1,60}")
+_MARKS: Final = {
+    alerts_pb2.ALERT_SEVERITY_CRITICAL: ":rotating_light:",
+    alerts_pb2.ALERT_SEVERITY_ERROR: ":red_circle:",
+    alerts_pb2.ALERT_SEVERITY_WARNING: ":warning:",
+}
+
+
+def request(notify: Notify, key: str) -> dict[str, Any]:
+    """The message. It names its incident, so that one that came twice is known for what it is. No key."""
+    del key
+    alert, fired = notify.alert, notify.alert.fired
+    assert fired is not None
+    condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
+    what = condition.replace("_", " ").lower()
+    if alert.firing or alert.resolved is None or alert.resolved_at is None or alert.fired_at is None:
+        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {what}"
+        lines = [head, escape(fired.summary), f"since {_time(fired.since)}"]
+    else:
+        lasted = str(timedelta(seconds=int((alert.resolved_at - alert.fired_at).total_seconds())))
+        head = f":white_check_mark: *{alert.dagger}*: resolved, {what}"
+        lines = [head, escape(alert.resolved.summary), f"it lasted {lasted}; it was: {escape(fired.summary)}"]
+    told = f"incident {alert.incident}"
+    if fired.team:
+        told += f", team {escape(fired.team)}"
+    if notify.attempt > 1:
+        told += f", attempt {notify.attempt}: an earlier one may have come through"
+    return {"text": _cut("\n".join([*lines, told]))}
+
+
+def outcome(status: int, body: str, after: timedelta | None) -> Outcome:
+    """What Slack's answer means."""
+    if status == 200 and body.strip() == "ok":
+        return Sent()
+    if 200 <= status < 300:
+        return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as Slack does", after)
+    said = body.strip()
+    return refused(status, said if _ERROR.fullmatch(said) else "", after)
+
+
+def escape(text: str) -> str:
+    """Text that Slack shows as it is: no mention, no link, no control character."""
+    plain = "".join(each if each.isprintable() else " " for each in text)
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _time(time: Timestamp) -> str:
+    """Shown in the reader's own time zone."""
+    return f"<!date^{time.seconds}^{{date_short_pretty}} {{time_secs}}|{time.ToJsonString()}>"
+
+
+def _cut(text: str) -> str:
+    """At most Slack's limit, and never in the middle of an escape."""
+    return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT].rpartition("\n")[0]

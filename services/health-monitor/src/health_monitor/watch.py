@@ -1,0 +1,136 @@
+"""What is seen of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
+
+Every instant here is of the monitor's clock: a driver's clock is used only for differences of its own times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from daggers.v1 import telemetry_pb2
+
+Heartbeat = telemetry_pb2.Heartbeat
+
+WINDOW: Final = timedelta(minutes=5)
+"""Over how long the quarantine rate is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A launch's counters at one instant."""
+
+    time: datetime
+    rows_in: int
+    quarantined: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What was seen of the newest launch of a dagger."""
+
+    since: datetime
+    """Since when the dagger could be seen: the monitor's start, or its own creation."""
+    launched: datetime
+    """Since when this launch could be heard."""
+    generation: int = 0
+    """The launch that is watched; 0 before the first."""
+    heartbeat: Heartbeat | None = None
+    """Its newest heartbeat."""
+    heard: datetime | None = None
+    """When that came."""
+    progressed: datetime | None = None
+    """When the dagger last committed a batch or found its source empty, in this launch or an earlier one."""
+    told: datetime | None = None
+    """When that was last told."""
+    samples: tuple[Sample, ...] = ()
+    """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
+    answers: bool | None = None
+    """Whether its Spark driver answered when last asked; None when not asked since the last heartbeat."""
+
+    @property
+    def ui_url(self) -> str:
+        """Its Spark UI by its own word; empty when it has not said."""
+        return self.heartbeat.ui_url if self.heartbeat else ""
+
+
+def launch(watch: Watch, generation: int, now: datetime) -> Watch:
+    """The watch of a launch that is newer than the one watched; the same watch otherwise.
+
+    Its counters are known without a heartbeat: they begin at zero.
+    """
+    if generation <= watch.generation:
+        return watch
+    return Watch(
+        since=watch.since,
+        launched=now,
+        generation=generation,
+        progressed=watch.progressed,
+        told=watch.told,
+        samples=(Sample(now, 0, 0),),
+    )
+
+
+def begin(now: datetime, generation: int = 0) -> Watch:
+    """The watch of a dagger from now on; how far a launch that runs already has counted is not known."""
+    return Watch(since=now, launched=now, generation=generation)
+
+
+def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
+    """The watch after a heartbeat. One of an older launch, or older than the newest, changes nothing."""
+    if heartbeat.generation < watch.generation:
+        return watch
+    watch = launch(watch, heartbeat.generation, now)
+    if watch.heartbeat is not None and heartbeat.time.ToNanoseconds() <= watch.heartbeat.time.ToNanoseconds():
+        return watch
+    progressed, told = watch.progressed, watch.told
+    if heartbeat.HasField("last_progress"):
+        age_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
+        progressed, told = now - timedelta(milliseconds=max(age_ms, 0)), now
+    sample = Sample(now, heartbeat.rows_in, sum(heartbeat.quarantined.values()))
+    return replace(
+        watch,
+        heartbeat=heartbeat,
+        heard=now,
+        progressed=progressed,
+        told=told,
+        samples=_within(WINDOW, (*watch.samples, sample)),
+        answers=None,
+    )
+
+
+def probe(watch: Watch, *, answers: bool) -> Watch:
+    """The watch after its Spark driver was asked whether it lives."""
+    return replace(watch, answers=answers)
+
+
+def _within(window: timedelta, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The samples of the window that ends with the last, and the newest before it."""
+    begin = samples[-1].time - window
+    first = max((n for n, each in enumerate(samples) if each.time <= begin), default=0)
+    return samples[first:]
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Whether the monitor hears the heartbeats topic at all: silence is judged only while it does.
+
+    The leader's own beat is in that topic, so somebody is always to be heard.
+    """
+
+    gap: timedelta
+    """Hearing nothing at all for this long is deafness."""
+    since: datetime | None = None
+    """Since when it has heard without a gap; None before the first record."""
+    last: datetime | None = None
+    """When it last heard anything."""
+
+    def hears(self, now: datetime) -> Hearing:
+        """A record of the topic came."""
+        whole = self.last is not None and now - self.last < self.gap
+        return Hearing(self.gap, self.since if whole else now, now)
+
+    def begin(self, now: datetime) -> datetime | None:
+        """Since when silence means something; None while deaf."""
+        return self.since if self.last is not None and now - self.last < self.gap else None

@@ -1,0 +1,151 @@
+"""Server-side request forgery: what may be connected to, in every form an address can be written."""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import ip_address
+
+import httpx
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from health_monitor.addresses import Allowed, parse, public, refusal
+from health_monitor.egress import AddressRefused, CheckedTransport, resolve
+from health_monitor.receiver import AlertReceiver
+
+NOBODY = Allowed()
+PUBLIC = "93.184.216.34"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
+        *("169.254.169.254", "192.0.2.1", "198.18.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
+        *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1"),
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::"),
+        *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "2001:0:7f00:1::"),
+    ],
+)
+def test_what_is_not_of_the_public_internet_is_refused(address: str) -> None:
+    assert refusal("https", "hooks.example.com", 443, [parse(address)], NOBODY) is not None
+
+
+@pytest.mark.parametrize(
+    "address", [PUBLIC, "8.8.8.8", "2606:4700::6810:85e5", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+)
+def test_what_is_of_the_public_internet_passes(address: str) -> None:
+    assert refusal("https", "hooks.example.com", 443, [parse(address)], NOBODY) is None
+
+
+def test_one_private_address_among_several_is_enough() -> None:
+    assert refusal("https", "h.example.com", 443, [parse(PUBLIC), parse("10.0.0.1")], NOBODY) is not None
+
+
+def test_plain_http_is_refused() -> None:
+    assert refusal("http", "hooks.example.com", 80, [parse(PUBLIC)], NOBODY) is not None
+
+
+@for_all(st.ip_addresses(v=4))
+def test_no_form_of_an_embedded_address_says_more_than_the_address(address: object) -> None:
+    number = int(ip_address(str(address)))
+    embedded = [0xFFFF << 32, 0x2002 << 112, 0x64FF9B << 96]
+    forms = [
+        ip_address(prefix | (number << 80 if prefix >> 112 == 0x2002 else number)) for prefix in embedded
+    ]
+
+    assert {public(form) for form in forms} == {public(ip_address(number))}
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "expected"),
+    [
+        ("127.0.0.1:9199", "127.0.0.1", 9199, True),
+        ("127.0.0.1:9199", "127.0.0.1", 80, False),
+        ("127.0.0.1:9199", "2130706433", 9199, False),
+        ("Hooks.Internal", "hooks.internal", 1234, True),
+        ("a:1, [::1]:2 ,b", "::1", 2, True),
+        ("a:1, [::1]:2 ,b", "b", 9, True),
+        ("", "localhost", 80, False),
+    ],
+)
+def test_a_listed_host_is_vouched_for_as_it_is_written(
+    text: str, host: str, port: int, *, expected: bool
+) -> None:
+    assert Allowed.parse(text).has(host, port) is expected
+
+
+@pytest.mark.parametrize("entry", ["http://a", "a:b", "a:99999", "a/b", "user@a", ":80", "::1", "a b"])
+def test_an_entry_that_is_no_host_is_named(entry: str) -> None:
+    with pytest.raises(ValueError, match="is not a host or host:port") as error:
+        Allowed.parse(f"good:1,{entry}")
+
+    assert repr(entry) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "::1", "::ffff:127.0.0.1"],
+)
+async def test_loopback_is_refused_in_every_spelling_the_resolver_takes(host: str) -> None:
+    addresses = await resolve(host, 80)
+
+    assert addresses
+    assert refusal("https", host, 443, addresses, NOBODY) is not None
+
+
+async def post(url: str, transport: CheckedTransport) -> httpx.Response:
+    async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+        return await client.post(url, json={"text": "hello"})
+
+
+async def test_a_name_that_is_rebound_after_the_check_gains_nothing() -> None:
+    """The resolver answers once with what passes and from then on with loopback, where a server listens."""
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> list[object]:
+        asked.append(host)
+        return [parse("192.0.2.1" if len(asked) == 1 else "127.0.0.1")]
+
+    shown: list[str] = []
+    async with AlertReceiver(show=shown.append) as receiver:
+        allowed = Allowed.parse(f"rebound.example:{receiver.port}")
+        transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), rebinding)
+        with pytest.raises((httpx.ConnectError, TimeoutError)):
+            async with asyncio.timeout(1):
+                await post(f"http://rebound.example:{receiver.port}/slack", transport)
+
+    assert (asked, shown) == (["rebound.example"], [])
+
+
+async def test_every_attempt_is_checked_anew() -> None:
+    answers = [[parse("127.0.0.1")], [parse("127.0.0.1")], [parse("10.0.0.1")]]
+    asked: list[str] = []
+
+    async def moving(host: str, port: int) -> list[object]:
+        asked.append(host)
+        return answers.pop(0)
+
+    transport = CheckedTransport(NOBODY, httpx.create_ssl_context(trust_env=False), moving)
+    refused = 0
+    for _ in range(3):
+        with pytest.raises(AddressRefused):
+            await post("https://moving.example/slack", transport)
+        refused += 1
+
+    assert (refused, asked) == (3, ["moving.example"] * 3)
+
+
+async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -> None:
+    async def two(host: str, port: int) -> list[object]:
+        return [parse("127.0.0.2"), parse("127.0.0.1")]  # the server listens on the second only
+
+    shown: list[str] = []
+    async with AlertReceiver(show=shown.append) as receiver:
+        allowed = Allowed.parse(f"receiver.example:{receiver.port}")
+        transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), two)
+        response = await post(f"http://receiver.example:{receiver.port}/slack", transport)
+
+    assert response.text == "ok"
+    assert receiver.received[0].host == f"receiver.example:{receiver.port}"

@@ -1,0 +1,314 @@
+"""The decider: given what was recorded, when something is found or tried, then this is written or owed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daggers.v1 import alerts_pb2, events_pb2, spec_pb2
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from eventlog.testing import given as control_records
+from fleet import Dagger, Fleet
+from health_monitor.alert import Alert, Event, Held, Notify, Policy, conclude, decide, evolve, hold, todo
+from health_monitor.condition import Finding
+from health_monitor.receivers import Permanent, Sent, Temporary
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+POLICY = Policy(hold=10 * SECOND, resolve_hold=30 * SECOND)
+FAILED = alerts_pb2.ALERT_CONDITION_FAILED
+AILING = Finding(True, "it was given up", NOON)
+WELL = Finding(False, "it runs again", NOON)
+NOBODY = Alert(dagger="bookings", condition=FAILED)
+BOTH = ("slack", "pagerduty")
+
+
+def a_dagger() -> Dagger:
+    fleet = Fleet()
+    asked = events_pb2.DaggerRequested(name="bookings", spec=spec_pb2.DaggerSpec(team="pricing"))
+    for record in control_records(asked):
+        fleet.apply(record)
+    return fleet.daggers["bookings"]
+
+
+DAGGER = a_dagger()
+
+
+def meta(incident: int = 1) -> alerts_pb2.AlertMeta:
+    return alerts_pb2.AlertMeta(dagger="bookings", condition=FAILED, incident=incident)
+
+
+def fired(incident: int = 1, receivers: Sequence[str] = ("slack",)) -> alerts_pb2.AlertFired:
+    return alerts_pb2.AlertFired(
+        meta=meta(incident), dedup_key="daggers/bookings/failed", receivers=receivers
+    )
+
+
+def resolved(incident: int = 1) -> alerts_pb2.AlertResolved:
+    return alerts_pb2.AlertResolved(meta=meta(incident), summary="it runs again")
+
+
+def sent(notice: str = "FIRED", incident: int = 1, attempt: int = 1) -> alerts_pb2.NotificationSent:
+    value = alerts_pb2.AlertNotice.Value(f"ALERT_NOTICE_{notice}")
+    return alerts_pb2.NotificationSent(meta=meta(incident), notice=value, receiver="slack", attempt=attempt)
+
+
+def failed(attempt: int = 1, not_before: datetime | None = None) -> alerts_pb2.NotificationFailed:
+    event = alerts_pb2.NotificationFailed(
+        meta=meta(), notice=alerts_pb2.ALERT_NOTICE_FIRED, receiver="slack", attempt=attempt
+    )
+    if not_before is not None:
+        event.not_before.FromDatetime(not_before)
+    return event
+
+
+def given(*events: Event) -> Alert:
+    """The alert after these events, a second apart from NOON on."""
+    alert = NOBODY
+    for number, event in enumerate(events):
+        alert = evolve(alert, event, NOON + number * SECOND)
+    return alert
+
+
+def when(alert: Alert, finding: Finding | None, held_for: timedelta) -> Any:
+    """What is decided when a finding has held for so long."""
+    held = Held(finding, NOON - held_for) if finding else None
+    return decide(alert, held, dagger=DAGGER, receivers=BOTH, now=NOON, policy=POLICY)
+
+
+# ---- decide ------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_that_has_held_fires() -> None:
+    event = when(NOBODY, AILING, 10 * SECOND)
+
+    expected = alerts_pb2.AlertFired(
+        meta=meta(),
+        dedup_key="daggers/bookings/failed",
+        severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
+        summary="it was given up",
+        team="pricing",
+        receivers=BOTH,
+    )
+    expected.since.FromDatetime(NOON)
+    assert event == expected
+
+
+def test_a_condition_that_has_not_held_long_enough_does_not_fire() -> None:
+    assert when(NOBODY, AILING, 9.9 * SECOND) is None
+
+
+def test_a_condition_that_fired_does_not_fire_again() -> None:
+    assert when(given(fired()), AILING, timedelta(hours=1)) is None
+
+
+def test_a_condition_that_is_gone_for_long_enough_resolves() -> None:
+    event = when(given(fired()), WELL, 30 * SECOND)
+
+    assert event == resolved()
+
+
+def test_a_condition_that_is_gone_for_a_moment_does_not_resolve() -> None:
+    assert when(given(fired()), WELL, 29 * SECOND) is None
+
+
+def test_a_stopped_dagger_resolves_without_a_wait() -> None:
+    over = Finding(False, "it was stopped", NOON, final=True)
+
+    event = when(given(fired()), over, timedelta())
+
+    assert event == alerts_pb2.AlertResolved(meta=meta(), summary="it was stopped")
+
+
+def test_without_evidence_nothing_is_decided() -> None:
+    assert [when(alert, None, timedelta(hours=1)) for alert in (NOBODY, given(fired()))] == [None, None]
+
+
+def test_what_never_fired_is_never_resolved() -> None:
+    assert when(NOBODY, WELL, timedelta(hours=1)) is None
+
+
+def test_the_second_incident_has_the_next_number_and_the_same_dedup_key() -> None:
+    event = when(given(fired(), resolved()), AILING, 10 * SECOND)
+
+    assert (event.meta.incident, event.dedup_key) == (2, fired().dedup_key)
+
+
+def test_a_summary_without_end_is_cut() -> None:
+    event = when(NOBODY, Finding(True, "x" * 10_000, NOON), 10 * SECOND)
+
+    assert (len(event.summary), event.summary[-1]) == (500, "…")
+
+
+def test_the_dedup_key_of_the_longest_name_fits_pagerduty() -> None:
+    event = decide(
+        Alert(dagger="b" * 63, condition=alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE),
+        Held(AILING, NOON - 10 * SECOND),
+        dagger=DAGGER,
+        receivers=BOTH,
+        now=NOON,
+        policy=POLICY,
+    )
+
+    assert event is not None
+    assert len(event.dedup_key) <= 255
+
+
+def test_a_hold_begins_anew_when_the_finding_changes_or_is_missing() -> None:
+    looks = [AILING, AILING, WELL, AILING, None, AILING, AILING]
+    held, since = None, []
+    for number, finding in enumerate(looks):
+        held = hold(held, finding, NOON + number * SECOND)
+        since.append(None if held is None else (held.since - NOON) // SECOND)
+
+    assert since == [0, 0, 2, 3, None, 5, 5]
+
+
+# ---- todo --------------------------------------------------------------------------------------------------
+
+
+def owed(alert: Alert, receiver: str = "slack", now: datetime = NOON) -> tuple[int, int] | None:
+    """Which notice is owed and as which attempt."""
+    notify = todo(alert, receiver, now=now)
+    return notify and (notify.alert.notice, notify.attempt)
+
+
+def test_what_fired_is_owed_to_those_it_names_and_to_nobody_else() -> None:
+    alert = given(fired(receivers=["slack"]))
+
+    assert (owed(alert), owed(alert, "pagerduty")) == ((alerts_pb2.ALERT_NOTICE_FIRED, 1), None)
+
+
+def test_what_was_sent_is_not_owed() -> None:
+    assert owed(given(fired(), sent())) is None
+
+
+def test_the_resolution_is_owed_after_what_fired_was_sent() -> None:
+    assert owed(given(fired(), sent(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
+
+
+def test_the_resolution_replaces_what_was_never_delivered() -> None:
+    """It may have been: a crash after the POST leaves no record, and no incident may stay open for ever."""
+    assert owed(given(fired(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
+
+
+def test_a_failed_attempt_is_owed_again_when_its_time_comes() -> None:
+    later = NOON + timedelta(minutes=1)
+    alert = given(fired(), failed(not_before=later))
+
+    assert (owed(alert, now=later - SECOND), owed(alert, now=later)) == (
+        None,
+        (alerts_pb2.ALERT_NOTICE_FIRED, 2),
+    )
+
+
+def test_what_was_given_up_is_not_owed() -> None:
+    assert owed(given(fired(), failed()), now=NOON + timedelta(days=1)) is None
+
+
+def test_the_next_incident_is_owed_although_the_last_was_given_up() -> None:
+    alert = given(fired(), failed(), resolved(), fired(incident=2))
+
+    assert owed(alert) == (alerts_pb2.ALERT_NOTICE_FIRED, 1)
+
+
+# ---- conclude ----------------------------------------------------------------------------------------------
+
+
+def attempt(number: int = 1, outcome: Any = None, now: datetime = NOON) -> Any:
+    outcome = outcome or Temporary("RECEIVER_ERROR", "it answered 500")
+    return conclude(Notify(given(fired()), "slack", number), outcome, now=now, policy=POLICY)
+
+
+def test_what_was_taken_is_recorded_as_sent() -> None:
+    assert attempt(3, Sent()) == sent(attempt=3)
+
+
+def test_what_is_refused_for_good_is_given_up_at_once() -> None:
+    event = attempt(1, Permanent("REFUSED", "it answered 400"))
+
+    assert (event.reason, event.HasField("not_before")) == ("REFUSED", False)
+
+
+def test_waits_grow_and_end_at_the_longest() -> None:
+    waits = [attempt(number).not_before.ToDatetime(tzinfo=UTC) - NOON for number in range(1, 15)]
+
+    assert SECOND <= waits[0] <= 2 * SECOND
+    assert waits[5] > 10 * waits[0]
+    assert POLICY.longest_delay / 2 <= waits[-1] <= POLICY.longest_delay
+
+
+def test_the_receivers_own_wait_is_obeyed_and_holds_for_everything() -> None:
+    event = attempt(1, Temporary("THROTTLED", "it answered 429", 90 * SECOND, throttled=True))
+
+    assert (event.not_before.ToDatetime(tzinfo=UTC), event.throttled) == (NOON + 90 * SECOND, True)
+
+
+def test_after_a_day_it_is_given_up() -> None:
+    event = attempt(100, now=NOON + POLICY.give_up)
+
+    assert not event.HasField("not_before")
+
+
+# ---- evolve: anything twice --------------------------------------------------------------------------------
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Event]:
+    """What a monitor may write in some run: decided and concluded, never invented."""
+    alert, events, now = NOBODY, [], NOON
+    for _ in range(draw(st.integers(1, 12))):
+        now += timedelta(minutes=draw(st.integers(1, 30)))
+        notify = todo(alert, "slack", now=now)
+        event: Any
+        if notify is not None and draw(st.booleans()):
+            outcome = draw(
+                st.sampled_from(
+                    [Sent(), Temporary("T", "t"), Permanent("P", "p"), Temporary("T", "t", SECOND)]
+                )
+            )
+            event = conclude(notify, outcome, now=now, policy=POLICY)
+        else:
+            held = Held(WELL if alert.firing else AILING, NOON - timedelta(hours=1))
+            event = decide(alert, held, dagger=DAGGER, receivers=BOTH, now=now, policy=POLICY)
+        events.append(event)
+        alert = evolve(alert, event, now)
+    return events
+
+
+@for_all(lives(), st.data())
+def test_any_record_twice_is_once(events: list[Event], data: st.DataObject) -> None:
+    again = list(events)
+    for _ in range(data.draw(st.integers(1, 4))):
+        first = data.draw(st.integers(0, len(events) - 1))
+        place = data.draw(
+            st.integers(next(n for n, e in enumerate(again) if e is events[first]) + 1, len(again))
+        )
+        again.insert(place, type(events[first]).FromString(events[first].SerializeToString()))
+
+    def fold(records: list[Event]) -> Alert:
+        alert = NOBODY
+        for record in records:
+            alert = evolve(alert, record, NOON)
+        return alert
+
+    assert fold(again) == fold(events)
+
+
+@for_all(lives())
+def test_a_restart_at_any_point_owes_nothing_that_was_recorded_as_sent(events: list[Event]) -> None:
+    far = NOON + timedelta(days=365)
+    told: set[tuple[int, int]] = set()
+    owed_again = []
+    for upto in range(len(events)):
+        event = events[upto]
+        if isinstance(event, alerts_pb2.NotificationSent):
+            told.add((event.meta.incident, event.notice))
+        notify = todo(given(*events[: upto + 1]), "slack", now=far)
+        if notify is not None and (notify.alert.incident, notify.alert.notice) in told:
+            owed_again.append(notify)
+
+    assert owed_again == []

@@ -1,0 +1,345 @@
+"""What is found about a dagger, from its phase, its heartbeats, its Spark driver, and silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from fleet import Dagger
+from fleet.phases import (
+    BACKING_OFF,
+    DEGRADED,
+    DELETED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    UNREACHABLE,
+)
+from health_monitor import watch
+from health_monitor.condition import SEVERITIES, Finding, Limits, diagnose, to_probe
+from health_monitor.watch import Hearing, Watch
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+LIMITS = Limits()
+SKEW = timedelta(hours=3)
+PHASES = [PENDING, STARTING, RUNNING, DEGRADED, UNREACHABLE, BACKING_OFF, FAILED, STOPPING, STOPPED, DELETED]
+
+
+def a_dagger(phase: gateway_pb2.Phase.ValueType = RUNNING, **changes: Any) -> Dagger:
+    """A dagger that was asked for an hour ago."""
+    whole: dict[str, Any] = {
+        "desired": gateway_pb2.DESIRED_RUNNING,
+        "driver": events_pb2.DriverHandle(host="worker-1", ui_url="http://worker-1:4040"),
+        "spec": spec_pb2.DaggerSpec(),
+        "update_time": NOON - 60 * MINUTE,
+    }
+    return Dagger(
+        name="bookings",
+        warnings=(),
+        version=1,
+        phase=phase,
+        phase_time=NOON - 10 * MINUTE,
+        sequence=5,
+        create_sequence=1,
+        create_time=NOON - 60 * MINUTE,
+        generation=3,
+        **(whole | changes),
+    )
+
+
+def a_heartbeat(at: datetime, *, progressed: datetime | None, **fields: Any) -> telemetry_pb2.Heartbeat:
+    """A heartbeat whose driver's clock is hours off."""
+    beat = telemetry_pb2.Heartbeat(dagger="bookings", generation=3, **fields)
+    beat.time.FromDatetime(at + SKEW)
+    if progressed is not None:
+        beat.last_progress.FromDatetime(progressed + SKEW)
+    return beat
+
+
+def watched(*beats: tuple[datetime, datetime | None], **fields: Any) -> Watch:
+    """A watch of an hour that heard heartbeats (when, last progress)."""
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for at, progressed in beats:
+        seen = watch.hear(seen, a_heartbeat(at, progressed=progressed, **fields), at)
+    return seen
+
+
+def found(
+    dagger: Dagger, seen: Watch, *, now: datetime = NOON, hearing: datetime | None = NOON - 60 * MINUTE
+) -> dict[str, bool]:
+    """Name of each condition that is judged -> whether it ails."""
+    findings = diagnose(dagger, seen, now=now, hearing=hearing, limits=LIMITS)
+    return {
+        alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_"): finding.ailing
+        for condition, finding in findings.items()
+    }
+
+
+def summary(dagger: Dagger, seen: Watch, condition: str) -> str:
+    findings = diagnose(dagger, seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)
+    return findings[alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}")].summary
+
+
+HEALTHY = watched((NOON - 7 * SECOND, NOON - 8 * SECOND), (NOON - 2 * SECOND, NOON - 3 * SECOND))
+
+
+def test_a_healthy_dagger_has_nothing() -> None:
+    assert found(a_dagger(), HEALTHY) == {
+        "FAILED": False,
+        "UNREACHABLE": False,
+        "NO_PROGRESS": False,
+        "QUARANTINE_RATE": False,
+    }
+
+
+def test_a_dagger_that_was_given_up_has_failed_and_says_why() -> None:
+    error = events_pb2.DaggerError(reason="SINK_REFUSED", detail="the bucket is gone")
+    dagger = a_dagger(FAILED, driver=None, last_error=error)
+
+    assert found(dagger, HEALTHY) == {"FAILED": True, "UNREACHABLE": False}
+    assert summary(dagger, HEALTHY, "FAILED") == "it was given up: SINK_REFUSED: the bucket is gone"
+
+
+@pytest.mark.parametrize("phase", [PENDING, STARTING, BACKING_OFF])
+def test_an_attempt_to_run_again_does_not_yet_end_a_failure(phase: gateway_pb2.Phase.ValueType) -> None:
+    assert "FAILED" not in found(a_dagger(phase), HEALTHY)
+
+
+def test_the_schedulers_word_is_enough_for_unreachable_and_nothing_else_is_said() -> None:
+    assert found(a_dagger(UNREACHABLE), HEALTHY) == {"UNREACHABLE": True}
+
+
+def test_a_silent_driver_that_does_not_answer_is_unreachable() -> None:
+    silent = watch.probe(watched((NOON - 31 * SECOND, NOON - 32 * SECOND)), answers=False)
+
+    assert found(a_dagger(), silent) == {"FAILED": False, "UNREACHABLE": True}
+
+
+def test_a_silent_driver_is_not_judged_while_it_is_being_asked() -> None:
+    assert "UNREACHABLE" not in found(a_dagger(), watched((NOON - 31 * SECOND, NOON - 32 * SECOND)))
+
+
+def test_a_silent_driver_without_an_address_is_unreachable() -> None:
+    nowhere = a_dagger(driver=events_pb2.DriverHandle(host="worker-1"))
+
+    assert found(nowhere, watched((NOON - 31 * SECOND, NOON - 32 * SECOND)))["UNREACHABLE"]
+
+
+def test_a_silent_driver_that_answers_is_stuck_and_not_unreachable() -> None:
+    silent = watch.probe(watched((NOON - 3 * MINUTE, NOON - 3 * MINUTE)), answers=True)
+
+    assert found(a_dagger(), silent) == {"FAILED": False, "UNREACHABLE": False, "NO_PROGRESS": True}
+    assert summary(a_dagger(), silent, "NO_PROGRESS") == (
+        "no heartbeat for 3 min, though its Spark driver answers"
+    )
+
+
+def test_a_driver_that_died_for_certain_is_not_unreachable() -> None:
+    assert found(a_dagger(BACKING_OFF, driver=None), watched())["UNREACHABLE"] is False
+
+
+def test_heartbeats_without_progress_are_no_progress() -> None:
+    stuck = watched((NOON - SECOND, NOON - 3 * MINUTE), running_batch_age_ms=170_000, batch_id=41)
+
+    assert found(a_dagger(), stuck)["NO_PROGRESS"]
+    assert summary(a_dagger(), stuck, "NO_PROGRESS") == (
+        "no progress for 3 min: batch 42 has been running for 2 min 50 s"
+    )
+
+
+def test_a_sink_that_is_retried_is_named() -> None:
+    retrying = [events_pb2.DaggerError(reason="CONNECTION_REFUSED", detail="influx is down")]
+    stuck = watched((NOON - SECOND, NOON - 3 * MINUTE), retrying=retrying)
+
+    assert summary(a_dagger(DEGRADED), stuck, "NO_PROGRESS") == (
+        "no progress for 3 min, it retries a sink: CONNECTION_REFUSED: influx is down"
+    )
+
+
+def test_a_long_trigger_is_waited_for() -> None:
+    spec = spec_pb2.DaggerSpec()
+    spec.trigger.FromTimedelta(5 * MINUTE)
+    slow = watched((NOON - SECOND, NOON - 14 * MINUTE))
+
+    assert found(a_dagger(spec=spec), slow)["NO_PROGRESS"] is False
+
+
+def test_what_nobody_launches_makes_no_progress() -> None:
+    dagger = a_dagger(PENDING, driver=None)
+
+    assert found(dagger, watched())["NO_PROGRESS"]
+    assert summary(dagger, watched(), "NO_PROGRESS") == (
+        "no driver has been launched for 1 h; does a scheduler run?"
+    )
+
+
+def test_a_fresh_request_begins_the_wait_anew() -> None:
+    dagger = a_dagger(PENDING, driver=None, update_time=NOON - MINUTE)
+
+    assert "NO_PROGRESS" not in found(dagger, watched())
+
+
+def test_relaunches_do_not_begin_the_wait_anew() -> None:
+    seen = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
+    error = events_pb2.DaggerError(reason="OUT_OF_MEMORY")
+
+    assert found(a_dagger(BACKING_OFF, last_error=error), seen)["NO_PROGRESS"]
+    assert summary(a_dagger(BACKING_OFF, last_error=error), seen, "NO_PROGRESS") == (
+        "no progress for 5 min, its driver keeps ending: OUT_OF_MEMORY"
+    )
+
+
+def test_what_is_asked_to_stop_need_not_progress() -> None:
+    dagger = a_dagger(RUNNING, desired=gateway_pb2.DESIRED_STOPPED)
+
+    assert "NO_PROGRESS" not in found(dagger, watched((NOON - SECOND, NOON - 9 * MINUTE)))
+
+
+@pytest.mark.parametrize("phase", [STOPPED, DELETED])
+def test_a_stopped_dagger_has_nothing_whatever_was_seen(phase: gateway_pb2.Phase.ValueType) -> None:
+    findings = diagnose(a_dagger(phase), watched(), now=NOON, hearing=None, limits=LIMITS)
+
+    assert {each: (f.ailing, f.final) for each, f in findings.items()} == dict.fromkeys(
+        SEVERITIES, (False, True)
+    )
+
+
+def test_a_monitor_that_has_just_started_says_nothing_it_cannot_know() -> None:
+    just = watch.begin(NOON - SECOND, 3)
+
+    assert found(a_dagger(), just, hearing=NOON - SECOND) == {"FAILED": False}
+
+
+@for_all(st.sampled_from(PHASES), st.integers(0, 100_000))
+def test_a_deaf_monitor_never_calls_silence_a_fault(phase: Any, seconds: int) -> None:
+    quiet = watched((NOON - 60 * MINUTE, NOON - 60 * MINUTE))
+    findings = found(a_dagger(phase), quiet, now=NOON + seconds * SECOND, hearing=None)
+
+    assert {each for each, ailing in findings.items() if ailing} <= {
+        {FAILED: "FAILED", UNREACHABLE: "UNREACHABLE"}.get(phase, "")
+    }
+
+
+def test_after_deafness_silence_is_counted_from_the_first_thing_heard() -> None:
+    quiet = watched((NOON - 60 * MINUTE, NOON - 60 * MINUTE))
+
+    assert found(a_dagger(), quiet, hearing=NOON - SECOND) == {"FAILED": False, "UNREACHABLE": False}
+
+
+def test_hearing_ends_with_a_gap_and_begins_again() -> None:
+    hearing = Hearing(gap=15 * SECOND)
+    begins = []
+    for at in (0, 10, 20, 50, 60):
+        hearing = hearing.hears(NOON + at * SECOND)
+        begins.append(hearing.begin(NOON + at * SECOND))
+
+    assert [begin and (begin - NOON) // SECOND for begin in begins] == [0, 0, 0, 50, 50]
+    assert hearing.begin(NOON + 75 * SECOND) is None
+
+
+# ---- Quarantine --------------------------------------------------------------------------------------------
+
+
+def counted(*samples: tuple[int, int, int]) -> Watch:
+    """A watch that heard these counters: seconds before NOON, rows in, records quarantined."""
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for seconds, rows_in, quarantined in samples:
+        at = NOON - seconds * SECOND
+        beat = a_heartbeat(at, progressed=at, rows_in=rows_in, quarantined={"MALFORMED": quarantined})
+        seen = watch.hear(seen, beat, at)
+    return seen
+
+
+def test_a_share_above_the_limit_is_too_much() -> None:
+    seen = counted((60, 0, 0), (1, 1_000, 11))
+
+    assert found(a_dagger(), seen)["QUARANTINE_RATE"]
+    assert (
+        summary(a_dagger(), seen, "QUARANTINE_RATE") == "11 records were set aside in 59 s, 1.1%: MALFORMED"
+    )
+
+
+@pytest.mark.parametrize(("rows_in", "quarantined"), [(1_000, 10), (10, 9)])
+def test_a_share_at_the_limit_or_few_records_are_not(rows_in: int, quarantined: int) -> None:
+    assert found(a_dagger(), counted((60, 0, 0), (1, rows_in, quarantined)))["QUARANTINE_RATE"] is False
+
+
+def test_what_was_set_aside_before_the_monitor_looked_is_not_counted() -> None:
+    assert found(a_dagger(), counted((60, 1_000, 900), (1, 2_000, 905)))["QUARANTINE_RATE"] is False
+
+
+def test_what_was_set_aside_before_the_window_is_not_counted() -> None:
+    seen = counted((600, 0, 0), (500, 1_000, 900), (200, 2_000, 900), (1, 3_000, 900))
+
+    assert found(a_dagger(), seen)["QUARANTINE_RATE"] is False
+
+
+def test_a_new_launch_counts_from_zero() -> None:
+    seen = counted((600, 5_000, 0))
+    seen = watch.launch(replace(seen, generation=2), 3, NOON - 30 * SECOND)
+    beat = a_heartbeat(NOON - SECOND, progressed=NOON, rows_in=100, quarantined={"MALFORMED": 50})
+    seen = watch.hear(seen, beat, NOON - SECOND)
+
+    assert found(a_dagger(), seen)["QUARANTINE_RATE"]
+
+
+# ---- The watch ---------------------------------------------------------------------------------------------
+
+
+def test_an_older_launch_is_not_listened_to() -> None:
+    seen = watch.launch(HEALTHY, 4, NOON)
+    late = a_heartbeat(NOON + SECOND, progressed=NOON)
+
+    assert watch.hear(seen, late, NOON + SECOND) == seen
+
+
+def test_a_heartbeat_twice_is_one() -> None:
+    beat = a_heartbeat(NOON - SECOND, progressed=NOON)
+    once = watch.hear(watched(), beat, NOON)
+
+    assert watch.hear(once, beat, NOON + SECOND) == once
+
+
+def test_the_samples_of_a_long_watch_stay_few() -> None:
+    seen = counted(*((5 * n, 0, 0) for n in range(500, 0, -1)))
+
+    assert len(seen.samples) == 61
+
+
+@pytest.mark.parametrize(
+    ("ago", "url"), [(14, None), (16, "http://worker-1:4040"), (1_000, "http://worker-1:4040")]
+)
+def test_a_driver_is_asked_only_when_it_has_been_silent(ago: int, url: str | None) -> None:
+    seen = watched((NOON - ago * SECOND, NOON - ago * SECOND))
+
+    assert to_probe(a_dagger(), seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS) == url
+
+
+@for_all(
+    st.sampled_from(PHASES),
+    st.lists(st.tuples(st.integers(-4_000, 0), st.none() | st.integers(-4_000, 100)), max_size=5),
+    st.none() | st.booleans(),
+    st.none() | st.integers(-4_000, 0),
+)
+def test_anything_can_be_judged(phase: Any, beats: Any, answers: bool | None, hearing: int | None) -> None:
+    seen = watched(
+        *((NOON + at * SECOND, None if p is None else NOON + p * SECOND) for at, p in sorted(beats, key=str))
+    )
+    seen = seen if answers is None else watch.probe(seen, answers=answers)
+    since = None if hearing is None else NOON + hearing * SECOND
+    findings = diagnose(a_dagger(phase), seen, now=NOON, hearing=since, limits=LIMITS)
+
+    assert all(
+        isinstance(each, Finding) and each.summary and each.since <= NOON for each in findings.values()
+    )

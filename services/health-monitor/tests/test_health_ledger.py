@@ -1,0 +1,138 @@
+"""The fold of the alerts topic: epochs, damage, what each receiver is owed next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from daggers.v1 import alerts_pb2
+from google.protobuf.message import Message
+
+from eventlog import Draft, Record, read_record
+from health_monitor.ledger import Ledger
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+FAILED = alerts_pb2.ALERT_CONDITION_FAILED
+
+
+def record(sequence: int, message: Message, *, id_: str = "", at: datetime | None = None) -> Record:
+    draft = Draft(id_ or f"id-{sequence}", "/test", "bookings", at or NOON + sequence * SECOND, message)
+    return read_record(sequence, draft.headers(), message.SerializeToString())
+
+
+def given(*messages: Message) -> Ledger:
+    ledger = Ledger()
+    for sequence, message in enumerate(messages):
+        ledger.apply(record(sequence, message))
+    return ledger
+
+
+def meta(epoch: int = 0, dagger: str = "bookings") -> alerts_pb2.AlertMeta:
+    return alerts_pb2.AlertMeta(epoch=epoch, dagger=dagger, condition=FAILED, incident=1)
+
+
+def fired(epoch: int = 0, dagger: str = "bookings") -> alerts_pb2.AlertFired:
+    return alerts_pb2.AlertFired(meta=meta(epoch, dagger), receivers=["slack", "pagerduty"])
+
+
+def failed(*, throttled: bool, seconds: int, dagger: str = "bookings") -> alerts_pb2.NotificationFailed:
+    event = alerts_pb2.NotificationFailed(
+        meta=meta(dagger=dagger),
+        notice=alerts_pb2.ALERT_NOTICE_FIRED,
+        receiver="slack",
+        attempt=1,
+        throttled=throttled,
+    )
+    event.not_before.FromDatetime(NOON + seconds * SECOND)
+    return event
+
+
+STARTED = alerts_pb2.MonitorStarted(monitor_id="one")
+OTHER = alerts_pb2.MonitorStarted(monitor_id="two")
+
+
+def next_owed(ledger: Ledger, at: int, receiver: str = "slack") -> str | None:
+    """Dagger of what the receiver is owed next, so many seconds after NOON."""
+    notify = ledger.todo(receiver, pace=SECOND, now=NOON + at * SECOND)
+    return notify and notify.alert.dagger
+
+
+def test_the_newest_claim_leads() -> None:
+    ledger = given(STARTED, OTHER)
+
+    assert (ledger.epoch, ledger.leader) == (1, "two")
+
+
+def test_facts_of_a_stale_epoch_are_ignored() -> None:
+    assert given(STARTED, OTHER, fired(epoch=0)).alerts == {}
+
+
+def test_facts_of_the_newest_epoch_are_applied() -> None:
+    assert given(STARTED, OTHER, fired(epoch=1)).alert("bookings", FAILED).firing
+
+
+def test_a_claim_that_is_delivered_again_takes_nothing_back() -> None:
+    ledger = given(STARTED, OTHER)
+    ledger.apply(record(2, STARTED, id_="id-0"))
+
+    assert (ledger.epoch, ledger.leader) == (1, "two")
+
+
+def test_a_record_that_was_applied_is_not_applied_again() -> None:
+    ledger = given(STARTED, fired())
+
+    assert ledger.apply(record(1, fired(dagger="other"))) is False
+    assert list(ledger.alerts) == [("bookings", FAILED)]
+
+
+def test_damage_and_what_is_not_known_are_kept_aside_and_the_fold_goes_on() -> None:
+    ledger = given(STARTED)
+    headers = record(1, fired()).type
+    ledger.apply(read_record(1, [("ce_type", headers.encode())], b"\xff"))
+    ledger.apply(read_record(2, [("ce_type", b"daggers.v1.FromTheFuture")], b""))
+    ledger.apply(record(3, fired()))
+
+    assert [each.sequence for each in ledger.unreadable] == [1, 2]
+    assert ledger.alert("bookings", FAILED).firing
+
+
+def test_the_longest_waiting_is_owed_first() -> None:
+    assert next_owed(given(STARTED, fired(dagger="second"), fired(dagger="first")), at=5) == "second"
+
+
+def test_what_failed_before_waits_behind_what_was_never_tried() -> None:
+    ledger = given(
+        STARTED, fired(dagger="a"), fired(dagger="b"), failed(throttled=False, seconds=4, dagger="a")
+    )
+
+    assert next_owed(ledger, at=9) == "b"
+
+
+def test_the_pace_of_a_receiver_is_kept_also_over_a_restart() -> None:
+    ledger = given(
+        STARTED, fired(dagger="a"), fired(dagger="b"), failed(throttled=False, seconds=60, dagger="a")
+    )
+    attempted = ledger.sequence
+
+    assert [
+        ledger.todo("slack", pace=2 * SECOND, now=NOON + (attempted + n) * SECOND) is None for n in (1, 2)
+    ] == [
+        True,
+        False,
+    ]
+
+
+def test_a_receiver_that_limits_rates_is_left_alone_and_the_other_is_not() -> None:
+    ledger = given(
+        STARTED, fired(dagger="a"), fired(dagger="b"), failed(throttled=True, seconds=60, dagger="a")
+    )
+
+    assert [
+        next_owed(ledger, at=59),
+        next_owed(ledger, at=60),
+        next_owed(ledger, at=59, receiver="pagerduty"),
+    ] == [
+        None,
+        "b",
+        "a",
+    ]

@@ -1,0 +1,320 @@
+"""The service end to end: real broker, real Faust, real HTTP; fresh topics, small limits."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+
+from eventlog import Draft, KafkaLog
+from health_monitor.__main__ import serve
+from health_monitor.receiver import AlertReceiver
+from health_monitor.settings import MonitorSettings
+
+pytestmark = pytest.mark.integration
+
+DEADLINE_S = 60.0
+ROUTING_KEY = "0123456789abcdef0123456789abcdef"
+HTML = "a < b & <!channel>"
+
+
+class Shown:
+    """What a person was shown, to be waited for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._more = asyncio.Event()
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        self._more.set()
+
+    async def until(self, count: int) -> list[str]:
+        """The lines from the first on, once there are so many."""
+        async with asyncio.timeout(DEADLINE_S):
+            while len(self.lines) < count:
+                self._more.clear()
+                await self._more.wait()
+        return list(self.lines)
+
+
+@dataclass
+class Stage:
+    """Fresh topics with one dagger on them, and somebody to be told."""
+
+    kafka: str
+    control: KafkaLog
+    alerts: KafkaLog
+    heartbeats: KafkaLog
+    receiver: AlertReceiver
+    shown: Shown
+    names: dict[str, str]
+    generation: int = 0
+    epoch: int = 0
+    beating: asyncio.Task[None] | None = None
+    quiet: asyncio.Event = field(default_factory=asyncio.Event)
+    progress: bool = True
+    progressed: datetime = field(default_factory=lambda: datetime.now(UTC))
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def settings(self) -> MonitorSettings:
+        return MonitorSettings(
+            monitor_kafka_bootstrap_servers=self.kafka,
+            monitor_slack_url=self.receiver.slack_url,
+            monitor_pagerduty_url=self.receiver.pagerduty_url,
+            monitor_pagerduty_routing_key=ROUTING_KEY,
+            allowed_hosts=f"127.0.0.1:{self.receiver.port}",
+            monitor_hold_s=0.2,
+            monitor_resolve_hold_s=0.2,
+            monitor_silence_s=3,
+            monitor_progress_s=4,
+            monitor_leader_timeout_s=2,
+        )
+
+    @asynccontextmanager
+    async def monitor(self) -> AsyncIterator[None]:
+        """A monitor in this process."""
+        stop = asyncio.Event()
+        configured = self.settings()
+        running = asyncio.create_task(serve(configured, configured.channels(), stop, **self.names))
+        try:
+            yield
+        finally:
+            stop.set()
+            await running
+
+    def process(self) -> subprocess.Popen[bytes]:
+        """A monitor in a process of its own."""
+        code = (
+            "import asyncio, sys\n"
+            "from chassis import logging, shutdown\n"
+            "from health_monitor.__main__ import serve\n"
+            "from health_monitor.settings import MonitorSettings\n"
+            "async def run():\n"
+            "    configured = MonitorSettings()\n"
+            "    await serve(configured, configured.channels(), shutdown.on_signal(),\n"
+            "                control_topic=sys.argv[1], alerts_topic=sys.argv[2],\n"
+            "                heartbeats_topic=sys.argv[3])\n"
+            "logging.configure('health-monitor')\n"
+            "asyncio.run(run())\n"
+        )
+        configured = self.settings()
+        secrets = {"monitor_slack_url", "monitor_pagerduty_routing_key"}
+        environment = {
+            f"DAGGERS_{name.upper()}": getattr(configured, name).get_secret_value() for name in secrets
+        } | {
+            f"DAGGERS_{name.upper()}": str(value)
+            for name, value in configured.model_dump(exclude=secrets, exclude_none=True).items()
+        }
+        pairs = [f"{name}={value}" for name, value in environment.items()]
+        return subprocess.Popen(["/usr/bin/env", *pairs, sys.executable, "-c", code, *self.names.values()])
+
+    async def tell(self, message: Message, log: KafkaLog | None = None) -> None:
+        name = getattr(message, "name", "") or getattr(getattr(message, "meta", None), "name", "")
+        draft = Draft(uuid.uuid4().hex, "/test", name or "bookings", datetime.now(UTC), message)
+        await (log or self.control).append(draft)
+
+    async def fact(self, kind: Callable[..., Any], **fields: Any) -> None:
+        meta = events_pb2.FactMeta(epoch=self.epoch, name="bookings", generation=self.generation)
+        await self.tell(kind(meta=meta, **fields))
+
+    async def launch(self) -> None:
+        """A dagger that runs and sends heartbeats."""
+        await self.tell(events_pb2.SchedulerStarted(scheduler_id="s"))
+        self.epoch = await self.control.end()
+        await self.tell(
+            events_pb2.DaggerRequested(
+                meta=events_pb2.RequestMeta(actor="test"),
+                name="bookings",
+                spec=spec_pb2.DaggerSpec(team="pricing"),
+            )
+        )
+        await self.fact(events_pb2.LaunchIntended, submission_id="one", version=1)
+        self.generation = await self.control.end()
+        await self.fact(events_pb2.Launched, driver=events_pb2.DriverHandle(host="h", pid=1))
+        await self.fact(events_pb2.Running)
+        self.speak()
+
+    async def fail(self) -> None:
+        """The dagger is given up."""
+        error = events_pb2.DaggerError(reason="SINK_REFUSED", detail=HTML)
+        await self.fact(events_pb2.Exited, code=64, error=error)
+        await self.fact(events_pb2.Failed, error=error)
+
+    async def mend(self) -> None:
+        """A person starts it again, and it runs."""
+        await self.tell(events_pb2.StartRequested(name="bookings"))
+        await self.fact(events_pb2.LaunchIntended, submission_id="two", version=2)
+        self.generation = await self.control.end()
+        await self.fact(events_pb2.Launched, driver=events_pb2.DriverHandle(host="h", pid=2))
+        await self.fact(events_pb2.Running)
+
+    def beat(self) -> telemetry_pb2.Heartbeat:
+        """What the driver says now."""
+        now = datetime.now(UTC)
+        self.progressed = now if self.progress else self.progressed
+        beat = telemetry_pb2.Heartbeat(
+            dagger="bookings",
+            generation=self.generation,
+            state=telemetry_pb2.Heartbeat.STATE_RUNNING,
+            rows_in=1_000,
+            quarantined=self.counters,
+        )
+        beat.time.FromDatetime(now)
+        beat.last_progress.FromDatetime(self.progressed)
+        return beat
+
+    async def _beat(self) -> None:
+        while not self.quiet.is_set():
+            await self.tell(self.beat(), self.heartbeats)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.quiet.wait(), timeout=0.3)
+
+    async def silence(self) -> None:
+        """The driver says nothing any more."""
+        self.quiet.set()
+        if self.beating is not None:
+            await self.beating
+
+    def speak(self) -> None:
+        """The driver says something again."""
+        self.quiet.clear()
+        self.beating = asyncio.create_task(self._beat())
+
+    async def events(self) -> list[str]:
+        """What stands in the log of alerts, by type."""
+        return [record.type.rpartition(".")[2] async for record in self.alerts.replay()]
+
+    async def until_event(self, kind: str, count: int = 1) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            seen = 0
+            async for record in self.alerts.follow():
+                seen += record.type.endswith(f".{kind}")
+                if seen == count:
+                    return
+
+
+@pytest.fixture
+async def stage(kafka: str) -> AsyncIterator[Stage]:
+    run = uuid.uuid4().hex[:10]
+    names = {f"{each}_topic": f"health-{each}-{run}" for each in ("control", "alerts", "heartbeats")}
+    shown = Shown()
+    async with (
+        KafkaLog(kafka, names["control_topic"]) as control,
+        KafkaLog(kafka, names["alerts_topic"]) as alerts,
+        KafkaLog(kafka, names["heartbeats_topic"]) as heartbeats,
+        AlertReceiver(show=shown.add) as receiver,
+    ):
+        made = Stage(kafka, control, alerts, heartbeats, receiver, shown, names)
+        await made.launch()
+        yield made
+        await made.silence()
+
+
+def kinds(lines: list[str]) -> list[str]:
+    """Receiver and turn of each line, sorted."""
+    return sorted(
+        f"{line.split()[0]} {'over' if 'resolved' in line.splitlines()[0] else 'fired'}" for line in lines
+    )
+
+
+FIRED = ["pagerduty fired", "slack fired"]
+OVER = ["pagerduty over", "slack over"]
+
+
+async def test_a_failed_dagger_fires_on_both_receivers_and_resolves_when_it_runs_again(stage: Stage) -> None:
+    async with stage.monitor():
+        await stage.fail()
+        fired = await stage.shown.until(2)
+        await stage.mend()
+        over = (await stage.shown.until(4))[2:]
+        await stage.until_event("NotificationSent", 4)
+
+    assert (kinds(fired), kinds(over)) == (FIRED, OVER)
+    assert "SINK_REFUSED: a &lt; b &amp; &lt;!channel&gt;" in "".join(fired)
+    assert sorted(await stage.events()) == [
+        "AlertFired",
+        "AlertResolved",
+        "MonitorStarted",
+        *["NotificationSent"] * 4,
+    ]
+
+
+async def test_no_progress_then_silence_then_health_are_told_by_heartbeats_alone(stage: Stage) -> None:
+    async with stage.monitor():
+        stage.progress = False
+        stuck = await stage.shown.until(2)
+        stage.progress = True
+        mended = (await stage.shown.until(4))[2:]
+        await stage.silence()
+        silent = (await stage.shown.until(6))[4:]
+        stage.speak()
+        heard = (await stage.shown.until(8))[6:]
+
+    assert [kinds(each) for each in (stuck, mended, silent, heard)] == [FIRED, OVER, FIRED, OVER]
+    assert ["no progress" in "".join(stuck), "unreachable" in "".join(silent)] == [True, True]
+
+
+async def test_a_quarantine_rate_is_told_although_a_damaged_heartbeat_came_before(stage: Stage) -> None:
+    async with stage.monitor():
+        await stage.until_event("MonitorStarted")
+        await stage.tell(Empty(), stage.heartbeats)
+        while not stage.shown.lines:
+            stage.counters["MALFORMED"] = stage.counters.get("MALFORMED", 0) + 50
+            await stage.tell(stage.beat(), stage.heartbeats)
+        told = await stage.shown.until(2)
+
+    assert kinds(told) == FIRED
+    assert "records were set aside" in told[0]
+
+
+async def test_kill_9_and_a_restart_repeat_nothing_and_the_end_is_told_once(stage: Stage) -> None:
+    first = stage.process()
+    await stage.fail()
+    await stage.until_event("NotificationSent", 2)
+    first.kill()
+    first.wait(timeout=30)
+    async with stage.monitor():
+        await stage.until_event("MonitorStarted", 2)
+        await stage.mend()
+        await stage.until_event("NotificationSent", 4)
+
+    assert kinds(stage.shown.lines) == sorted(FIRED + OVER)
+
+
+async def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_wakes(stage: Stage) -> None:
+    first = stage.process()
+    try:
+        await stage.until_event("MonitorStarted")
+        first.send_signal(signal.SIGSTOP)
+        async with stage.monitor():
+            await stage.until_event("MonitorStarted", 2)
+            first.send_signal(signal.SIGCONT)
+            await stage.fail()
+            await stage.until_event("NotificationSent", 2)
+            await stage.mend()
+            await stage.until_event("NotificationSent", 4)
+    finally:
+        first.terminate()
+        code = first.wait(timeout=30)
+
+    assert kinds(stage.shown.lines) == sorted(FIRED + OVER)
+    assert sorted(await stage.events())[:4] == [
+        "AlertFired",
+        "AlertResolved",
+        "MonitorStarted",
+        "MonitorStarted",
+    ]
+    assert code == 0

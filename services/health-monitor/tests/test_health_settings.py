@@ -1,0 +1,113 @@
+"""Settings: secrets by reference, all of them refused or read without being shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from health_monitor.receiver import ReceiverSettings
+from health_monitor.settings import MonitorSettings
+
+CANARY = "https://hooks.slack.example/services/T0/B0/canary"
+
+
+def settings(**fields: object) -> MonitorSettings:
+    return MonitorSettings.model_validate({"monitor_kafka_bootstrap_servers": "k:9092", **fields})
+
+
+def test_without_a_secret_nobody_is_told() -> None:
+    assert settings().channels() == []
+
+
+def test_secrets_come_from_variables() -> None:
+    channels = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key="key").channels()
+
+    assert [(each.name, each.key and each.key.get_secret_value()) for each in channels] == [
+        ("slack", None),
+        ("pagerduty", "key"),
+    ]
+
+
+def test_secrets_come_from_files_without_their_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "slack"
+    file.write_text(f"{CANARY}\n")
+
+    (channel,) = settings(monitor_slack_url_file=file).channels()
+
+    assert channel.url.get_secret_value() == CANARY
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"DAGGERS_MONITOR_SLACK_URL_FILE: /nowhere cannot be read: No such file"
+    ):
+        settings(monitor_slack_url_file="/nowhere").channels()
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("\n")
+
+    with pytest.raises(ValueError, match="DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: there is nothing in it"):
+        settings(monitor_pagerduty_routing_key_file=file).channels()
+
+
+@pytest.mark.parametrize(
+    "url", ["hooks.slack.example", "ftp://a/canary", "https://a b/canary", "https://ä/canary"]
+)
+def test_what_is_no_url_is_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(ValueError, match="it is not an http or https URL") as error:
+        settings(monitor_slack_url=url).channels()
+
+    assert url not in str(error.value)
+
+
+def test_a_secret_given_twice_is_refused() -> None:
+    with pytest.raises(ValidationError, match="not both"):
+        settings(monitor_slack_url=CANARY, monitor_slack_url_file="/file")
+
+
+def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:
+    configured = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=CANARY)
+
+    assert "canary" not in f"{configured!r} {configured.channels()!r}"
+
+
+def test_the_receiver_listens_on_loopback_only() -> None:
+    with pytest.raises(ValidationError, match="not a loopback address"):
+        ReceiverSettings(host="0.0.0.0")
+
+
+def test_every_bad_setting_is_named_by_its_variable_and_the_process_ends_with_2() -> None:
+    environment = [
+        f"DAGGERS_MONITOR_SLACK_URL={CANARY}",
+        "DAGGERS_MONITOR_HOLD_S=-1",
+        "DAGGERS_ALLOWED_HOSTS=not a host",
+    ]
+    done = subprocess.run(
+        ["/usr/bin/env", *environment, sys.executable, "-m", "health_monitor"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    lines = [line.split(":")[0].strip() for line in done.stderr.splitlines()[1:-1]]
+    assert (done.returncode, lines) == (
+        2,
+        ["DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS", "DAGGERS_ALLOWED_HOSTS", "DAGGERS_MONITOR_HOLD_S"],
+    )
+    assert "canary" not in done.stderr
+
+
+def test_a_kafka_that_is_not_there_ends_the_process_with_one_line() -> None:
+    nowhere = "DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1"
+    done = subprocess.run(
+        ["/usr/bin/env", nowhere, sys.executable, "-m", "health_monitor"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "Kafka at 127.0.0.1:1 does not answer" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

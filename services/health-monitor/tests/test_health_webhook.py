@@ -1,0 +1,319 @@
+"""Notifications over real HTTP to a real local server, in good health and in bad."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+from daggers.v1 import alerts_pb2
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from health_monitor import liveness
+from health_monitor.addresses import Allowed
+from health_monitor.alert import Alert, Notify, evolve
+from health_monitor.receiver import AlertReceiver, Received, event_errors
+from health_monitor.receivers import Outcome, Permanent, Sent, Temporary, pagerduty, slack
+from health_monitor.webhook import Channel, Webhooks, retry_after
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ROUTING_KEY = "0123456789abcdef0123456789abcdef"
+CANARY = "canary-of-the-webhook"
+
+
+def notify(
+    *, summary: str = "it was given up", resolved: bool = False, attempt: int = 1, team: str = "pricing"
+) -> Notify:
+    meta = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1)
+    fired = alerts_pb2.AlertFired(
+        meta=meta,
+        dedup_key="daggers/bookings/failed",
+        severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
+        summary=summary,
+        team=team,
+        receivers=["slack"],
+    )
+    fired.since.FromDatetime(NOON)
+    alert = evolve(Alert(dagger="bookings", condition=meta.condition), fired, NOON)
+    if resolved:
+        over = alerts_pb2.AlertResolved(meta=meta, summary="it runs again")
+        alert = evolve(alert, over, NOON + timedelta(minutes=3))
+    return Notify(alert, "slack", attempt)
+
+
+def answering(response: Callable[[], web.Response]) -> Callable[[Received], Awaitable[web.StreamResponse]]:
+    async def misbehave(_: Received) -> web.StreamResponse:
+        return response()
+
+    return misbehave
+
+
+async def send(
+    kind: Any,
+    misbehave: Any = None,
+    *,
+    notice: Notify | None = None,
+    timeout_s: float = 5,
+    allow: bool = True,
+) -> tuple[Outcome, list[str], list[Received]]:
+    """What became of a notification, what a person was shown, and what the server got."""
+    shown: list[str] = []
+    arguments = {} if misbehave is None else {"misbehave": misbehave}
+    async with AlertReceiver(show=shown.append, **arguments) as receiver:
+        webhooks = Webhooks(
+            Allowed.parse(f"127.0.0.1:{receiver.port}" if allow else ""), timeout=timedelta(seconds=timeout_s)
+        )
+        channel = (
+            Channel("slack", slack, SecretStr(f"{receiver.slack_url}?{CANARY}"))
+            if kind is slack
+            else Channel("pagerduty", pagerduty, SecretStr(receiver.pagerduty_url), SecretStr(ROUTING_KEY))
+        )
+        outcome = await webhooks.send(channel, notice or notify(), now=NOON)
+    return outcome, shown, receiver.received
+
+
+async def test_slack_takes_what_fired() -> None:
+    outcome, shown, _ = await send(slack)
+
+    assert outcome == Sent()
+    assert "*bookings*: failed" in shown[0]
+    assert "it was given up" in shown[0]
+
+
+async def test_slack_is_told_how_long_it_lasted() -> None:
+    _, shown, _ = await send(slack, notice=notify(resolved=True))
+
+    assert "resolved, failed" in shown[0]
+    assert "it lasted 0:03:00; it was: it was given up" in shown[0]
+
+
+async def test_pagerduty_takes_what_fired_and_what_is_over_under_one_key() -> None:
+    fired, _, triggered = await send(pagerduty)
+    over, _, resolved = await send(pagerduty, notice=notify(resolved=True))
+
+    assert (fired, over) == (Sent(), Sent())
+    assert [(each.body["event_action"], each.body["dedup_key"]) for each in triggered + resolved] == [
+        ("trigger", "daggers/bookings/failed"),
+        ("resolve", "daggers/bookings/failed"),
+    ]
+
+
+@pytest.mark.parametrize("kind", [slack, pagerduty])
+async def test_429_waits_as_asked_and_stops_everything_to_that_receiver(kind: Any) -> None:
+    busy = answering(lambda: web.Response(status=429, headers={"Retry-After": "30"}, text="rate_limited"))
+    outcome, _, _ = await send(kind, busy)
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, outcome.after, outcome.throttled) == ("THROTTLED", timedelta(seconds=30), True)
+
+
+@pytest.mark.parametrize("kind", [slack, pagerduty])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_a_server_error_is_tried_again(kind: Any, status: int) -> None:
+    outcome, _, _ = await send(kind, answering(lambda: web.Response(status=status)))
+
+    assert outcome == Temporary("RECEIVER_ERROR", f"it answered {status}")
+
+
+@pytest.mark.parametrize("kind", [slack, pagerduty])
+@pytest.mark.parametrize("status", [400, 403, 404, 410])
+async def test_a_refusal_is_never_tried_again(kind: Any, status: int) -> None:
+    outcome, _, _ = await send(kind, answering(lambda: web.Response(status=status)))
+
+    assert outcome == Permanent("REFUSED", f"it answered {status}")
+
+
+async def test_what_slack_says_is_shown_when_it_is_one_of_its_words() -> None:
+    outcome, _, _ = await send(slack, answering(lambda: web.Response(status=404, text="channel_not_found")))
+
+    assert outcome == Permanent("REFUSED", "it answered 404: channel_not_found")
+
+
+async def test_what_pagerduty_says_is_shown_without_the_routing_key() -> None:
+    said = web.json_response({"errors": [f"no such key {ROUTING_KEY}"]}, status=400)
+    outcome, _, _ = await send(pagerduty, answering(lambda: said))
+
+    assert outcome == Permanent("REFUSED", "it answered 400: no such key ***")
+
+
+async def test_a_200_that_is_not_slacks_is_not_believed() -> None:
+    outcome, _, _ = await send(slack, answering(lambda: web.Response(text="<html>sign in</html>")))
+
+    assert outcome == Temporary("UNEXPECTED_ANSWER", "it answered 200, but not as Slack does")
+
+
+@pytest.mark.parametrize("kind", [slack, pagerduty])
+async def test_a_redirect_is_not_followed(kind: Any) -> None:
+    away = answering(lambda: web.Response(status=302, headers={"Location": "/v2/enqueue"}))
+    outcome, _, received = await send(kind, away)
+
+    assert isinstance(outcome, Permanent)
+    assert (outcome.reason, len(received)) == ("REDIRECTED", 1)
+
+
+async def test_a_receiver_that_hangs_is_left_in_time() -> None:
+    gone = asyncio.Event()
+
+    async def hang(_: Received) -> None:
+        await gone.wait()
+
+    outcome, _, received = await send(pagerduty, hang, timeout_s=0.2)
+
+    assert outcome == Temporary("TIMEOUT", "it did not answer in 0.2 s; it may have it all the same")
+    assert len(received) == 1
+
+
+async def test_nobody_listening_is_tried_again() -> None:
+    async with AlertReceiver(show=print) as receiver:
+        url = receiver.slack_url
+    outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(
+        Channel("slack", slack, SecretStr(url)), notify(), now=NOON
+    )
+
+    assert outcome == Temporary("NOT_REACHED", "it could not be reached (ConnectError)")
+
+
+async def test_loopback_is_refused_unless_it_is_listed_and_no_secret_is_told() -> None:
+    outcome, _, received = await send(slack, allow=False)
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, received) == ("ADDRESS_REFUSED", [])
+    assert CANARY not in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("30", 30),
+        ("0.5", 0.5),
+        ("Thu, 01 Jan 2026 12:01:00 GMT", 60),
+        ("999999999999", 3600),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        ("", None),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header: str, seconds: float | None) -> None:
+    assert retry_after(header, NOON) == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@for_all(st.text())
+def test_any_retry_after_is_survived(header: str) -> None:
+    wait = retry_after(header, NOON)
+
+    assert wait is None or timedelta() <= wait <= timedelta(hours=1)
+
+
+# ---- Payloads ----------------------------------------------------------------------------------------------
+
+
+@for_all(summary=st.text(max_size=500), team=st.text(max_size=100), resolved=st.booleans())
+def test_slack_gets_no_mention_no_link_and_no_line_from_what_others_wrote(
+    summary: str, team: str, *, resolved: bool
+) -> None:
+    mine = slack.request(notify(summary="", team="t" if team else "", resolved=resolved), "")["text"]
+    text = slack.request(notify(summary=summary, team=team, resolved=resolved), "")["text"]
+
+    assert (text.count("<"), text.count("\n")) == (mine.count("<"), mine.count("\n"))
+    assert len(text) <= 4_000
+
+
+@for_all(st.text(min_size=1, max_size=3_000), st.text(max_size=100))
+def test_whatever_is_said_pagerduty_would_take_it(summary: str, team: str) -> None:
+    body = pagerduty.request(notify(summary=summary, team=team), ROUTING_KEY)
+
+    assert event_errors(body, size=len(json.dumps(body))) == []
+
+
+def test_a_repeat_says_that_it_may_be_one() -> None:
+    text = slack.request(notify(attempt=3), "")["text"]
+
+    assert "attempt 3: an earlier one may have come through" in text
+
+
+# ---- The receiver ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("/slack", b"{", 400, "invalid_payload"),
+        ("/slack", b'{"text": ""}', 400, "no_text"),
+        ("/slack", b'{"text": "hello"}', 200, "ok"),
+        ("/v2/enqueue", b"[]", 400, "it is not a JSON object"),
+        ("/v2/enqueue", b'{"routing_key": "short"}', 400, "should be 32 characters"),
+        ("/elsewhere", b"", 404, "Not Found"),
+    ],
+)
+async def test_the_receiver_answers_as_the_real_ones_do(
+    path: str, body: bytes, status: int, said: str
+) -> None:
+    async with AlertReceiver(show=print) as receiver, httpx.AsyncClient(trust_env=False) as client:
+        response = await client.post(f"http://127.0.0.1:{receiver.port}{path}", content=body)
+
+    assert response.status_code == status
+    assert said in response.text
+
+
+async def test_the_receiver_folds_repeats_as_pagerduty_does() -> None:
+    shown: list[str] = []
+    async with AlertReceiver(show=shown.append) as receiver, httpx.AsyncClient(trust_env=False) as client:
+        for resolved in (False, False, True, True):
+            body = pagerduty.request(notify(resolved=resolved), ROUTING_KEY)
+            await client.post(receiver.pagerduty_url, json=body)
+
+    assert [line.split()[1] for line in shown] == ["triggered", "repeated", "resolved", "resolved"]
+    assert shown[-1].endswith("(no such incident)")
+
+
+# ---- Spark's REST ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([{"id": "local-1", "name": "dagger bookings 17"}], True),
+        ([{"id": "app-1", "name": "daggers.bookings.17"}], True),
+        ([{"id": "app-1", "name": "dagger bookings 16"}], False),
+        ([{"id": "app-1", "name": "dagger other 17"}], False),
+        ([], False),
+        ({"name": "dagger bookings 17"}, False),
+        ("not json", False),
+        (None, False),
+    ],
+)
+async def test_a_driver_lives_only_by_its_own_name_and_generation(answer: Any, *, expected: bool) -> None:
+    async def applications(_: web.Request) -> web.Response:
+        if answer is None:
+            return web.Response(status=500)
+        return web.json_response(answer) if answer != "not json" else web.Response(text="<html>")
+
+    application = web.Application()
+    application.router.add_get("/api/v1/applications", applications)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+            lives = await liveness.answers(client, url, "bookings", 17)
+    finally:
+        await runner.cleanup()
+
+    assert lives is expected
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "no url", "ftp://127.0.0.1", "http://[", ""])
+async def test_nobody_there_is_no_life(url: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert await liveness.answers(client, url, "bookings", 17) is False
