@@ -76,6 +76,13 @@ class Interceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, concerns: Sequence[Concern]) -> None:
         self._concerns = concerns
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no call of ours is going on: what a drain waits for. Health watches never end."""
+        await self._idle.wait()
 
     async def intercept_service(
         self,
@@ -111,6 +118,9 @@ class Interceptor(grpc.aio.ServerInterceptor):
         )
 
     async def _enter(self, stack: AsyncExitStack, method: str, context: Context, *, unary: bool) -> None:
+        self._calls += 1
+        self._idle.clear()
+        stack.callback(self._leave)
         metadata = {
             key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
         }
@@ -118,6 +128,11 @@ class Interceptor(grpc.aio.ServerInterceptor):
         call_id = asked if _PLAIN.fullmatch(asked) else uuid.uuid4().hex
         for concern in self._concerns:
             await stack.enter_async_context(concern(Call(call_id, method, unary, metadata, context)))
+
+    def _leave(self) -> None:
+        self._calls -= 1
+        if self._calls == 0:
+            self._idle.set()
 
 
 @asynccontextmanager

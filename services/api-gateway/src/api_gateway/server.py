@@ -25,6 +25,8 @@ from chassis.interceptors import interceptor
 from chassis.logging import logger
 from eventlog import Log
 
+# A handler that has returned still has its answer to send.
+_LAST_ANSWERS_S: Final = 0.5
 _MAX_MESSAGE: Final = 16 * 1024 * 1024
 _SERVICES: Final = tuple(service.full_name for service in gateway_pb2.DESCRIPTOR.services_by_name.values())
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -105,8 +107,9 @@ async def _served(
     door: Door,
     source: str,
 ) -> AsyncIterator[int]:
+    calls = interceptor(door.tokens)
     server = grpc.aio.server(
-        interceptors=[interceptor(door.tokens)],
+        interceptors=[calls],
         options=[
             ("grpc.max_receive_message_length", _MAX_MESSAGE),
             ("grpc.max_send_message_length", _MAX_MESSAGE),
@@ -131,7 +134,12 @@ async def _served(
     finally:
         await healthy.enter_graceful_shutdown()
         follower.drain()
-        await server.stop(door.drain_s)
+        stopping = asyncio.create_task(server.stop(door.drain_s))  # takes no new call from now on
+        idle = asyncio.create_task(calls.idle())
+        await asyncio.wait((stopping, idle), return_when=asyncio.FIRST_COMPLETED)
+        await server.stop(min(door.drain_s, _LAST_ANSWERS_S))
+        await stopping
+        idle.cancel()
 
 
 def _bound(server: grpc.aio.Server, door: Door) -> int:

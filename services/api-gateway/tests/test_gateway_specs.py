@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from api_gateway import schemas, specs
+from api_gateway.defaults import filled
+from eventlog.testing import given
+from fleet import Fleet
+
+Spec = spec_pb2.DaggerSpec
+
+
+@pytest.fixture
+def fleet(samples: Any) -> Fleet:
+    """Knows the cluster local, a bare one, the schema and the stream."""
+    found = Fleet()
+    bare = spec_pb2.Cluster(name="bare", influx=spec_pb2.InfluxAddress(url="http://x:1"))
+    for record in given(
+        events_pb2.ClusterRegistered(cluster=samples.cluster()),
+        events_pb2.ClusterRegistered(cluster=bare),
+        events_pb2.SchemaRegistered(schema=schemas.pruned(samples.files())),
+        events_pb2.StreamRegistered(stream=samples.stream()),
+    ):
+        found.apply(record)
+    return found
+
+
+async def judged(samples: Any, fleet: Fleet, change: Callable[[Spec], object]) -> list[tuple[str, str]]:
+    spec = samples.spec()
+    change(spec)
+    found = await specs.judge("spec", filled("a_dagger", spec), fleet)
+    return [(violation.field, violation.reason) for violation in found.violations]
+
+
+def kafka(**fields: Any) -> Callable[[Spec], object]:
+    def change(spec: Spec) -> None:
+        spec.sinks.add(kafka=spec_pb2.KafkaSink(**{"topic": "out", **fields}))
+
+    return change
+
+
+def influx(spec: Spec, **fields: Any) -> None:
+    spec.sinks.add(influx=spec_pb2.InfluxSink(**fields))
+
+
+PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: None,
+        lambda spec: spec.streams[0].idle_timeout.CopyFrom(Duration()),
+        lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=1_700_000_000)),
+        lambda spec: spec.sinks.add(log=spec_pb2.LogSink(limit=5)),
+        kafka(),
+        kafka(format=PROTOBUF, message="shop.Summary"),
+        lambda spec: influx(spec, address=spec_pb2.InfluxAddress(url="https://own", org="o", bucket="b")),
+        lambda spec: setattr(spec, "emit", spec_pb2.EMIT_EARLY),
+    ],
+)
+async def test_a_spec_that_can_run_has_no_violation(
+    samples: Any, fleet: Fleet, change: Callable[[Spec], object]
+) -> None:
+    assert await judged(samples, fleet, change) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda spec: setattr(spec, "cluster", ""), [("spec.cluster", "REQUIRED")]),
+        (lambda spec: setattr(spec, "cluster", "bare"), [
+            ("spec.cluster", "NO_SPARK"), ("spec.sinks[0].influx.address.bucket", "REQUIRED")]),
+        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=1, nanos=-1)),
+         [("spec.streams[0].watermark_delay", "INVALID_DURATION")]),
+        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=32 * 86400)),
+         [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
+        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=2**62)),
+         [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
+        (lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=-5)),
+         [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
+        (lambda spec: setattr(spec.streams[0].start, "latest", False),
+         [("spec.streams[0].start.latest", "OUT_OF_RANGE")]),
+        (lambda spec: spec.streams.add(stream="bookings", table="DATA_STREAM") and setattr(
+            spec.streams[0], "table", "data_stream"),
+         [("spec.streams[0].table", "DUPLICATE"), ("spec.streams[1].table", "DUPLICATE")]),
+        (kafka(topic="bookings-1"), [("spec.sinks[1].kafka.topic", "LOOP")]),
+        (kafka(topic="daggers.heartbeats"), [("spec.sinks[1].kafka.topic", "RESERVED")]),
+        (kafka(cluster="nowhere"), [("spec.sinks[1].kafka.cluster", "UNKNOWN_CLUSTER")]),
+        (kafka(cluster="bare"), [("spec.sinks[1].kafka.cluster", "NO_KAFKA")]),
+        (kafka(message="shop.Summary"), [("spec.sinks[1].kafka.message", "UNEXPECTED")]),
+        (kafka(format=9), [("spec.sinks[1].kafka.format", "UNKNOWN_ENUM_VALUE")]),
+        (kafka(format=PROTOBUF), [("spec.sinks[1].kafka.message", "REQUIRED")]),
+        (kafka(format=PROTOBUF, message="shop.Gone"), [("spec.sinks[1].kafka.message", "UNKNOWN_MESSAGE")]),
+        (kafka(format=PROTOBUF, message="shop.Booking"),
+         [("spec.sinks[1].kafka.message", "UNKNOWN_FIELD")] * 3),
+        (lambda spec: influx(spec, measurement="_internal"),
+         [("spec.sinks[1].influx.measurement", "INVALID_NAME")]),
+        (lambda spec: influx(spec, address=spec_pb2.InfluxAddress(url="ftp://x")),
+         [("spec.sinks[1].influx.address.url", "INVALID_URL")]),
+        (lambda spec: kafka()(spec) or setattr(spec, "emit", spec_pb2.EMIT_EARLY),
+         [("spec.sinks[1]", "NOT_UPSERT")]),
+        (lambda spec: setattr(spec, "sql", "SELECT city FROM elsewhere"), [("spec.sql", "UNKNOWN_TABLE")]),
+    ],
+)  # fmt: skip
+async def test_what_cannot_run_is_refused_by_field_and_reason(
+    samples: Any, fleet: Fleet, change: Callable[[Spec], object], found: list[tuple[str, str]]
+) -> None:
+    assert await judged(samples, fleet, change) == found
+
+
+async def test_findings_that_do_not_stop_a_query_are_warnings_with_their_place(
+    samples: Any, fleet: Fleet
+) -> None:
+    spec = samples.spec()
+    spec.sql = samples.query.replace(", city", ", city, status")
+
+    found = await specs.judge("spec", filled("a_dagger", spec), fleet)
+
+    assert (found.violations, [warning.split(" ")[1:4:2] for warning in found.warnings]) == (
+        (),
+        [["line", "column"]],
+    )
+
+
+def test_defaults_filled_in_twice_are_the_same(samples: Any) -> None:
+    once = filled("a_dagger", samples.spec())
+
+    assert filled("a_dagger", once) == once
+
+
+def test_what_is_asked_for_is_never_replaced_by_a_default() -> None:
+    asked = Spec(
+        cluster="local",
+        streams=[
+            spec_pb2.StreamInput(
+                table="t",
+                stream="s",
+                watermark_delay=Duration(),
+                idle_timeout=Duration(),
+                start=spec_pb2.StartPosition(earliest=True),
+            )
+        ],
+        sinks=[
+            spec_pb2.Sink(influx=spec_pb2.InfluxSink(measurement="m")),
+            spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic="t", format=PROTOBUF, cluster="other")),
+            spec_pb2.Sink(log=spec_pb2.LogSink(limit=3)),
+        ],
+        trigger=Duration(seconds=30),
+        emit=spec_pb2.EMIT_EARLY,
+        consumer_group="mine",
+        driver_memory_mib=700,
+    )
+
+    assert filled("a_dagger", asked) == asked
+
+
+def test_a_table_has_no_default_name_when_there_are_several(samples: Any) -> None:
+    asked = Spec(streams=[spec_pb2.StreamInput(stream="a"), spec_pb2.StreamInput(stream="b")])
+
+    assert [stream.table for stream in filled("a_dagger", asked).streams] == ["", ""]
+
+
+def test_sinks_say_their_defaults() -> None:
+    asked = Spec(cluster="local", sinks=[{"influx": {}}, {"kafka": {"topic": "t"}}, {"log": {}}])
+
+    sinks = filled("a_dagger", asked).sinks
+
+    assert (
+        sinks[0].influx.measurement,
+        sinks[1].kafka.format,
+        sinks[1].kafka.cluster,
+        sinks[2].log.limit,
+    ) == (
+        "a_dagger",
+        spec_pb2.KafkaSink.FORMAT_JSON,
+        "local",
+        100,
+    )
