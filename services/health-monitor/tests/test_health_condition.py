@@ -117,7 +117,13 @@ def test_an_attempt_to_run_again_does_not_yet_end_a_failure(phase: gateway_pb2.P
 
 
 def test_the_schedulers_word_is_enough_for_unreachable_and_nothing_else_is_said() -> None:
-    assert found(a_dagger(UNREACHABLE), HEALTHY) == {"UNREACHABLE": True}
+    gone = watched((NOON - 11 * MINUTE, NOON - 11 * MINUTE))
+
+    assert found(a_dagger(UNREACHABLE), gone) == {"UNREACHABLE": True}
+
+
+def test_a_heartbeat_after_the_schedulers_word_is_a_sign_of_life() -> None:
+    assert found(a_dagger(UNREACHABLE), HEALTHY) == {"UNREACHABLE": False}
 
 
 def test_a_silent_driver_that_does_not_answer_is_unreachable() -> None:

@@ -391,9 +391,9 @@ async def test_a_leader_that_wakes_reads_before_it_sends(world: World) -> None:
 # ---- Heartbeats --------------------------------------------------------------------------------------------
 
 
-async def beat(world: World, *, progressed: datetime | None = None) -> None:
+async def beat(world: World, *, progressed: datetime | None = None, ui_url: str = "") -> None:
     """What the driver says now; progress was just made unless told otherwise."""
-    message = telemetry_pb2.Heartbeat(dagger="bookings", generation=world.generation)
+    message = telemetry_pb2.Heartbeat(dagger="bookings", generation=world.generation, ui_url=ui_url)
     message.time.FromDatetime(world.now)
     message.last_progress.FromDatetime(progressed or world.now)
     await world.beats.append(Draft("b", "/test", "bookings", world.now, message))
@@ -431,6 +431,30 @@ async def test_silence_fires_unreachable_and_a_heartbeat_resolves_it(world: Worl
         ["pagerduty triggered", "pagerduty resolved"],
     )
     assert any("does not answer" in line for line in world.shown)
+
+
+async def test_a_silent_driver_is_unreachable_only_when_its_spark_does_not_answer(world: World) -> None:
+    names = [f"dagger bookings {world.generation}"]
+
+    async def applications(_: web.Request) -> web.Response:
+        return web.json_response([{"id": "local-1", "name": name} for name in names])
+
+    application = web.Application()
+    application.router.add_get("/api/v1/applications", applications)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with Running(world) as running:
+            await beat(world, ui_url=f"http://127.0.0.1:{runner.addresses[0][1]}")
+            await running.steps(60)
+            answering = list(world.kinds())
+            names[:] = ["dagger another 99"]  # its port is another's now
+            await running.steps(5)
+    finally:
+        await runner.cleanup()
+
+    assert (answering, world.kinds()) == ([], ["pagerduty triggered"])
 
 
 async def test_a_record_that_cannot_be_read_is_refused_by_name_and_others_are_heard(world: World) -> None:

@@ -124,7 +124,8 @@ def _unreachable(
     dagger: Dagger, watch: Watch, *, quiet: timedelta | None, silent: bool, now: datetime
 ) -> Finding | None:
     host = dagger.driver.host if dagger.driver else "its host"
-    if dagger.phase == UNREACHABLE:
+    spoke = watch.heard is not None and not silent and watch.heard > dagger.phase_time
+    if dagger.phase == UNREACHABLE and not spoke:
         what = f"neither its heartbeat nor its process on {host} answers; it may still run"
         return Finding(True, what, dagger.phase_time)
     if dagger.phase in (PENDING, BACKING_OFF, FAILED):
@@ -134,7 +135,7 @@ def _unreachable(
     since = now - quiet
     if not silent:
         return Finding(False, "its driver is heard again", since) if watch.heard else None
-    if dagger.phase not in (RUNNING, DEGRADED):
+    if dagger.phase not in (RUNNING, DEGRADED):  # the scheduler looks after a start and a stop
         return None
     if watch.answers is None and ui_url(dagger, watch):
         return None  # it is being asked

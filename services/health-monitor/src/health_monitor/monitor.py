@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import httpx
 from daggers.v1 import alerts_pb2, telemetry_pb2
@@ -31,13 +31,6 @@ _FOLD_S: Final = 10.0
 _APPEND_AGAIN_S: Final = 1.0
 _PROBES: Final = 16
 """Spark drivers that are asked at the same time."""
-
-
-class Beats(Protocol):
-    """Where the leader's beat goes: `KafkaLog` of the heartbeats topic."""
-
-    async def append(self, draft: Draft) -> None:
-        """As `Log.append`."""
 
 
 class UnreadableHeartbeat(Exception):  # noqa: N818 - reads as what is wrong
@@ -62,7 +55,7 @@ class Monitor:
         *,
         control: Log,
         alerts: Log,
-        beats: Beats,
+        beats: Log,
         channels: Sequence[Channel],
         webhooks: Webhooks,
         spark: httpx.AsyncClient,
@@ -71,7 +64,7 @@ class Monitor:
         patience: timedelta,
         clock: Callable[[], datetime],
     ) -> None:
-        """`patience`: how long a leader's missing beat is borne. `spark`: the client that asks drivers."""
+        """`patience`: how long a leader's missing beat is borne. `beats`: where its own go."""
         self.channels = tuple(channels)
         self.ledger = Ledger()
         self.fleet = Fleet()
@@ -279,7 +272,8 @@ class Monitor:
                 case alerts_pb2.AlertFired() | alerts_pb2.AlertResolved():
                     note(summary=event.summary)
                 case alerts_pb2.NotificationFailed():
-                    note(receiver=event.receiver, attempt=event.attempt, reason=event.reason)
+                    note(receiver=event.receiver, attempt=event.attempt)
+                    note(reason=event.reason, detail=event.detail)
                 case alerts_pb2.NotificationSent():
                     note(receiver=event.receiver, attempt=event.attempt)
             await self._write(event, meta.dagger, fact_id)
