@@ -84,6 +84,7 @@ class Broker:
                 "fetch.message.max.bytes": 65536,
                 "queued.min.messages": 1,
                 "queued.max.messages.kbytes": 4096,
+                "fetch.queue.backoff.ms": 1,
                 "fetch.wait.max.ms": 100,
             }
         )

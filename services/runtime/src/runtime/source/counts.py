@@ -81,7 +81,8 @@ def seen(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | 
 
 
 def _lag(end: str | None, latest: str | None) -> dict[str, int]:
-    if not end or not latest:
+    # Of a batch that is repeated after a restart Spark knows no latest offset, and says so in other words.
+    if not (end and latest and end.startswith("{") and latest.startswith("{")):
         return {}
     read_, there = (Offsets.from_json(json.loads(text)).next for text in (end, latest))
     return {str(partition): max(0, offset - read_.get(partition, 0)) for partition, offset in there.items()}

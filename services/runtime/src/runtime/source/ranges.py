@@ -58,6 +58,8 @@ class _Place:
                 "fetch.wait.max.ms": 50,
                 "fetch.error.backoff.ms": 100,
                 "queued.min.messages": 100_000,
+                # A full queue is asked again soon: the default, a second, is longer than most batches.
+                "fetch.queue.backoff.ms": 5,
                 **properties,
                 "group.id": group,
                 "enable.auto.commit": False,
