@@ -1,0 +1,49 @@
+"""What the quarantine holds of a record: all within limits, under an id that repeats with it."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+from daggers.v1 import telemetry_pb2
+
+from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, TOPIC, Quarantine
+
+
+@pytest.mark.integration
+def test_a_record_is_written_as_a_cloudevent_under_the_daggers_name(kafka: str) -> None:
+    name = f"d{uuid4().hex[:8]}"
+    quarantine = Quarantine({"bootstrap.servers": kafka})
+    for _ in range(2):
+        quarantine.put(
+            telemetry_pb2.Quarantined(
+                dagger=name, generation=7, topic="t", partition=3, offset=42, reason="MALFORMED",
+                value=b"v" * (MAX_VALUE_BYTES + 1), key=b"k" * (MAX_KEY_BYTES + 1),
+            )
+        )  # fmt: skip
+    quarantine.flush()
+
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    found = []
+    while len(found) < 2:
+        message = consumer.poll(30.0)
+        assert message is not None
+        if message.key() == name.encode():
+            found.append(message)
+    consumer.close()
+    headers = [dict(message.headers() or []) for message in found]
+    record = telemetry_pb2.Quarantined.FromString(found[0].value() or b"")
+
+    assert (
+        [header["ce_id"] for header in headers],
+        headers[0]["ce_type"],
+        headers[0]["ce_subject"],
+        headers[0]["content-type"],
+        (len(record.value), len(record.key), record.HasField("time")),
+    ) == (
+        [f"{name}/t/3/42".encode()] * 2,
+        b"daggers.v1.Quarantined",
+        name.encode(),
+        b"application/protobuf",
+        (MAX_VALUE_BYTES, MAX_KEY_BYTES, True),
+    )

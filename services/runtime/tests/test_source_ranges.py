@@ -1,0 +1,149 @@
+"""Ranges of a real topic are read exactly, over gaps that transactions leave, by consumers that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from runtime.errors import JobError
+from runtime.source.broker import Broker
+from runtime.source.offsets import Offsets, Partition
+from runtime.source.ranges import Consumers, Range
+from runtime.source.survey import Survey
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def partition(kafka: str) -> Partition:
+    """The one partition of a fresh topic."""
+    topic = f"ranges-{uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    return Partition(topic, 0)
+
+
+@pytest.fixture
+def broker(kafka: str) -> Iterator[Broker]:
+    asked = Broker({"bootstrap.servers": kafka}, "ranges")
+    yield asked
+    asked.close()
+
+
+def send(kafka: str, partition: Partition, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in numbers:
+        producer.produce(partition.topic, str(number).encode(), partition=0)
+    producer.flush()
+
+
+def send_in_transactions(kafka: str, partition: Partition, numbers: range) -> None:
+    """Each number in a transaction of its own; odd ones are aborted. Each leaves a marker behind it."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    producer.init_transactions()
+    for number in numbers:
+        producer.begin_transaction()
+        producer.produce(partition.topic, str(number).encode(), partition=0)
+        if number % 2:
+            producer.flush()
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+
+
+def read(consumers: Consumers, kafka: str, partition: Partition, start: int, end: int) -> list[int]:
+    what = Range(partition, "id", start, end)
+    chunks = consumers.read(what, {"bootstrap.servers": kafka}, "ranges", 1)
+    return [int(message.value() or b"") for chunk in chunks for message in chunk]
+
+
+def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition: Partition) -> None:
+    send(kafka, partition, range(100))
+    consumers = Consumers()
+
+    numbers = [
+        n for start in range(0, 100, 7) for n in read(consumers, kafka, partition, start, min(start + 7, 100))
+    ]
+
+    assert numbers == list(range(100))
+
+
+def test_a_range_is_read_again_from_its_start(kafka: str, partition: Partition) -> None:
+    send(kafka, partition, range(20))
+    consumers = Consumers()
+
+    assert [read(consumers, kafka, partition, a, b) for a, b in ((5, 15), (5, 15), (0, 3), (18, 20))] == [
+        list(range(5, 15)), list(range(5, 15)), [0, 1, 2], [18, 19],
+    ]  # fmt: skip
+
+
+def test_a_range_of_a_transactional_topic_ends_by_position(
+    kafka: str, partition: Partition, broker: Broker
+) -> None:
+    send_in_transactions(kafka, partition, range(10))
+    end = broker.end([partition])[partition]
+    consumers = Consumers()
+
+    one_by_one = [n for at in range(end) for n in read(consumers, kafka, partition, at, at + 1)]
+
+    assert (end, one_by_one, read(consumers, kafka, partition, 0, end)) == (
+        20,
+        [0, 2, 4, 6, 8],
+        [0, 2, 4, 6, 8],
+    )
+
+
+def test_the_end_of_a_topic_is_before_an_open_transaction(
+    kafka: str, partition: Partition, broker: Broker
+) -> None:
+    send(kafka, partition, range(3))
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(partition.topic, b"99", partition=0)
+    producer.flush()
+    end = broker.end([partition])
+    producer.abort_transaction()
+
+    assert end == {partition: 3}
+
+
+def test_samples_are_the_records_from_an_offset_on(kafka: str, partition: Partition, broker: Broker) -> None:
+    send(kafka, partition, range(10))
+
+    sampled = [broker.samples({partition: at}, 3)[partition] for at in (4, 8, 10)]
+
+    assert [[int(m.value() or b"") for m in sample] for sample in sampled] == [[4, 5, 6], [8, 9], []]
+
+
+def test_offsets_beyond_the_end_of_a_topic_end_the_job(
+    kafka: str, partition: Partition, broker: Broker
+) -> None:
+    send(kafka, partition, range(3))
+    id_ = broker.topics([partition.topic])[partition.topic].id
+    survey = Survey(broker, [partition.topic])
+
+    with pytest.raises(JobError) as caught:
+        survey.look(Offsets({partition.topic: id_}, {partition: 5}))
+
+    assert caught.value.error.reason == "TOPIC_TRUNCATED"
+
+
+def test_a_topic_of_another_id_ends_the_job(kafka: str, partition: Partition, broker: Broker) -> None:
+    send(kafka, partition, range(3))
+
+    with pytest.raises(JobError) as caught:
+        Survey(broker, [partition.topic]).look(Offsets({partition.topic: "another"}, {partition: 1}))
+
+    assert (caught.value.error.reason, caught.value.error.retryable) == ("TOPIC_RECREATED", False)
+
+
+def test_a_topic_that_is_not_there_is_named(broker: Broker) -> None:
+    with pytest.raises(JobError, match=r"TOPIC_MISSING.*'not-there'") as caught:
+        broker.topics(["not-there"])
+
+    assert caught.value.error.retryable
