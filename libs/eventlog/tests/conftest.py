@@ -4,7 +4,10 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kafka", default=None, help="bootstrap servers of a broker for integration tests")
+    try:
+        parser.addoption("--kafka", default=None, help="bootstrap servers of a broker for integration tests")
+    except ValueError:  # another member has added it
+        return
 
 
 @pytest.fixture(scope="session")
