@@ -7,9 +7,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token
 
 from daggersql import lexer
-from daggersql.findings import Report
+from daggersql.findings import Refused, Report
+from daggersql.grammar.cursor import span
 from daggersql.grammar.queries import QueryParser
-from daggersql.limits import check_size
+from daggersql.limits import MAX_DEPTH, MAX_TREE_DEPTH, check_size
 
 
 class Dagger(Dialect):
@@ -33,4 +34,17 @@ def parse(sql: str, report: Report) -> exp.Expr:
     dialect = Dagger()
     tree = QueryParser(dialect, report).parse(dialect.tokenize(sql), sql)[0]
     assert tree is not None
+    _check_depth(tree)
     return tree
+
+
+def _check_depth(tree: exp.Expr) -> None:
+    """Long sums inside deep brackets multiply: what follows goes down the tree by recursion."""
+    level = [tree]
+    for _ in range(MAX_TREE_DEPTH):
+        level = [below for node in level for below in node.iter_expressions()]
+        if not level:
+            return
+    raise Refused(
+        "QUERY_TOO_DEEP", span(level[0]), f"The query is nested more than {MAX_DEPTH} levels deep here."
+    )

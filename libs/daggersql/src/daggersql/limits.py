@@ -7,9 +7,10 @@ from datetime import timedelta
 from daggersql.findings import Refused
 
 MAX_BYTES = 256 * 1024
-MAX_TOKENS = 64_000
+MAX_TOKENS = 45_000
 MAX_DEPTH = 100
 """Nesting of brackets, CASE and prefix operators, and the length of a chain of arithmetic operators."""
+MAX_TREE_DEPTH = 2 * MAX_DEPTH
 MAX_IDENTIFIER = 128
 MAX_COLUMNS = 1_000
 MAX_LIST = 10_000

@@ -6,6 +6,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from daggersql.grammar.expressions import ExpressionParser
+from daggersql.limits import MAX_COLUMNS
 
 _Type = exp.DataType.Type
 _TYPES = {
@@ -28,10 +29,14 @@ class CallParser(ExpressionParser):
         if not self._is_symbol(")"):
             first = self._start
             if self._take_word("DISTINCT"):
-                arguments = [self._at(exp.Distinct(expressions=self._commas(self._expression)), first)]
+                arguments = [
+                    self._at(
+                        exp.Distinct(expressions=self._commas(self._expression, most=MAX_COLUMNS)), first
+                    )
+                ]
             else:
                 self._take_word("ALL")
-                arguments = self._commas(self._expression)
+                arguments = self._commas(self._expression, most=MAX_COLUMNS)
         if self._is_word("ORDER", "IGNORE", "RESPECT"):
             self._refuse(
                 "UNSUPPORTED_CLAUSE", "An order inside a call is not supported: rows of a stream have none."
@@ -150,7 +155,7 @@ class CallParser(ExpressionParser):
                 else:
                     arguments.append(self._expression())
         if self._take_symbol(","):
-            arguments += self._commas(self._expression)
+            arguments += self._commas(self._expression, most=MAX_COLUMNS)
         self._expect_symbol(")")
         return self._at(exp.Anonymous(this=name, expressions=arguments), start)
 
@@ -174,7 +179,7 @@ class CallParser(ExpressionParser):
         else:
             arguments = characters
             if self._take_symbol(","):
-                arguments += self._commas(self._expression)
+                arguments += self._commas(self._expression, most=MAX_COLUMNS)
         self._expect_symbol(")")
         name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, name)
         return self._at(exp.Anonymous(this=name, expressions=arguments), start)

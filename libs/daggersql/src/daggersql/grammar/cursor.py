@@ -114,6 +114,8 @@ class Cursor(Parser):
 
     def _take(self) -> Token:
         token = self._curr
+        if not token:
+            self._unexpected()
         self._advance()
         return token
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import s2sphere
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 MAX_LEVEL = 30
 _SWAP, _INVERT = 1, 2
@@ -61,7 +61,7 @@ def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
 
 def register(spark: SparkSession) -> None:
     """Bring `s2id(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
-    spark.udf.register("s2id", arrow_udf(compute, returnType="string"))
+    spark.udf.register("s2id", arrow_udf(compute, "string", ArrowUDFType.SCALAR))
 
 
 def _floats(values: pa.Array) -> Floats:

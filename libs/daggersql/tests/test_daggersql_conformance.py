@@ -1,0 +1,101 @@
+"""The public corpus: what is accepted, what is refused, and where. Lists of what is missing only shrink."""
+
+from typing import Any
+
+import pytest
+from tests.conformance.corpus import cases, tables
+
+from daggersql import Checked, Severity, check
+
+ACCEPT = {case["id"]: case for case in cases("sql_accept")}
+REJECT = {case["id"]: case for case in cases("sql_reject")}
+# Queries of the dialect that the first cut refuses, and what each waits for.
+NOT_YET_ACCEPTED = {
+    "session windows, DISTINCT": "ACC-013 ACC-059 ACC-119",
+    "table-valued window functions": "ACC-014",
+    "sub-queries and WITH": "ACC-007 ACC-084 ACC-091",
+    "joins, UNION ALL, UNNEST, LATERAL": (
+        "ACC-044 ACC-045 ACC-053 ACC-087 ACC-095 ACC-096 ACC-098 ACC-101 ACC-102 ACC-118"
+    ),
+    "functions of Flink": "ACC-032 ACC-036 ACC-039 ACC-083 ACC-126",
+    "functions of our own": (
+        "ACC-049 ACC-057 ACC-061 ACC-064 ACC-065 ACC-067 ACC-068 ACC-071 ACC-072 ACC-075 ACC-090 ACC-108"
+    ),
+}
+# Refused, but not yet with the code and place that the corpus asks for.
+NOT_YET_PLACED = {
+    "joins, UNNEST, LATERAL": "REJ-225 REJ-239 REJ-241 REJ-270 REJ-284",
+    "WITH": "REJ-290 REJ-291",
+    "functions of our own": "REJ-185 REJ-205 REJ-206 REJ-215 REJ-218 REJ-219 REJ-278 REJ-281 REJ-283",
+}
+# Let through, as the corpus allows: a warning, or only for one kind of sink.
+WARNED = {"REJ-252", "REJ-286"}
+
+
+def _listed(groups: dict[str, str]) -> set[str]:
+    return {each for group in groups.values() for each in group.split()}
+
+
+def _accepts(case: dict[str, Any]) -> bool:
+    plan = check(case["sql"], tables(*case["streams"])).plan
+    return plan is not None and [column.name for column in plan.columns] == case["expect_columns"]
+
+
+def _places(case: dict[str, Any]) -> list[tuple[int, int]]:
+    expected = case["expect"]
+    return [(expected["line"], expected["column"]), *(tuple(place) for place in expected.get("also", []))]
+
+
+def _says(case: dict[str, Any], checked: Checked) -> bool:
+    """Whether a finding has the code, and for class `wrong` the place, that the case asks for."""
+    codes = {case["expect"]["reason"], *case.get("reason_any", [])}
+    hits = [finding for finding in checked.findings if finding.code in codes]
+    if case["class"] != "wrong" or "column_of" in case:
+        return bool(hits)
+    return any((finding.line, finding.column) in _places(case) for finding in hits)
+
+
+@pytest.mark.parametrize("name", sorted(set(ACCEPT) - _listed(NOT_YET_ACCEPTED)))
+def test_a_query_of_the_corpus_is_accepted_with_its_columns(name: str) -> None:
+    checked = check(ACCEPT[name]["sql"], tables(*ACCEPT[name]["streams"]))
+    errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
+
+    assert errors == []
+    assert [column.name for column in checked.plan.columns] == ACCEPT[name]["expect_columns"]  # type: ignore[union-attr]  # no errors: a plan
+
+
+@pytest.mark.parametrize("name", sorted(_listed(NOT_YET_ACCEPTED)))
+def test_a_query_on_the_list_is_still_refused_so_that_the_list_only_shrinks(name: str) -> None:
+    assert not _accepts(ACCEPT[name]), f"{name} passes: take it off NOT_YET_ACCEPTED"
+
+
+@pytest.mark.parametrize("name", sorted(set(REJECT) - WARNED))
+def test_a_text_of_the_corpus_is_refused(name: str) -> None:
+    assert check(REJECT[name]["sql"], tables()).plan is None
+
+
+@pytest.mark.parametrize("name", sorted(name for name, case in REJECT.items() if case["class"] == "wrong"))
+def test_what_is_wrong_is_said_with_code_and_place(name: str) -> None:
+    said = _says(REJECT[name], check(REJECT[name]["sql"], tables()))
+    expected = name not in _listed(NOT_YET_PLACED)
+
+    assert said == expected, f"{name}: fix it, or if it passes now take it off NOT_YET_PLACED"
+
+
+@pytest.mark.parametrize("name", sorted(WARNED))
+def test_what_may_pass_passes_with_a_warning(name: str) -> None:
+    checked = check(REJECT[name]["sql"], tables())
+
+    assert checked.plan is not None
+    assert REJECT[name]["expect"]["reason"] in {finding.code for finding in checked.plan.warnings}
+
+
+def test_most_other_refusals_have_the_corpus_code_too() -> None:
+    others = [case for case in REJECT.values() if case["class"] != "wrong"]
+    missed = {case["id"] for case in others if not _says(case, check(case["sql"], tables()))}
+
+    assert missed == {
+        "REJ-011",  # a file in WITH: WITH itself is refused first
+        "REJ-321",  # DartGet and SelectFields are still to come
+        "REJ-323",
+    }

@@ -1,0 +1,125 @@
+"""No text makes the check slow, large or wrong: it answers, always."""
+
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.conformance.corpus import tables
+
+from daggersql import check
+from daggersql.limits import MAX_DEPTH
+
+DEEP = {
+    "brackets": "SELECT " + "(" * 5000 + "1" + ")" * 5000 + " AS x FROM bookings",
+    "calls": "SELECT " + "UPPER(" * 5000 + "driver_id" + ")" * 5000 + " AS x FROM bookings",
+    "CASE": "SELECT " + "CASE WHEN surge THEN 1 ELSE " * 5000 + "0" + " END" * 5000 + " AS x FROM bookings",
+    "NOT": "SELECT order_number FROM bookings WHERE " + "NOT " * 5000 + "surge",
+    "minus": "SELECT " + "- " * 5000 + "fare AS x FROM bookings",
+    "sums": "SELECT 1" + "+1" * 20_000 + " AS x FROM bookings",
+    "sub-queries": "SELECT * FROM " + "(SELECT * FROM " * 2000 + "bookings" + ")" * 2000,
+    "elements": "SELECT promo_codes" + "[1]" * 5000 + " AS x FROM bookings",
+    "sums in brackets": "SELECT " + "(" * 90 + "1" + ("+1" * 90 + ")") * 90 + " AS x FROM bookings",
+}
+LARGE = {
+    "text": "SELECT '" + "a" * 10_000_000 + "' AS x FROM bookings",
+    "list": "SELECT order_number FROM bookings WHERE discount IN (" + ",".join(["1"] * 100_000) + ")",
+    "list of texts": "SELECT fare FROM bookings WHERE order_number IN (" + ",".join(["'a'"] * 100_000) + ")",
+    "unions": " UNION ALL ".join(["SELECT order_number FROM bookings"] * 3000),
+    "words": "a " * 120_000,
+    "arguments": "SELECT COALESCE(" + "fare," * 20_000 + "fare) AS x FROM bookings",
+}
+WORDS = """
+    SELECT FROM WHERE GROUP BY HAVING AS AND OR NOT IN IS NULL CASE WHEN THEN ELSE END CAST
+    INTERVAL BETWEEN LIKE bookings data_stream rowtime fare status customer pickup latitude TUMBLE
+    HOP TUMBLE_END COUNT SUM S2Id DistinctCount EXTRACT FLOOR TRIM SECOND MINUTE UNION ALL JOIN ON
+    LEFT DISTINCT FILTER OVER ( ) [ ] , . ; = < > + - * / % || '60' 'x' 1 13 1.5 1e3 ` `fare` -- /*
+    */ X'41' ${ {{ : ? # \\ " é
+"""
+FRAGMENTS = st.sampled_from(WORDS.split())
+
+
+def _seconds_and_bytes(sql: str) -> tuple[str, float, int]:
+    tracemalloc.start()
+    try:
+        code = check(sql, tables()).findings[0].code
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Tracing slows everything down: time is taken without it.
+    started = time.perf_counter()
+    check(sql, tables())
+    return code, time.perf_counter() - started, peak
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_deep_query_is_refused_at_once(name: str) -> None:
+    code, seconds, peak = _seconds_and_bytes(DEEP[name])
+
+    assert (code, seconds < 0.25, peak < 50_000_000) == ("QUERY_TOO_DEEP", True, True), (seconds, peak)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_query_is_refused_at_once(name: str) -> None:
+    code, seconds, peak = _seconds_and_bytes(LARGE[name])
+
+    assert (code in ("QUERY_TOO_LARGE", "SYNTAX_ERROR"), seconds < 0.25, peak < 50_000_000) == (
+        True,
+        True,
+        True,
+    ), (code, seconds, peak)
+
+
+@pytest.mark.parametrize("opening", ["(", "UPPER(", "CASE WHEN surge THEN ", "COALESCE(driver_id, ", "TRIM("])
+def test_nesting_up_to_the_limit_is_accepted(opening: str) -> None:
+    depth = MAX_DEPTH - 2
+    closing = " END" if opening.startswith("CASE") else ")"
+    sql = f"SELECT {opening * depth}driver_id{closing * depth} AS x FROM bookings"
+
+    assert check(sql, tables()).findings == ()
+
+
+def test_a_long_list_of_conditions_is_not_deep() -> None:
+    conditions = " OR ".join(f"fare = {i} AND surge" for i in range(2000))
+    checked = check(f"SELECT order_number FROM bookings WHERE {conditions}", tables())
+
+    assert checked.findings == ()
+
+
+def test_a_list_of_ten_thousand_is_accepted_in_good_time() -> None:
+    values = ", ".join(map(str, range(10_000)))
+    started = time.perf_counter()
+    checked = check(f"SELECT order_number FROM bookings WHERE discount IN ({values})", tables())
+    seconds = time.perf_counter() - started
+
+    assert checked.findings == ()
+    assert seconds < 3
+
+
+@given(st.lists(FRAGMENTS, max_size=40).map(" ".join))
+@settings(max_examples=400, deadline=None)
+@example("SELECT FROM")
+@example("SELECT x[")
+@example("SELECT a.b.c.d FROM bookings GROUP BY")
+@example("SELECT EXTRACT(")
+@example("SELECT TRIM(BOTH FROM")
+@example("SELECT FLOOR(rowtime TO")
+@example("SELECT INTERVAL '1' SECOND(")
+@example("SELECT CAST(fare AS DECIMAL(")
+@example("SELECT fare OVER (")
+def test_any_words_get_an_answer(sql: str) -> None:
+    checked = check(sql, tables())
+
+    assert (checked.plan is None) == any(finding.severity.value == "error" for finding in checked.findings)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=300, deadline=None)
+@example("\ud800")
+@example("\x00")
+def test_any_text_gets_an_answer_at_a_place_inside_it(sql: str) -> None:
+    lines = 1 + sql.replace("\r\n", "\n").replace("\r", "\n").count("\n")
+    findings = check(sql, tables()).findings
+
+    assert all(1 <= finding.line <= lines and finding.column >= 1 for finding in findings)
