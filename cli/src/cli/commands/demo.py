@@ -17,7 +17,7 @@ from cli.session import Session, command
 
 def add(app: typer.Typer) -> None:
     """Register the command."""
-    command(app, "demo", example="DEMO_SECONDS=30 daggers demo")(demo)
+    command(app, "demo", example="daggers demo --seconds 30")(demo)
 
 
 def demo(

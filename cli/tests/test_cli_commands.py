@@ -1,0 +1,314 @@
+"""The command line without a stack: exit codes, one JSON document, sentences instead of traces."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+from google.protobuf import any_pb2
+
+from chassis.errors import ApiError, sql_violation
+from cli import shapes
+from cli.__main__ import app, run, wants_json
+from cli.applying import caret, with_place
+from cli.commands.init import columns, draft
+from cli.daggerfile.parse import DaggerFile, parse
+from cli.errors import MisusedError, RefusedError
+from cli.gateway import refusal
+from cli.schema import load
+from cli.waiting import is_running, not_reached
+
+BOOKING = """\
+syntax = "proto3";
+package t.v1;
+import "google/protobuf/timestamp.proto";
+import "place.proto";
+message Booking {
+  string id = 1;
+  google.protobuf.Timestamp at = 2;
+  Place place = 3;
+}
+"""
+PLACE = 'syntax = "proto3";\npackage t.v1;\nmessage Place { double lat = 1; }\n'
+
+
+def daggers(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command as a user without any stack runs it."""
+    home = {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": os.defpath, "HOME": str(tmp_path)}
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *words],
+        capture_output=True, text=True, check=False, env=home, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+
+
+def error(done: subprocess.CompletedProcess[str]) -> Any:
+    return json.loads(done.stdout)["error"]
+
+
+def test_without_a_stack_a_command_says_how_to_start_one_and_exits_3(tmp_path: Path) -> None:
+    done = daggers(tmp_path, "list", "-o", "json")
+
+    assert (done.returncode, error(done)["reason"]) == (3, "NO_GATEWAY")
+    assert "daggers local up" in done.stderr
+
+
+def test_a_gateway_that_does_not_answer_is_named_and_exits_3(tmp_path: Path) -> None:
+    with socket.socket() as bound:  # bound, but nobody listens
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        done = daggers(tmp_path, "get", "x", "--gateway", address, "-o", "json")
+
+    assert (done.returncode, error(done)["address"]) == (3, address)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bogus",),
+        ("get",),
+        ("local", "up", "--bogus"),
+        ("apply", "-f", "no-such-file.yaml"),
+        ("list", "--gateway", "nonsense"),
+        ("schema", "register", "no-such-file.proto"),
+        ("local", "up", "--influx-org", "o"),
+        ("rows", "x", "--limit", "none"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_with_one_document_and_no_trace(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = daggers(tmp_path, *words, "-o", "json")
+
+    assert (done.returncode, list(json.loads(done.stdout))) == (2, ["error"])
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dagger_file_with_mistakes_exits_1_before_any_gateway_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text("name: x\n")
+
+    done = daggers(tmp_path, "apply", "-f", "d.yaml", "-o", "json")
+
+    assert done.returncode == 1
+    assert {finding["field"] for finding in error(done)["findings"]} == {
+        "team",
+        "cluster",
+        "streams",
+        "sql",
+        "sinks",
+    }
+
+
+def test_down_without_a_stack_is_done_already(tmp_path: Path) -> None:
+    done = daggers(tmp_path, "local", "down", "--state-dir", str(tmp_path / "none"), "-o", "json")
+
+    assert (done.returncode, json.loads(done.stdout)["stopped"]) == (0, False)
+
+
+def test_status_without_a_stack_exits_1(tmp_path: Path) -> None:
+    done = daggers(tmp_path, "local", "status", "-o", "json")
+
+    assert (done.returncode, error(done)["reason"]) == (1, "NO_STACK")
+
+
+def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:
+    before = daggers(tmp_path, "-o", "json", "--state-dir", str(tmp_path), "list")
+
+    assert (before.returncode, error(before)["reason"]) == (3, "NO_GATEWAY")
+
+
+def test_version_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["version", "-o", "json"])
+
+    assert (code, json.loads(capsys.readouterr().out)["kafka"]) == (0, "4.3.1")
+
+
+def test_every_command_shows_an_example() -> None:
+    commands = [*app.registered_commands]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        commands += group.typer_instance.registered_commands
+
+    without = [
+        command.name for command in commands if not (command.epilog or "").startswith("Example: daggers ")
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["get", "x", "-o", "json"], True),
+        (["--output=json", "list"], True),
+        (["get", "json", "-o", "text"], False),
+    ],
+)
+def test_json_is_recognised_before_options_are_parsed(words: list[str], wanted: bool) -> None:
+    assert wants_json(words) == wanted
+
+
+def test_imports_are_found_beside_the_file_and_among_the_well_known_types(tmp_path: Path) -> None:
+    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "place.proto").write_text(PLACE)
+
+    schema = load([tmp_path / "booking.proto"], [])
+
+    names = [file.name for file in schema.files.file]
+    assert names == ["google/protobuf/timestamp.proto", "place.proto", "booking.proto"]
+    assert not any(file.HasField("source_code_info") for file in schema.files.file)
+
+
+def test_imports_are_found_in_further_folders(tmp_path: Path) -> None:
+    (tmp_path / "further").mkdir()
+    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "further" / "place.proto").write_text(PLACE)
+
+    schema = load([tmp_path / "booking.proto"], [tmp_path / "further"])
+
+    assert "place.proto" in [file.name for file in schema.files.file]
+
+
+def test_a_descriptor_set_is_the_same_as_its_sources(tmp_path: Path) -> None:
+    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "place.proto").write_text(PLACE)
+    compiled = load([tmp_path / "booking.proto"], [])
+    (tmp_path / "set.pb").write_bytes(compiled.files.SerializeToString())
+
+    assert load([tmp_path / "set.pb"], []) == compiled
+
+
+def test_protocs_complaints_come_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.proto").write_text('syntax = "proto3";\nmessage A { strin x = 1; }\n')
+
+    with pytest.raises(RefusedError) as caught:
+        load([tmp_path / "bad.proto"], [])
+
+    finding = caught.value.findings[0]
+    assert (Path(str(finding["file"])).name, finding["line"]) == ("bad.proto", 2)
+
+
+def test_a_file_that_is_neither_source_nor_descriptors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"\xff\xff")
+
+    with pytest.raises(RefusedError, match=r"neither a \.proto file nor a descriptor set"):
+        load([tmp_path / "x.bin"], [])
+
+
+def test_an_import_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "place.proto").write_text(PLACE)
+
+    with pytest.raises(MisusedError, match="none: there is no such folder"):
+        load([tmp_path / "place.proto"], [tmp_path / "none"])
+
+
+def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
+    violation = sql_violation(
+        "spec.sql", code="UNKNOWN_COLUMN", line=2, column=7, message="no statsu; did you mean status?"
+    )
+    refused = refusal(
+        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", violations=[violation]), "a:1"
+    )
+    assert isinstance(refused, RefusedError)
+
+    spec = spec_pb2.DaggerSpec(sql="SELECT 1\nWHERE statsu = 1\n")
+    [finding] = with_place(refused, DaggerFile("d", spec, sql_line=10), "d.yaml").findings
+
+    assert (finding["code"], finding["line"], finding["column"]) == ("UNKNOWN_COLUMN", 2, 7)
+    assert (finding["suggestion"], finding["file_line"]) == ("did you mean status?", 11)
+    assert finding["source"] == "    WHERE statsu = 1\n          ^"
+
+
+def test_a_caret_stands_right_under_text_with_tabs() -> None:
+    assert caret("\t\tx", 3) == "\t\t^"
+
+
+def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
+    gone = refusal(ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "x"), "a:1")
+    refused = refusal(ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "x"), "a:1")
+
+    assert (gone.exit_code, refused.exit_code) == (3, 1)
+
+
+def test_a_dagger_is_shown_under_the_keys_of_the_contract() -> None:
+    shown = shapes.dagger(
+        gateway_pb2.Dagger(
+            name="d",
+            phase=gateway_pb2.RUNNING,
+            desired=gateway_pb2.DESIRED_RUNNING,
+            version=2,
+            generation=17,
+            last_error=events_pb2.DaggerError(
+                domain=events_pb2.ERROR_DOMAIN_USER, reason="R", detail="D", retryable=True
+            ),
+        )
+    )
+
+    expected = {"name": "d", "phase": "RUNNING", "desired": "RUNNING", "version": 2, "generation": 17}
+    assert {key: shown[key] for key in expected} == expected
+    assert shown["last_error"] == {"domain": "USER", "reason": "R", "detail": "D", "retryable": True}
+    assert shown["warnings"] == []
+
+
+def test_an_event_is_shown_with_its_message_and_an_unknown_one_without() -> None:
+    known = gateway_pb2.Event(sequence=3, type="daggers.v1.Running")
+    known.data.Pack(events_pb2.Running(meta=events_pb2.FactMeta(name="d", generation=2)))
+    unknown = gateway_pb2.Event(data=any_pb2.Any(type_url="type.googleapis.com/daggers.v9.Later"))
+
+    assert shapes.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
+    assert shapes.event(unknown)["data"] is None
+
+
+def test_a_quarantined_record_shows_what_could_be_read_of_it() -> None:
+    shown = shapes.quarantined(
+        telemetry_pb2.Quarantined(reason="MALFORMED", offset=30, value=b"\xff", decoded_prefix='{"id": "x"}')
+    )
+
+    assert (shown["reason"], shown["offset"], shown["value"], shown["decoded_prefix"]) == (
+        "MALFORMED", 30, "/w==", {"id": "x"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("phase", "observed", "running"),
+    [
+        (gateway_pb2.RUNNING, 2, True),
+        (gateway_pb2.RUNNING, 1, False),  # the launch before the one that was asked for
+        (gateway_pb2.STARTING, 2, False),
+    ],
+)
+def test_running_means_a_launch_of_the_version_that_was_asked_for(
+    phase: gateway_pb2.Phase, observed: int, running: bool
+) -> None:
+    dagger = gateway_pb2.Dagger(phase=phase, observed_version=observed, version=2)
+
+    assert is_running(dagger, 2) == running
+
+
+def test_a_wait_that_fails_tells_the_phase_and_the_error() -> None:
+    failed = gateway_pb2.Dagger(
+        name="d",
+        phase=gateway_pb2.FAILED,
+        last_error=events_pb2.DaggerError(reason="BAD", detail="no such topic"),
+    )
+
+    document = not_reached(failed, "d FAILED").document()["error"]
+
+    assert (document["phase"], document["message"]) == ("FAILED", "d FAILED: no such topic")
+
+
+def test_a_drafted_dagger_file_is_a_whole_one(tmp_path: Path) -> None:
+    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "place.proto").write_text(PLACE)
+    schema = load([tmp_path / "booking.proto"], [])
+    stream = spec_pb2.Stream(name="bookings", cluster="local", message="t.v1.Booking")
+
+    text = draft(stream, columns(schema, "t.v1.Booking"), "per_minute", "team")
+    [dagger] = parse(text, "d.yaml")
+
+    assert (dagger.name, dagger.spec.streams[0].stream) == ("per_minute", "bookings")
+    assert "`id` AS tag_id" in dagger.spec.sql

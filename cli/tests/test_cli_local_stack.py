@@ -1,0 +1,148 @@
+"""The embedded stack as a user starts and stops it: real processes, none left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.integration
+DAGGERS = Path(sys.executable).with_name("daggers")
+NAMES = ["kafka", "influxdb", "gateway", "scheduler"]
+
+
+class Local:
+    """`daggers local` against one state directory."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+
+    def __call__(self, *words: str) -> Any:
+        done = subprocess.run(
+            [DAGGERS, "local", *words, "--state-dir", self.state_dir, "-o", "json"],
+            capture_output=True, text=True, check=False, timeout=900,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def pid(self, name: str) -> int:
+        [process] = [each for each in self("status")["processes"] if each["name"] == name]
+        pid: int = process["pid"]
+        return pid
+
+    def leftovers(self) -> list[list[str]]:
+        """Command lines that still name the state directory."""
+        lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+        return [words for words in lines if any(str(self.state_dir) in word for word in words)]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    stack = Local(tmp_path_factory.mktemp("local"))
+    stack("up", "--detach")
+    yield stack
+    stack("down")
+
+
+def test_status_lists_every_process_with_every_port_it_listens_on(local: Local) -> None:
+    status = local("status")
+
+    listening = {
+        connection.laddr.port
+        for each in status["processes"]
+        for process in [psutil.Process(each["pid"]), *psutil.Process(each["pid"]).children(recursive=True)]
+        for connection in process.net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert [each["name"] for each in status["processes"]] == NAMES
+    assert {port for each in status["processes"] for port in each["ports"]} == listening
+    assert set(status) == {"state_dir", "kafka", "gateway", "influx", "processes"}
+    assert set(status["influx"]) == {"url", "org", "token", "bucket"}
+
+
+def test_every_process_is_a_session_of_its_own_without_input(local: Local) -> None:
+    for each in local("status")["processes"]:
+        assert os.getsid(each["pid"]) == each["pid"]
+        assert Path(f"/proc/{each['pid']}/fd/0").readlink() == Path("/dev/null")
+
+
+def test_everything_listens_on_loopback_only(local: Local) -> None:
+    addresses = {
+        connection.laddr.ip
+        for each in local("status")["processes"]
+        for connection in psutil.Process(each["pid"]).net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+    assert addresses <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_a_second_up_changes_nothing(local: Local) -> None:
+    before = local("status")
+
+    assert local("up", "--detach") == before
+
+
+def test_up_starts_what_is_missing_and_keeps_what_runs(local: Local) -> None:
+    before = {each["name"]: each["pid"] for each in local("status")["processes"]}
+    with_gateway = psutil.Process(before["gateway"])
+    os.kill(before["gateway"], signal.SIGKILL)
+    psutil.wait_procs([with_gateway], timeout=10)
+
+    local("up", "--detach")
+    after = {each["name"]: each["pid"] for each in local("status")["processes"]}
+
+    assert after["gateway"] != before["gateway"]
+    assert {name: pid for name, pid in after.items() if name != "gateway"} == {
+        name: pid for name, pid in before.items() if name != "gateway"
+    }
+
+
+def test_down_leaves_no_process_also_when_half_is_dead_and_may_be_repeated(local: Local) -> None:
+    kafka = psutil.Process(local.pid("kafka"))
+    kafka.kill()
+    psutil.wait_procs([kafka], timeout=10)
+    pids = [each["pid"] for each in local("status")["processes"]]
+
+    first, second = local("down"), local("down")
+
+    assert (first["stopped"], second["stopped"]) == (True, False)
+    assert local.leftovers() == []
+    assert [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []
+
+
+def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Local) -> None:
+    before = local("up", "--detach")
+    local("down")
+
+    after = local("up", "--detach")
+
+    assert [after[key] for key in ("kafka", "gateway", "influx")] == [
+        before[key] for key in ("kafka", "gateway", "influx")
+    ]
+
+
+def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:
+    local("down")
+    with subprocess.Popen(
+        [DAGGERS, "local", "up", "--state-dir", local.state_dir],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as up:  # fmt: skip
+        assert up.stderr is not None
+        for line in up.stderr:
+            if "Ctrl-C stops it" in line:
+                break
+        running = [each["name"] for each in local("status")["processes"]]
+        up.send_signal(signal.SIGTERM)
+        up.stderr.read()
+        code = up.wait(60)
+
+    assert (running, code) == (NAMES, 0)
+    assert local("status")["processes"] == []
+    assert local.leftovers() == []
