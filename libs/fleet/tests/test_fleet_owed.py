@@ -106,6 +106,16 @@ def test_a_heartbeat_from_another_host_proves_what_became_of_its_intent() -> Non
     assert owed(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, seen=ELSEWHERE) is None
 
 
+def test_the_ui_is_told_once_it_is_known() -> None:
+    with_ui = events_pb2.Launched(
+        meta=FACT, driver={"host": "here", "pid": 7, "ui_url": "http://127.0.0.1:1"}
+    )
+    seen = heard(ui_url="http://127.0.0.1:1")
+
+    assert owed(*UP, seen=seen) == events_pb2.Launched(driver=with_ui.driver)
+    assert owed(*UP, with_ui, seen=seen) is None
+
+
 # ---- Death -------------------------------------------------------------------------------------------------
 
 

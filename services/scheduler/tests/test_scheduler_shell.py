@@ -348,6 +348,20 @@ async def test_a_dagger_that_cannot_be_resolved_fails_with_the_reason_and_is_nev
     assert failed.last_error.reason == "UNKNOWN_CLUSTER"
 
 
+async def test_an_inherited_intent_that_cannot_be_resolved_any_more_fails_too(world: World) -> None:
+    await world.append(events_pb2.SchedulerStarted(scheduler_id="gone", host="here"), "scheduler")
+    await world.append(
+        events_pb2.DaggerRequested(meta=META, name="d", spec={"cluster": "nowhere", "sql": "run"})
+    )
+    meta = events_pb2.FactMeta(epoch=0, name="d")
+    await world.append(events_pb2.LaunchIntended(meta=meta, version=1))
+    async with world.serving():
+        failed = await world.until(lambda dagger: dagger.phase == gateway_pb2.FAILED)
+
+    assert world.story()[-2:] == ["LaunchFailed", "Failed"]
+    assert failed.last_error.reason == "UNKNOWN_CLUSTER"
+
+
 async def test_a_dagger_whose_history_cannot_be_read_is_left_alone(world: World) -> None:
     await world.ask()
     world.control.place([("ce_type", b"daggers.v1.Unheard"), ("ce_subject", b"d")], b"\x01")

@@ -130,7 +130,17 @@ def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Polic
         return _health(dagger, now, seen, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
         return events_pb2.Launched(driver=dagger.driver, adopted=True)
-    return _stop(dagger, now, policy) or _health(dagger, now, seen, policy)
+    return _new_ui(dagger, seen) or _stop(dagger, now, policy) or _health(dagger, now, seen, policy)
+
+
+def _new_ui(dagger: Dagger, seen: Seen) -> Action | None:
+    """The launch told again with its Spark UI, which is known only once the driver has bound a port."""
+    url = seen.heartbeat.ui_url if seen.heartbeat else ""
+    if dagger.driver is None or url in ("", dagger.driver.ui_url):
+        return None
+    launched = events_pb2.Launched(driver=dagger.driver)
+    launched.driver.ui_url = url
+    return launched
 
 
 def _answer_intent(dagger: Dagger, seen: Seen) -> Action:

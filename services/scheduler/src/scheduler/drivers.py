@@ -102,16 +102,21 @@ class Drivers:
             found[launch] = Living(name, generation, handle)
         return list(found.values())
 
-    def drain(self, handle: events_pb2.DriverHandle) -> None:
-        """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group."""
+    def drain(self, handle: events_pb2.DriverHandle) -> bool:
+        """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.
+
+        Answers whether this was the first time.
+        """
         stop = Path(handle.run_dir) / "stop"
         with suppress(FileNotFoundError):
             stop.touch()
         driver = handle.pid, handle.start_ticks
-        if driver not in self._drained and self._members(handle):
-            self._drained.add(driver)
-            with suppress(ProcessLookupError):
-                os.killpg(handle.pid, signal.SIGTERM)
+        if driver in self._drained or not self._members(handle):
+            return False
+        self._drained.add(driver)
+        with suppress(ProcessLookupError):
+            os.killpg(handle.pid, signal.SIGTERM)
+        return True
 
     def kill(self, handle: events_pb2.DriverHandle) -> None:
         """SIGKILL every process of a driver. What was just being forked is killed by the next call."""

@@ -55,7 +55,8 @@ class Launcher:
         try:
             self._prepare(dagger)  # so that a spec that cannot run makes no launch
         except Unresolved as error:
-            await write(dagger, events_pb2.Failed(error=_user_error(error)))
+            gave_up = events_pb2.LaunchFailed if dagger.unanswered else events_pb2.Failed
+            await write(dagger, gave_up(error=_user_error(error)))
             return
         intent = events_pb2.LaunchIntended(version=dagger.version)
         sequence, applied = await write(dagger, intent)

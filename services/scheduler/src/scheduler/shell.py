@@ -18,7 +18,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, Record
 from fleet import Applied, Dagger
-from fleet.owed import Action, Drain, Kill, Launch, Policy, Presence, Seen, todo
+from fleet.owed import Drain, Kill, Launch, Policy, Presence, Seen, todo
 from scheduler.clock import now
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
@@ -151,6 +151,10 @@ class Scheduler:
     def _on_record(self, record: Record, applied: Applied) -> None:
         if isinstance(record.message, events_pb2.SchedulerStarted):
             self._leadership.claimed(now())
+        if record.message is None:
+            logger().warning(
+                "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
+            )
         if applied.subject in self._fold.fleet.daggers:
             self._dirty.add(applied.subject)
         self._wake.set()
@@ -182,12 +186,16 @@ class Scheduler:
             attempt = dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
                 return
+            if isinstance(action, Drain | Kill):
+                self._end(dagger, action)
+                return
             with unit_of_work(
                 "scheduler.act", dagger=name, generation=dagger.generation, action=attempt[1].__name__
             ):
-                await self._act(dagger, action)
-            if isinstance(action, Drain | Kill):
-                return
+                if isinstance(action, Launch):
+                    await self._launcher.launch(name, self._write, self._leadership.still)
+                else:
+                    await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
                 self._in_vain[name] = attempt  # ignored in this state: saying it again would not help
                 return
@@ -226,18 +234,17 @@ class Scheduler:
             " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS"
         )
 
-    async def _act(self, dagger: Dagger, action: Action) -> None:
-        match action:
-            case Launch():
-                await self._launcher.launch(dagger.name, self._write, self._leadership.still)
-            case Drain():
-                if dagger.driver is not None:
-                    self._drivers.drain(dagger.driver)
-            case Kill():
-                if dagger.driver is not None:
-                    self._drivers.kill(dagger.driver)
-            case _:
-                await self._write(dagger, action)
+    def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
+        """End a driver; asked again until it is gone."""
+        if dagger.driver is None:
+            return
+        if isinstance(action, Kill):
+            self._drivers.kill(dagger.driver)
+        elif not self._drivers.drain(dagger.driver):
+            return
+        logger().info(
+            "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
+        )
 
     async def _write(self, dagger: Dagger, fact: Any) -> tuple[int, Applied]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
