@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 from ipaddress import ip_address
+from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import web
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from health_monitor.addresses import Allowed, parse, public, refusal
+from health_monitor.addresses import Address, Allowed, parse, public, refusal
 from health_monitor.egress import AddressRefused, CheckedTransport, resolve
 from health_monitor.receiver import AlertReceiver
 
@@ -104,7 +109,7 @@ async def test_a_name_that_is_rebound_after_the_check_gains_nothing() -> None:
     """The resolver answers once with what passes and from then on with loopback, where a server listens."""
     asked: list[str] = []
 
-    async def rebinding(host: str, port: int) -> list[object]:
+    async def rebinding(host: str, port: int) -> list[Address]:
         asked.append(host)
         return [parse("192.0.2.1" if len(asked) == 1 else "127.0.0.1")]
 
@@ -123,7 +128,7 @@ async def test_every_attempt_is_checked_anew() -> None:
     answers = [[parse("127.0.0.1")], [parse("127.0.0.1")], [parse("10.0.0.1")]]
     asked: list[str] = []
 
-    async def moving(host: str, port: int) -> list[object]:
+    async def moving(host: str, port: int) -> list[Address]:
         asked.append(host)
         return answers.pop(0)
 
@@ -138,7 +143,7 @@ async def test_every_attempt_is_checked_anew() -> None:
 
 
 async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -> None:
-    async def two(host: str, port: int) -> list[object]:
+    async def two(host: str, port: int) -> list[Address]:
         return [parse("127.0.0.2"), parse("127.0.0.1")]  # the server listens on the second only
 
     shown: list[str] = []
@@ -149,3 +154,60 @@ async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -
 
     assert response.text == "ok"
     assert receiver.received[0].host == f"receiver.example:{receiver.port}"
+
+
+# ---- TLS: pinned to the address, checked against the name --------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for hooks.example, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    place = tmp_path_factory.mktemp("tls")
+    made, key = place / "cert.pem", place / "key.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-days", "2", "-subj", "/CN=hooks.example", "-addext", "subjectAltName=DNS:hooks.example",
+         "-keyout", key, "-out", made],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    return made, key
+
+
+async def over_tls(name: str, certificate: tuple[Path, Path]) -> str:
+    """The answer of a TLS server on loopback that is asked for under a name, and trusted."""
+
+    async def to_loopback(host: str, port: int) -> list[Address]:
+        return [parse("127.0.0.1")]
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=request.host)
+
+    made, key = certificate
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(made, key)
+    application = web.Application()
+    application.router.add_post("/slack", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving).start()
+    port = runner.addresses[0][1]
+    trusting = ssl.create_default_context(cafile=str(made))
+    try:
+        transport = CheckedTransport(Allowed.parse(name), trusting, to_loopback)
+        return (await post(f"https://{name}:{port}/slack", transport)).text.rpartition(":")[0]
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_certificate_is_good_for_its_name_although_the_address_is_pinned(
+    certificate: tuple[Path, Path],
+) -> None:
+    assert await over_tls("hooks.example", certificate) == "hooks.example"
+
+
+async def test_a_certificate_of_another_name_is_refused(certificate: tuple[Path, Path]) -> None:
+    with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
+        await over_tls("other.example", certificate)
