@@ -14,6 +14,7 @@ import re
 
 from daggers.v1 import events_pb2
 from google.protobuf import json_format
+from py4j.protocol import Py4JNetworkError
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -72,6 +73,11 @@ def internal(reason: str, detail: str) -> JobError:
     return JobError(INTERNAL, reason, detail)
 
 
+def jvm_gone() -> JobError:
+    """The driver's JVM has died under its Python half."""
+    return external("JVM_GONE", "The JVM of the driver has died; driver.log may say why.", retryable=True)
+
+
 def explain(error: BaseException) -> events_pb2.DaggerError:
     """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
 
@@ -81,6 +87,8 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
     while seen is not None:
         if isinstance(seen, JobError):
             return seen.error
+        if isinstance(seen, Py4JNetworkError):
+            return jvm_gone().error
         seen = seen.__cause__ or seen.__context__
     text = str(error)
     if marks := _MARK.findall(text):

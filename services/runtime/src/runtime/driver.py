@@ -1,0 +1,169 @@
+"""The life of one driver, from its spec to its last words.
+
+In this order, each step only when the one before holds: the stop file, the lease, the SQL, Spark, the
+streams, the sinks, the query. Then it watches: the query, the stop file and SIGTERM, the lease.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from chassis.logging import logger
+from runtime import checkpoint, job, progress, spark
+from runtime.batch import Batches, UnfinishedError
+from runtime.checkpoint import Checkpoint
+from runtime.delivery import Delivery
+from runtime.errors import explain, internal
+from runtime.heartbeat import Heart, Identity
+from runtime.lease import Lease, LocalStore, local_directory
+from runtime.listener import Listener
+from runtime.source.stream import complete_from
+
+STOP_FILE, DRIVER_FILE = "stop", "driver.json"
+_POLL_S = 1.0
+_DRAIN_POLL_S = 0.05
+_DRAIN_S = 120.0
+
+
+class Driver:
+    """One launch. `stopping` asks it to drain; `wake` ends a wait early."""
+
+    def __init__(self, spec: spec_pb2.JobSpec) -> None:
+        self.stopping = threading.Event()
+        self._wake = threading.Event()
+        self._spec = spec
+        self._run_dir = Path(spec.run_dir)
+        self._identity = Identity(spec.dagger, spec.generation, socket.gethostname(), os.getpid())
+
+    def stop(self) -> None:
+        """Ask for a drain; safe in a signal handler."""
+        self.stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Run until told to stop. Raises what the job died of; `errors.explain` has the words for it."""
+        if self._must_stop():
+            return
+        root = local_directory(self._spec.checkpoint_root)
+        lease = Lease(LocalStore(root), self._spec.generation, time.monotonic)
+        lease.take()
+        start = progress.launched(len(self._spec.sinks))
+        with Heart(self._spec.platform, self._identity, start) as heart:
+            try:
+                self._compute(root, lease, heart)
+            except BaseException as failure:
+                heart.dying_of(explain(failure))
+                raise
+
+    def _compute(self, root: Path, lease: Lease, heart: Heart) -> None:
+        """Everything that needs the plan and Spark."""
+        plan = job.compile_sql(self._spec)
+        warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
+        heart.note(partial(progress.warned, warnings=warnings))
+        window = None if plan.window is None else plan.window.size
+        chosen = checkpoint.choose(root, plan.fingerprint, window)
+        with ExitStack() as stack:
+            session = spark.start(f"dagger {self._spec.dagger} {self._spec.generation}")
+            stack.callback(session.stop)
+            heart.ui_url = session.sparkContext.uiWebUrl or ""
+            self.announce(heart.ui_url)
+            try:
+                assembled = job.assemble(session, self._spec, plan, chosen)
+                job.check_sinks(assembled.targets)
+                if self._must_stop():
+                    return
+                batches = self._batches(session, assembled, lease, heart)
+                session.streams.addListener(
+                    Listener(
+                        heart=heart,
+                        checkpoint=chosen,
+                        source=assembled.source,
+                        attempts=batches.attempts,
+                        plan_warnings=warnings,
+                        wake=self._wake,
+                    )
+                )
+                query = self._start(assembled, batches, chosen)
+            except AnalysisException as refused:
+                what = str(refused).splitlines()[0]
+                raise internal("BAD_PLAN", f"Spark refuses the converted query: {what}") from refused
+            self._watch(query, batches, lease, heart)
+
+    def _batches(self, session: SparkSession, assembled: job.Job, lease: Lease, heart: Heart) -> Batches:
+        targets, source = assembled.targets, assembled.source
+        platform = self._spec.platform.SerializeToString(deterministic=True)
+        return Batches(
+            session,
+            delivery=Delivery(targets, self._spec.generation, platform, -1, frozenset()),
+            lease=lease,
+            heart=heart,
+            stopping=self.stopping,
+            complete_from=partial(complete_from, source),
+        )
+
+    def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
+        milliseconds = round(job.trigger(self._spec).total_seconds() * 1000)
+        return (
+            assembled.rows.writeStream.queryName(self._spec.dagger)
+            .outputMode("update" if assembled.updates else "append")
+            .option("checkpointLocation", str(chosen.path))
+            .trigger(processingTime=f"{milliseconds} milliseconds")
+            .foreachBatch(batches)
+            .start()
+        )
+
+    def _watch(self, query: StreamingQuery, batches: Batches, lease: Lease, heart: Heart) -> None:
+        """Return when the job has drained; raise what it died of."""
+        while query.isActive:
+            if self._must_stop():
+                heart.note(progress.draining)
+                self._drain(query)
+                break
+            lease.check()
+            self._wake.wait(_POLL_S)
+        failure = batches.failure or query.exception()
+        if isinstance(failure, UnfinishedError) and self.stopping.is_set():
+            logger().info("drained", unfinished=str(failure))
+        elif failure is not None:
+            raise failure
+        elif not self.stopping.is_set():
+            raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """Let the running batch commit, then stop. A batch that begins now leaves at once, unwritten."""
+        end = time.monotonic() + _DRAIN_S
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end:
+            time.sleep(_DRAIN_POLL_S)
+        query.stop()
+
+    def _must_stop(self) -> bool:
+        """Whether a drain was asked for, by signal or by the stop file."""
+        if (self._run_dir / STOP_FILE).exists():
+            self.stopping.set()
+        return self.stopping.is_set()
+
+    def announce(self, ui_url: str = "") -> None:
+        """Write driver.json: what proves that a process is this driver."""
+        ticks = start_ticks(self._identity.pid)
+        facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
+        fresh = self._run_dir / f"{DRIVER_FILE}.new"
+        fresh.write_text(json.dumps(facts), encoding="utf-8")
+        fresh.replace(self._run_dir / DRIVER_FILE)
+
+
+def start_ticks(pid: int) -> int:
+    """Start time of a process in clock ticks after boot, as /proc tells it."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    return int(stat.rpartition(")")[2].split()[19])

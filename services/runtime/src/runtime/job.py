@@ -1,0 +1,163 @@
+"""What a launch computes, put together from its spec: the plan, the streams, the rows, the sinks.
+
+Everything that can be known to be wrong is known here, before the query starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+import daggersql
+from runtime import sinks, udfs
+from runtime.checkpoint import Checkpoint
+from runtime.encode.rows import Layout
+from runtime.errors import JobError, internal, user
+from runtime.sinks import Target
+from runtime.source.stream import SourceContext, open_stream
+
+DEFAULT_TABLE = "data_stream"
+DEFAULT_TRIGGER_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A launch that can start."""
+
+    rows: DataFrame
+    """The output rows: visible columns, then hidden ones."""
+    targets: tuple[Target, ...]
+    updates: bool
+    """Whether rows are written again and again while their window is open."""
+    source: SourceContext
+
+
+def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
+    """The launch's file. Raises `JobError` (INTERNAL) when it is not what the command line promises."""
+    try:
+        spec = spec_pb2.JobSpec.FromString(path.read_bytes())
+    except OSError as problem:
+        raise internal("BAD_SPEC", f"The launch's file {path} cannot be read: {problem.strerror}.") from None
+    except DecodeError:
+        raise internal("BAD_SPEC", f"The launch's file {path} is not a JobSpec.") from None
+    if spec.generation != generation:
+        told = f"generation {spec.generation}, the command line says {generation}"
+        raise internal("BAD_SPEC", f"The launch's file {path} says {told}.")
+    return spec
+
+
+def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
+    """The plan of the dagger's SQL. Raises `JobError` (USER) with the first finding when it is refused.
+
+    The gateway has checked it before; the driver trusts nobody's word for what it hands to Spark.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    for file in spec.descriptors.file:
+        pool.Add(file)
+    tables = [
+        daggersql.Table(table_name(stream), _message(pool, stream), stream.stream.time_field)
+        for stream in spec.streams
+    ]
+    checked = daggersql.check(spec.spec.sql, tables)
+    if checked.plan is None:
+        errors = [one for one in checked.findings if one.severity == daggersql.Severity.ERROR]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        first = errors[0]
+        place = f"SQL, line {first.line}, column {first.column}"
+        raise user(first.code, f"{place}: {first.message}{more}")
+    return checked.plan
+
+
+def _message(pool: descriptor_pool.DescriptorPool, stream: spec_pb2.ResolvedStream) -> Descriptor:
+    try:
+        return pool.FindMessageTypeByName(stream.stream.message)
+    except KeyError:
+        detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
+        raise internal("BAD_SPEC", detail) from None
+
+
+def table_name(stream: spec_pb2.ResolvedStream) -> str:
+    """What the SQL calls this stream."""
+    return stream.input.table or DEFAULT_TABLE
+
+
+def trigger(spec: spec_pb2.JobSpec) -> timedelta:
+    """Time between micro-batches."""
+    asked = spec.spec.trigger.ToTimedelta() if spec.spec.HasField("trigger") else timedelta()
+    return asked or timedelta(milliseconds=DEFAULT_TRIGGER_MS)
+
+
+def updates(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
+    """Whether rows are written again and again while their window is open. Raises `JobError` (USER)."""
+    early = spec.spec.emit == spec_pb2.EMIT_EARLY
+    if early and plan.window is not None and plan.window.kind.upper() == "SESSION":
+        raise user("EARLY_NOT_POSSIBLE", "`emit: early` does not work with SESSION windows; use `final`.")
+    return early
+
+
+def assemble(
+    spark: SparkSession, spec: spec_pb2.JobSpec, plan: daggersql.Plan, checkpoint: Checkpoint
+) -> Job:
+    """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
+
+    Where the streams start is decided and stored here, before anything else that can take time.
+    """
+    source = SourceContext(
+        dagger=spec.dagger,
+        generation=spec.generation,
+        checkpoint=str(checkpoint.path),
+        run_dir=Path(spec.run_dir),
+        platform=spec.platform,
+        descriptors=spec.descriptors,
+        window=plan.window,
+        consumer_group=spec.spec.consumer_group,
+        start=checkpoint.start,
+    )
+    reads = {read.table: read for read in plan.reads}
+    for stream in spec.streams:
+        if (read := reads.get(table_name(stream))) is not None:
+            rows = open_stream(spark, stream, read, source)
+            rows.createOrReplaceTempView(f"`{read.table}`")
+    for name in plan.functions:
+        udfs.load(name).register(spark)
+    rows = spark.sql(plan.spark_sql)
+    again = updates(spec, plan)
+    return Job(rows, _targets(spec, plan, rows, again), again, source)
+
+
+def _targets(
+    spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
+) -> tuple[Target, ...]:
+    layout = Layout(plan.columns, plan.hidden)
+    promised = [*(column.name for column in plan.columns), *plan.hidden]
+    if rows.columns != promised:
+        raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
+    schema = to_arrow_schema(rows.schema, timezone="UTC")
+    files = descriptor_pb2.FileDescriptorSet.SerializeToString(spec.descriptors, deterministic=True)
+    return tuple(
+        Target(spec.dagger, sink.SerializeToString(deterministic=True), layout, schema, files, again)
+        for sink in spec.sinks
+    )
+
+
+def check_sinks(targets: Sequence[Target]) -> None:
+    """Raise `JobError` for the sinks that cannot work, all of them in one sentence each."""
+    problems: list[JobError] = []
+    for target in targets:
+        try:
+            sinks.check(target)
+        except JobError as problem:
+            problems.append(problem)
+    if problems:
+        first = problems[0].error
+        detail = " ".join(problem.error.detail for problem in problems)
+        raise JobError(first.domain, first.reason, detail, retryable=first.retryable) from problems[0]

@@ -1,0 +1,224 @@
+"""Launches of the runtime for tests: a real spark-submit, its heartbeats, its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pyspark
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from daggers.v1 import spec_pb2, telemetry_pb2
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FileDescriptor
+from services.runtime.tests.test_sink_contract import create
+from services.runtime.tests.test_sink_protobuf import FILES
+from tests.integration.bookings import COUNT_SQL, message_class
+
+import runtime
+
+MAIN = Path(runtime.__file__).with_name("__main__.py")
+HEARTBEATS = "daggers.heartbeats"
+DEADLINE_S = 90.0
+Beat = telemetry_pb2.Heartbeat
+
+
+@dataclass
+class Dagger:
+    """One dagger on a fresh topic: its spec, and its launches one after another."""
+
+    folder: Path
+    kafka: str
+    sql: str = COUNT_SQL
+    sinks: list[spec_pb2.ResolvedSink] = field(default_factory=list)
+    start: str = "earliest"
+    idle_timeout_s: int = 3
+    emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
+
+    def __post_init__(self) -> None:
+        """Create its topic."""
+        self.name = f"d-{uuid4().hex[:8]}"
+        self.topic = create(self.kafka, NewTopic(f"in-{self.name}", 1, 1))
+        self.generation = 100
+        self.checkpoints = self.folder / "checkpoints"
+        self._producer = Producer({"bootstrap.servers": self.kafka})
+
+    def write(self, *values: bytes) -> None:
+        """Append records and wait until the broker has them."""
+        for value in values:
+            self._producer.produce(self.topic, value)
+            self._producer.poll(0)
+        assert self._producer.flush(30) == 0
+
+    def spec(self, run_dir: Path) -> spec_pb2.JobSpec:
+        """The launch's file."""
+        job = spec_pb2.JobSpec(
+            dagger=self.name,
+            version=1,
+            generation=self.generation,
+            checkpoint_root=str(self.checkpoints),
+            run_dir=str(run_dir),
+            sinks=self.sinks,
+        )
+        job.platform.bootstrap_servers = self.kafka
+        job.spec.sql = self.sql
+        job.spec.emit = self.emit
+        job.spec.trigger.FromMilliseconds(200)
+        stream = job.streams.add()
+        stream.kafka.bootstrap_servers = self.kafka
+        stream.input.table = "data_stream"
+        stream.input.watermark_delay.FromSeconds(1)
+        stream.input.idle_timeout.FromSeconds(self.idle_timeout_s)
+        setattr(stream.input.start, self.start, True)
+        stream.stream.name, stream.stream.cluster = "bookings", "local"
+        stream.stream.topics.append(self.topic)
+        stream.stream.message, stream.stream.time_field = "it.v1.Booking", "event_timestamp"
+        job.descriptors.CopyFrom(descriptors())
+        return job
+
+    def launch(self) -> Launch:
+        """Start the next generation with spark-submit, in a session of its own."""
+        self.generation += 1
+        run_dir = self.folder / str(self.generation)
+        run_dir.mkdir(parents=True)
+        (run_dir / "spec.pb").write_bytes(self.spec(run_dir).SerializeToString())
+        return Launch(self, self.generation, run_dir)
+
+
+class Launch:
+    """One driver. A context manager: nothing of it is left afterwards."""
+
+    def __init__(self, dagger: Dagger, generation: int, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.beats: list[telemetry_pb2.Heartbeat] = []
+        self._dagger, self._generation = dagger, generation
+        self._consumer = Consumer({"bootstrap.servers": dagger.kafka, "group.id": uuid4().hex})
+        there = self._consumer.list_topics(HEARTBEATS, 10).topics[HEARTBEATS].partitions
+        ends = {p: self._consumer.get_watermark_offsets(TopicPartition(HEARTBEATS, p), 10)[1] for p in there}
+        self._consumer.assign([TopicPartition(HEARTBEATS, p, end) for p, end in ends.items()])
+        spark = Path(pyspark.__file__).parent
+        path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+        java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
+        home = {} if java is None else {"JAVA_HOME": java}
+        with (run_dir / "driver.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
+                 "--driver-java-options", "-XX:TieredStopAtLevel=1",
+                 MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),
+                     "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8"},
+            )  # fmt: skip
+
+    def __enter__(self) -> Launch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.process.wait()
+        self._consumer.close()
+
+    def until(self, wanted: Callable[[telemetry_pb2.Heartbeat], object]) -> telemetry_pb2.Heartbeat:
+        """The first heartbeat that satisfies `wanted`; fails at the deadline, or when the launch ends."""
+        end = time.monotonic() + DEADLINE_S
+        seen = len(self.beats)
+        if self.beats and wanted(self.beats[-1]):
+            return self.beats[-1]
+        while time.monotonic() < end and (self.process.poll() is None or self._poll(1.0)):
+            self._poll(0.5)
+            while seen < len(self.beats):
+                seen += 1
+                if wanted(self.beats[seen - 1]):
+                    return self.beats[seen - 1]
+        last = self.beats[-1] if self.beats else "no heartbeat"
+        raise AssertionError(f"it never came to that; last: {last}\n{self.log()[-4000:]}")
+
+    def running(self) -> telemetry_pb2.Heartbeat:
+        """The first heartbeat that says RUNNING."""
+        return self.until(lambda beat: beat.state == Beat.STATE_RUNNING)
+
+    def stop(self) -> int:
+        """Ask for a drain by the stop file; the exit code."""
+        (self.run_dir / "stop").touch()
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit code of spark-submit."""
+        code = self.process.wait(DEADLINE_S)
+        while self._poll(1.0):
+            pass
+        return code
+
+    def kill(self) -> None:
+        """kill -9 of every process of the driver."""
+        for process in self.processes():
+            process.kill()
+
+    def processes(self) -> list[psutil.Process]:
+        """What runs in the driver's session."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if os.getsid(process.pid) == self.process.pid and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        return found
+
+    def python(self) -> psutil.Process:
+        """The Python half, once driver.json says which it is."""
+        end = time.monotonic() + DEADLINE_S
+        while not (self.run_dir / "driver.json").exists():
+            assert time.monotonic() < end, self.log()[-4000:]
+            assert self.process.poll() is None, self.log()[-4000:]
+            self._poll(0.2)
+        return psutil.Process(json.loads((self.run_dir / "driver.json").read_text())["pid"])
+
+    def error(self) -> Any:
+        """What exit.json says."""
+        return json.loads((self.run_dir / "exit.json").read_text())
+
+    def log(self) -> str:
+        """driver.log."""
+        return (self.run_dir / "driver.log").read_text(errors="replace")
+
+    def _poll(self, seconds: float) -> bool:
+        """Take one heartbeat in, if there is one."""
+        record = self._consumer.poll(seconds)
+        if record is None or record.error() is not None:
+            return False
+        beat = telemetry_pb2.Heartbeat()
+        if record.key() == self._dagger.name.encode():
+            beat.ParseFromString(record.value() or b"")
+            if beat.generation == self._generation:
+                self.beats.append(beat)
+        return True
+
+
+def terminate(process: psutil.Process) -> None:
+    """SIGTERM."""
+    process.send_signal(signal.SIGTERM)
+
+
+def descriptors() -> descriptor_pb2.FileDescriptorSet:
+    """The booking and the sinks' messages, with everything they import."""
+    found = descriptor_pb2.FileDescriptorSet.FromString(FILES)
+    _add(found, message_class().DESCRIPTOR.file)
+    return found
+
+
+def _add(found: descriptor_pb2.FileDescriptorSet, file: FileDescriptor) -> None:
+    if file.name not in {one.name for one in found.file}:
+        for dependency in file.dependencies:
+            _add(found, dependency)
+        file.CopyToProto(found.file.add())

@@ -1,0 +1,322 @@
+"""The driver's life on the real broker, database and Spark: rows, troubles, fencing, ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from daggers.v1 import spec_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from services.runtime.tests.launches import MAIN, Beat, Dagger, terminate
+from services.runtime.tests.test_sink_contract import query, records
+from services.runtime.tests.test_sink_protobuf import FILES
+from tests.integration.bookings import booking, recount, spread
+
+from runtime.lease import LocalStore
+
+pytestmark = pytest.mark.integration
+Counts = Counter[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def influx(influx: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The database, its token in a file: what a launch may read."""
+    file = tmp_path_factory.mktemp("secret") / "token"
+    file.write_text(f"{influx['token'] or 'user:password'}\n")
+    return influx | {"token_file": str(file)}
+
+
+def influx_sink(influx: dict[str, str], **changes: str) -> spec_pb2.ResolvedSink:
+    sink = spec_pb2.ResolvedSink()
+    address = sink.sink.influx.address
+    given = influx | changes
+    address.url, address.org, address.bucket = given["url"], given["org"], given["bucket"]
+    address.token.file = given["token_file"]
+    return sink
+
+
+def kafka_sink(kafka: str, topic: str, message: str = "") -> spec_pb2.ResolvedSink:
+    sink = spec_pb2.ResolvedSink()
+    sink.kafka.bootstrap_servers = kafka
+    formats = spec_pb2.KafkaSink
+    sink.sink.kafka.topic, sink.sink.kafka.message = topic, message
+    sink.sink.kafka.format = formats.FORMAT_PROTOBUF if message else formats.FORMAT_JSON
+    return sink
+
+
+def log_sink(limit: int) -> spec_pb2.ResolvedSink:
+    return spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=limit)))
+
+
+def bookings(events: list[tuple[float, int]]) -> list[bytes]:
+    return [booking(second, city_id=city) for second, city in events]
+
+
+def in_influx(influx: dict[str, str], dagger: Dagger) -> Counts:
+    """(window end, city) -> count, as the database has it."""
+    found = query(influx, f'SELECT num_of_bookings, tag_city_id FROM "{dagger.name}"')
+    rows = [row for series in found.get("series", []) for row in series["values"]]
+    return Counter({(time, city): n for time, n, city in rows})
+
+
+def in_kafka(kafka: str, topic: str) -> list[tuple[tuple[str, str], int]]:
+    """The same from JSON records, one entry for each record."""
+    rows = [json.loads(record.value() or b"") for record in records(kafka, topic)]
+    return [((row["window_timestamp"], str(row["tag_city_id"])), row["num_of_bookings"]) for row in rows]
+
+
+def written(rows: int) -> Any:
+    """Whether a heartbeat says that every sink has this many rows."""
+    return lambda beat: beat.rows_out and all(count >= rows for count in beat.rows_out)
+
+
+def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    json_topic, message_topic = f"json-{dagger.name}", f"message-{dagger.name}"
+    dagger.sinks = [influx_sink(influx), kafka_sink(kafka, json_topic), log_sink(2),
+                    kafka_sink(kafka, message_topic, "row.v1.CityCount")]  # fmt: skip
+    events = spread([s / 4 for s in range(4 * 180)], cities=3)
+    dagger.write(*bookings(events))
+
+    with dagger.launch() as launch:
+        launch.until(written(9))
+        code = launch.stop()
+        left = [process.name() for process in launch.processes()]
+
+    assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, json_topic))) == recount(events)
+    assert in_messages(kafka, message_topic) == recount(events)
+    assert (code, left, (launch.run_dir / "exit.json").exists()) == (0, [], False)
+    assert [line[:4] for line in launch.log().splitlines() if line.startswith(("row ", "… and"))][:2] == [
+        "row ", "row ",
+    ]  # fmt: skip
+    assert "… and 4 more" in launch.log() or "… and 1 more" in launch.log()
+    states = [beat.state for beat in launch.beats]
+    assert list(dict.fromkeys(states)) == [
+        Beat.STATE_STARTING, Beat.STATE_RUNNING, Beat.STATE_DRAINING, Beat.STATE_EXITING,
+    ]  # fmt: skip
+    last = launch.beats[-1]
+    assert (last.rows_in, list(last.rows_out), last.late_rows) == (len(events), [9, 9, 9, 9], 0)
+    assert (last.lag[f"{dagger.topic}/0"], last.HasField("watermark"), last.HasField("error")) == (
+        0,
+        True,
+        False,
+    )
+
+
+def in_messages(kafka: str, topic: str) -> Counts:
+    """The same from Protobuf records."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(FILES).file:
+        pool.Add(file)
+    row: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("row.v1.CityCount"))
+    found = [row.FromString(record.value()) for record in records(kafka, topic)]
+    return Counter(
+        {(one.window_timestamp.ToJsonString(), str(one.tag_city_id)): one.num_of_bookings for one in found}
+    )
+
+
+def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
+    tmp_path: Path, kafka: str, influx: dict[str, str], detour: Any
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    topic = f"json-{dagger.name}"
+    dagger.sinks = [influx_sink(influx, url=detour.url), kafka_sink(kafka, topic)]
+    first, second = spread(range(60), cities=2), spread(range(60, 120), cities=2)
+    detour.cut()
+    dagger.write(*bookings(first))
+
+    with dagger.launch() as launch:
+        retrying = launch.until(lambda beat: beat.retrying)
+        detour.mend()
+        healed = launch.until(lambda beat: written(2)(beat) and not beat.retrying)
+        detour.cut()
+        dagger.write(*bookings(second))
+        launch.until(lambda beat: beat.retrying)
+        code = launch.stop()
+    once = in_kafka(kafka, topic)
+    detour.mend()
+    with dagger.launch() as relaunch:
+        relaunch.until(written(2))
+        relaunch.stop()
+
+    assert [(why.reason, why.detail[:7]) for why in retrying.retrying] == [("SINK_UNAVAILABLE", "influx:")]
+    assert (healed.rows_in, code) == (len(first), 0)
+    assert len(once) == len(dict(once)) == 4  # the sink that took the rows got them once
+    assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, topic))) == recount(first + second)
+
+
+def test_a_driver_that_is_killed_repeats_its_batch_and_the_points_are_the_same(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka, idle_timeout_s=0)
+    topic = f"json-{dagger.name}"
+    dagger.sinks = [influx_sink(influx), kafka_sink(kafka, topic)]
+    events = spread(range(240), cities=2)
+    closing = booking(400)
+
+    with dagger.launch() as launch:
+        launch.running()
+        dagger.write(*bookings(events[:150]))
+        launch.until(written(2))
+        launch.kill()
+        dagger.write(*bookings(events[150:]), closing)
+    with dagger.launch() as relaunch:
+        relaunch.until(lambda beat: in_influx(influx, dagger).total() >= len(events))
+        relaunch.stop()
+
+    assert in_influx(influx, dagger) == recount(events)
+    values: dict[Any, set[Any]] = {}
+    for record in records(kafka, topic):
+        ids = dict(record.headers() or [])["ce_id"]
+        values.setdefault(record.key(), set()).add((record.value(), ids))
+    assert [len(versions) for versions in values.values()] == [1] * len(recount(events))
+
+
+def test_a_newer_generation_ends_the_older_driver(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1)], start="latest")
+
+    with dagger.launch() as launch:
+        launch.running()
+        LocalStore(dagger.checkpoints).take(dagger.generation + 5)
+        code = launch.wait()
+        left = launch.processes()
+
+    assert (code, left, launch.error()["reason"]) == (75, [], "FENCED")
+    assert launch.beats[-1].error.reason == "FENCED"
+
+
+def test_an_older_generation_does_not_even_start(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1)])
+    LocalStore(dagger.checkpoints).take(1000)
+
+    with dagger.launch() as launch:
+        code = launch.wait()
+
+    assert (code, launch.error()["reason"], launch.beats) == (75, "FENCED", [])
+
+
+def test_sigterm_drains(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1)], start="latest")
+
+    with dagger.launch() as launch:
+        launch.running()
+        terminate(launch.python())
+        code = launch.wait()
+
+    assert (code, launch.beats[-1].state) == (0, Beat.STATE_EXITING)
+
+
+def test_the_python_half_ends_with_its_jvm(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1)], start="latest")
+
+    with dagger.launch() as launch:
+        python = launch.python()
+        psutil.Process(launch.process.pid).kill()
+        python.wait(30)
+
+    assert launch.error()["reason"] == "JVM_GONE"
+
+
+def test_an_edit_recounts_the_windows_that_were_open(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[influx_sink(influx)], idle_timeout_s=0)
+    events = spread(range(200), cities=2)
+
+    with dagger.launch() as launch:
+        dagger.write(*bookings(events[:100]))
+        launch.until(written(2))
+        launch.stop()
+    before = list((dagger.checkpoints / "checkpoints").iterdir())
+    dagger.sql = dagger.sql.replace("status = 'COMPLETED'", "status = 'COMPLETED' AND fare > 0")
+    with dagger.launch() as edited:
+        dagger.write(*bookings(events[100:]))
+        edited.until(lambda beat: in_influx(influx, dagger).total() >= 180)
+        edited.stop()
+    after = list((dagger.checkpoints / "checkpoints").iterdir())
+
+    assert in_influx(influx, dagger) == recount(events[:180])
+    assert (len(before), len(after), set(before) & set(after)) == (1, 1, set())
+
+
+def test_early_rows_come_while_the_window_is_open_and_end_right(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[influx_sink(influx)], idle_timeout_s=0, emit=spec_pb2.EMIT_EARLY)
+    events = spread(range(50), cities=1)
+
+    with dagger.launch() as launch:
+        dagger.write(*bookings(events[:20]))
+        launch.until(written(1))
+        early = in_influx(influx, dagger)
+        dagger.write(*bookings(events[20:]))
+        launch.until(lambda beat: in_influx(influx, dagger).total() >= 50)
+        launch.stop()
+
+    assert 0 < early.total() <= 20
+    assert in_influx(influx, dagger) == recount(events)
+
+
+@pytest.mark.parametrize(
+    ("sql", "bucket", "ends"),
+    [
+        ("SELECT nothing FROM data_stream", "", (64, "ERROR_DOMAIN_USER", "UNKNOWN_COLUMN")),
+        ("", "nowhere", (69, "ERROR_DOMAIN_EXTERNAL", "SINK_MISSING")),
+    ],
+)
+def test_what_cannot_work_ends_with_one_sentence(
+    tmp_path: Path, kafka: str, influx: dict[str, str], sql: str, bucket: str, ends: tuple[int, str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[influx_sink(influx, bucket=bucket or influx["bucket"])])
+    dagger.sql = sql or dagger.sql
+
+    with dagger.launch() as launch:
+        code = launch.wait()
+
+    error = launch.error()
+    assert (code, error["domain"], error["reason"]) == ends
+    assert "Traceback" not in error["detail"]
+    assert launch.beats[-1].error.reason == error["reason"]
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\xff\xff"])
+def test_a_damaged_spec_is_told_without_spark(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "spec.pb").write_bytes(text)
+
+    done = subprocess.run(
+        [sys.executable, MAIN, "--spec", tmp_path / "spec.pb", "--generation", "1"],
+        capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, json.loads((tmp_path / "exit.json").read_text())["reason"]) == (70, "BAD_SPEC")
+
+
+def test_a_stop_file_that_is_there_already_ends_the_launch_at_once(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1)])
+
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "stop").touch()
+    (run_dir / "spec.pb").write_bytes(dagger.spec(run_dir).SerializeToString())
+    done = subprocess.run(
+        [sys.executable, MAIN, "--spec", run_dir / "spec.pb", "--generation", str(dagger.generation)],
+        capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, dagger.checkpoints.exists()) == (0, False)
+
+
+def test_the_help_names_both_options() -> None:
+    done = subprocess.run(
+        [sys.executable, MAIN, "--help"], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (done.returncode, "--spec" in done.stdout, "--generation" in done.stdout) == (0, True, True)
