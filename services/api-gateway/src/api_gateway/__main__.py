@@ -34,14 +34,16 @@ def main() -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"python -m api_gateway: {error}\n")
         return 2
+    projection = Projection(found.database_url)
     try:
-        asyncio.run(_serve(found, door))
+        asyncio.run(_serve(found, projection, door))
     except (LogError, CannotBind) as error:
         logging.logger().error("stopped", detail=str(error))
         return _UNAVAILABLE
     except SQLAlchemyError as error:
-        # Its text may hold the database's address and more.
-        logging.logger().error("stopped", detail=f"the database does not answer: {type(error).__name__}")
+        cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()[0]
+        detail = f"the database {projection.place} cannot be used: {cause}"
+        logging.logger().error("stopped", detail=detail)
         return _UNAVAILABLE
     except Exception:  # noqa: BLE001 - the last place before the process ends
         logging.logger().exception("stopped")
@@ -49,14 +51,14 @@ def main() -> int:
     return 0
 
 
-async def _serve(found: GatewaySettings, door: Door) -> None:
+async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> None:
     asked = shutdown.on_signal()
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     await topics.ensure_topics(found.kafka_bootstrap_servers)
     quarantine = KafkaQuarantine(found.kafka_bootstrap_servers)
     async with (
         KafkaLog(found.kafka_bootstrap_servers, topics.CONTROL) as log,
-        serving(log, Projection(found.database_url), quarantine.newest, door, source=source) as gateway,
+        serving(log, projection, quarantine.newest, door, source=source) as gateway,
     ):
         host = found.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=door.credentials is not None)

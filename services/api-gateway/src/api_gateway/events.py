@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import Final
 
 import grpc
-from daggers.v1 import gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
+from api_gateway import validation
 from api_gateway.follower import Follower, Step, Subscription
 from api_gateway.writer import damaged
 from chassis.errors import ApiError, Violation, invalid
@@ -22,6 +24,11 @@ from fleet import view
 from fleet.phases import DELETED
 
 Response = gateway_pb2.WatchEventsResponse
+# About clusters, schemas and streams, whose names may be those of daggers.
+_CATALOGUE: Final = frozenset(
+    kind.DESCRIPTOR.full_name
+    for kind in (events_pb2.ClusterRegistered, events_pb2.SchemaRegistered, events_pb2.StreamRegistered)
+)
 
 
 async def watch(
@@ -34,8 +41,13 @@ async def watch(
     """
     name = request.name
     since = request.since_sequence if request.HasField("since_sequence") else None
+    wrong = list(validation.name("name", name)) if name else []
     if since is not None and since < -1:
-        raise invalid([Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE")])
+        wrong.append(Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE"))
+    if wrong:
+        raise invalid(wrong)
+    if follower.damage:
+        raise damaged(follower.damage)
     end = await _end(log)
     if since is not None and since > end:
         text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
@@ -53,7 +65,7 @@ async def watch(
     async with aclosing(steps):
         async for each in steps:
             position = each.record.sequence
-            if not name or each.record.subject == name:
+            if not name or (each.record.subject == name and each.record.type not in _CATALOGUE):
                 said = position
                 yield _event(each)
     note(sequence=position)

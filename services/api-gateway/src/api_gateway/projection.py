@@ -51,6 +51,11 @@ class Projection:
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
         self._tables = [kind.__table__ for kind in (ProjectionRow, *CONTENT)]  # type: ignore[attr-defined] # SQLModel's
 
+    @property
+    def place(self) -> str:
+        """The database's URL, without a password."""
+        return self._engine.url.render_as_string(hide_password=True)
+
     def prepare(self) -> int:
         """Create the tables, anew when their shape changed; answers the sequence they held, -1 when none."""
         applied, shape = self._found()

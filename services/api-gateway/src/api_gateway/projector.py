@@ -37,6 +37,8 @@ class Projector:
             now, record_id = fleet.sequence, self._follower.last_id
             rows = change(fleet, touched)
             try:
+                if self.failure:  # the tables may be gone
+                    await asyncio.to_thread(self._projection.prepare)
                 kept = await asyncio.to_thread(
                     self._projection.write, rows, before=written, applied=now, record_id=record_id
                 )
@@ -68,7 +70,11 @@ class Projector:
     async def reached(self, sequence: int) -> None:
         """Wait until the tables hold `sequence`, or do not follow at all."""
         while self.sequence < sequence and not self.failure:
-            await self._moved.wait()
+            await self.moved()
+
+    async def moved(self) -> None:
+        """Wait for the next write, done or failed."""
+        await self._moved.wait()
 
     def _report(self, failure: str) -> None:
         if failure and not self.failure:

@@ -17,8 +17,8 @@ from aiokafka.errors import KafkaError
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 
 from api_gateway import validation
-from api_gateway.follower import Follower
-from api_gateway.reader import fitting
+from api_gateway.projection import Projection
+from api_gateway.reader import Reader, fitting
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -40,8 +40,9 @@ Newest = Callable[[str, int], Awaitable[list[Quarantined]]]
 class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     """Records that were set aside."""
 
-    def __init__(self, follower: Follower, newest: Newest) -> None:
-        self._follower = follower
+    def __init__(self, reader: Reader, projection: Projection, newest: Newest) -> None:
+        self._reader = reader
+        self._projection = projection
         self._newest = newest
 
     async def ListQuarantined(  # noqa: N802 - gRPC's name
@@ -54,10 +55,12 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         ]
         if violations:
             raise invalid(violations)
-        if request.dagger not in self._follower.fleet.daggers:
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.dagger}")
+        name = request.dagger
+        dagger, _ = await self._reader.read(context, 0, lambda: self._projection.dagger(name))
+        if dagger is None:
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
         try:
-            found = await self._newest(request.dagger, min(request.page_size or _PAGE, _MAX_PAGE))
+            found = await self._newest(name, min(request.page_size or _PAGE, _MAX_PAGE))
         except (KafkaError, OSError, TimeoutError) as error:
             raise ApiError(
                 grpc.StatusCode.UNAVAILABLE,

@@ -56,6 +56,7 @@ class Gateway:
 
     port: int
     follower: Follower
+    projector: Projector
     failed: asyncio.Future[None]
     """Done when the gateway cannot go on; holds why."""
 
@@ -87,7 +88,7 @@ async def serving(
         if tasks:
             await _until_ready(follower, projector, end, failed)
         async with _served(log, follower, projector, projection, newest, door, source) as port:
-            yield Gateway(port, follower, failed)
+            yield Gateway(port, follower, projector, failed)
     finally:
         if folding is not None:
             folding.cancel()
@@ -121,7 +122,8 @@ async def _served(
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(follower, writer, reader, projection)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
-    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(QuarantineService(follower, newest), server)
+    quarantine = QuarantineService(reader, projection, newest)
+    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

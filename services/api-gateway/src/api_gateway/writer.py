@@ -35,7 +35,8 @@ class Writer:
 
         `forms` are the forms the same request may have taken when it was made: what a check adds to it may be
         another thing today.
-        Raises: ApiError when it was refused, or when another request has this id.
+        Raises: ApiError when it was refused, when another request has this id, and for a new request when the
+        log is damaged.
         """
         answer = None
         for form in forms:
@@ -45,6 +46,8 @@ class Writer:
         if answer is not None:
             note(repeated=True, request_id=request_id)
             _raise_if_refused(answer)
+        else:
+            self._refuse_when_damaged()
         return answer
 
     async def write(self, subject: str, request: Message, request_id: str, *, at: str) -> Answer:
@@ -54,7 +57,6 @@ class Writer:
         """
         request_id = request_id or uuid.uuid4().hex
         note(subject=subject, request_id=request_id)
-        self._refuse_when_damaged()
         violations = list(validation.event_size(at, request.ByteSize()))
         if violations:
             raise invalid(violations)
