@@ -87,6 +87,16 @@ async def test_slack_takes_what_fired() -> None:
     assert "it was given up" in shown[0]
 
 
+async def test_slack_gets_the_time_for_its_readers_time_zone_and_a_person_reads_it() -> None:
+    _, shown, received = await send(slack, notice=notify(summary="a < b"))
+
+    assert (
+        "since <!date^1767268800^{date_short_pretty} {time_secs}|2026-01-01T12:00:00Z>"
+        in received[0].body["text"]
+    )
+    assert ("a < b" in shown[0], "since 2026-01-01T12:00:00Z" in shown[0]) == (True, True)
+
+
 async def test_slack_is_told_how_long_it_lasted() -> None:
     _, shown, _ = await send(slack, notice=notify(resolved=True))
 

@@ -71,7 +71,6 @@ async def serve(
         beats = await stack.enter_async_context(KafkaLog(kafka, heartbeats_topic))
         # Spark drivers are ours and stand in private networks: no check of addresses, no proxy, no redirects.
         spark = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
-        datadir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="health-monitor-")))
         monitor = Monitor(
             Identity(monitor_id=f"{name}/{os.getpid()}/{unique}", host=name),
             control=control,
@@ -88,19 +87,21 @@ async def serve(
         await monitor.catch_up()
         if not channels:
             log.warning("nobody is told: neither Slack nor PagerDuty is set; alerts are only recorded")
-        app = host.build(
-            monitor,
-            bootstrap_servers=kafka,
-            topic=heartbeats_topic,
-            group=f"daggers.health-monitor.{unique}",
-            datadir=datadir,
-        )
         following = [
             asyncio.create_task(monitor.follow_control()),
             asyncio.create_task(monitor.follow_alerts()),
         ]
         try:
-            await app.start()
+            # Faust wants a directory to start with; without tables nothing is ever kept there.
+            with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
+                app = host.build(
+                    monitor,
+                    bootstrap_servers=kafka,
+                    topic=heartbeats_topic,
+                    group=f"daggers.health-monitor.{unique}",
+                    datadir=Path(datadir),
+                )
+                await app.start()
             log.info("ready", daggers=len(monitor.fleet.daggers), receivers=[each.name for each in channels])
             hosted = asyncio.create_task(app.wait_until_stopped())
             asked = asyncio.create_task(stop.wait())

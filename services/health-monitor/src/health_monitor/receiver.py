@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +25,7 @@ from chassis import logging, settings, shutdown
 from chassis.settings import Settings
 
 PROG: Final = "python -m health_monitor.receiver"
+_DATE: Final = re.compile(r"<!date\^[^|>]*\|([^>]*)>")
 _EVENT_LIMIT: Final = 512 * 1024
 _SUMMARY_LIMIT: Final = 1024
 _DEDUP_KEY_LIMIT: Final = 255
@@ -102,7 +105,7 @@ class AlertReceiver:
             return web.Response(status=400, text="invalid_payload")
         if not text:
             return web.Response(status=400, text="no_text")
-        self._show(f"slack      {text}".replace("\n", "\n           "))
+        self._show(f"slack      {plain(text)}".replace("\n", "\n           "))
         return web.Response(text="ok")
 
     async def _pagerduty(self, request: web.Request) -> web.StreamResponse:
@@ -139,6 +142,11 @@ class AlertReceiver:
             self._open.discard(key)
             return f"resolved   [{key}]" if known else f"resolved   [{key}] (no such incident)"
         return f"acknowledged [{key}]"
+
+
+def plain(text: str) -> str:
+    """Slack's markup as a person would read it."""
+    return unescape(_DATE.sub(r"\1", text))
 
 
 def event_errors(event: Any, *, size: int) -> list[str]:
