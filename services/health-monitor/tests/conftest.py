@@ -1,0 +1,199 @@
+"""A world for the interpreter: logs in memory, a real HTTP receiver, time as a value, timers by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+import httpx
+import pytest
+from aiohttp import web
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from google.protobuf.message import Message
+from pydantic import SecretStr
+
+from eventlog import Draft, LogUnavailable, MemoryLog
+from health_monitor.addresses import Allowed
+from health_monitor.alert import Policy
+from health_monitor.condition import Limits
+from health_monitor.ledger import read
+from health_monitor.monitor import Identity, Monitor
+from health_monitor.receiver import AlertReceiver, Received
+from health_monitor.receivers import pagerduty, slack
+from health_monitor.webhook import Channel, Webhooks
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+ROUTING_KEY = "0123456789abcdef0123456789abcdef"
+
+
+class FragileLog(MemoryLog):
+    """A log that a test may make fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Callable[[Message], bool] = lambda _: False
+        self.refused = asyncio.Event()
+
+    async def append(self, draft: Draft) -> None:
+        if self.refuses(draft.message):
+            self.refused.set()
+            raise LogUnavailable("Kafka does not answer")
+        await super().append(draft)
+
+
+class World:
+    """Logs, a receiver and a clock that outlive any monitor."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+        self.control, self.alerts, self.beats = MemoryLog(), FragileLog(), MemoryLog()
+        self.shown: list[str] = []
+        self.answer: Callable[[Received], web.Response | None] = lambda _: None
+        self.receiver = AlertReceiver(show=self.shown.append, misbehave=self._misbehave)
+        self.called = asyncio.Event()
+        self.epoch = self.generation = 0
+
+    async def _misbehave(self, received: Received) -> web.Response | None:
+        self.called.set()
+        return self.answer(received)
+
+    async def tell(self, message: Message) -> None:
+        number = await self.control.end() + 1
+        await self.control.append(Draft(f"c-{number}", "/test", "bookings", self.now, message))
+
+    async def fact(self, kind: Callable[..., Message], **fields: Any) -> None:
+        meta = events_pb2.FactMeta(epoch=self.epoch, name="bookings", generation=self.generation)
+        await self.tell(kind(meta=meta, **fields))
+
+    async def run_dagger(self) -> None:
+        """A dagger that runs."""
+        await self.tell(events_pb2.SchedulerStarted(scheduler_id="s"))
+        await self.tell(events_pb2.DaggerRequested(name="bookings", spec=spec_pb2.DaggerSpec()))
+        await self.relaunch(version=1)
+
+    async def relaunch(self, version: int) -> None:
+        await self.fact(events_pb2.LaunchIntended, submission_id="x", version=version)
+        self.generation = await self.control.end()
+        await self.fact(events_pb2.Launched, driver=events_pb2.DriverHandle(host="h"))
+        await self.fact(events_pb2.Running)
+
+    async def fail_dagger(self) -> None:
+        """It is given up."""
+        error = events_pb2.DaggerError(reason="BAD_SQL")
+        await self.fact(events_pb2.Exited, error=error)
+        await self.fact(events_pb2.Failed, error=error)
+
+    async def mend_dagger(self) -> None:
+        """A person starts it again, and it runs."""
+        await self.tell(events_pb2.StartRequested(name="bookings"))
+        await self.relaunch(version=2)
+
+    async def stop_dagger(self) -> None:
+        await self.tell(events_pb2.StopRequested(name="bookings"))
+        await self.fact(events_pb2.Stopped)
+
+    async def beat(self, *, progressed: datetime | None = None, ui_url: str = "") -> None:
+        """What the driver says now; progress was just made unless told otherwise."""
+        message = telemetry_pb2.Heartbeat(dagger="bookings", generation=self.generation, ui_url=ui_url)
+        message.time.FromDatetime(self.now)
+        message.last_progress.FromDatetime(progressed or self.now)
+        await self.beats.append(Draft("b", "/test", "bookings", self.now, message))
+
+    def monitor(self, name: str = "one") -> Running:
+        """A monitor; run it by `async with`."""
+        return Running(self, name)
+
+    async def events(self) -> list[str]:
+        """The log of alerts: each event's type, and to whom it is told."""
+        found = []
+        async for record in self.alerts.replay():
+            event = read(record)
+            receiver = getattr(event, "receiver", "")
+            found.append(f"{record.type.rpartition('.')[2]} {receiver}".strip())
+        return found
+
+    def kinds(self) -> list[str]:
+        """What a person was shown, in short."""
+        return [" ".join(line.split()[:2]) for line in self.shown if line.startswith("pagerduty")]
+
+
+class Running:
+    """A monitor with its followers; leaving kills it as SIGKILL does."""
+
+    def __init__(self, world: World, name: str = "one") -> None:
+        self.world = world
+        listed = Allowed.parse(f"127.0.0.1:{world.receiver.port}")
+        self.spark = httpx.AsyncClient(trust_env=False)
+        self.monitor = Monitor(
+            Identity(monitor_id=name, host="h"),
+            control=world.control,
+            alerts=world.alerts,
+            beats=world.beats,
+            channels=[
+                Channel("slack", slack, SecretStr(world.receiver.slack_url)),
+                Channel(
+                    "pagerduty", pagerduty, SecretStr(world.receiver.pagerduty_url), SecretStr(ROUTING_KEY)
+                ),
+            ],
+            webhooks=Webhooks(listed, timeout=2 * SECOND),
+            spark=self.spark,
+            limits=Limits(),
+            policy=Policy(hold=2 * SECOND, resolve_hold=2 * SECOND),
+            patience=10 * SECOND,
+            clock=lambda: world.now,
+        )
+        self.followers: list[asyncio.Task[None]] = []
+        self.heard = -1
+
+    async def __aenter__(self) -> Self:
+        await self.monitor.catch_up()
+        self.followers = [
+            asyncio.create_task(self.monitor.follow_control()),
+            asyncio.create_task(self.monitor.follow_alerts()),
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = [*self.followers, *self.monitor._under_way]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.spark.aclose()
+
+    async def step(self, seconds: float = 1, *, notify: bool = True) -> None:
+        """Time goes on, what was written is read, and every timer runs once."""
+        self.world.now += seconds * SECOND
+        await self._read()
+        await self.monitor.lead()
+        await self._read()
+        await self.monitor.probe()
+        await self.monitor.judge()
+        if notify:
+            for channel in self.monitor.channels:
+                await self.monitor.notify(channel)
+
+    async def steps(self, count: int) -> None:
+        for _ in range(count):
+            await self.step()
+
+    async def _read(self) -> None:
+        async for record in self.world.beats.replay(self.heard):
+            self.heard = record.sequence
+            self.monitor.heard(record)
+        async with asyncio.timeout(5):
+            behind = True
+            while behind:
+                await asyncio.sleep(0)  # the followers' turn
+                control, alerts = await self.world.control.end(), await self.world.alerts.end()
+                behind = self.monitor.fleet.sequence < control or self.monitor.ledger.sequence < alerts
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    async with made.receiver:
+        await made.run_dagger()
+        yield made
