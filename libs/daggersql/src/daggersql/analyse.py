@@ -10,27 +10,19 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from daggersql import casts, literals, operators, windows
+from daggersql import casts, comparisons, elements, literals, operators, windows
 from daggersql.calls import call_function, find_function
 from daggersql.findings import Report
 from daggersql.functions import names
-from daggersql.functions.general import PARTS, TIME_UNITS, WITHOUT_BRACKETS
+from daggersql.functions.general import WITHOUT_BRACKETS
 from daggersql.grammar.cursor import span
 from daggersql.scope import Scope
-from daggersql.tree import Expr, call, cast, constant, text_constant, wrong
+from daggersql.tree import Expr, call, constant, text_constant, wrong
 from daggersql.types import (
-    BIGINT,
     BOOLEAN,
     INT,
-    INTERVAL,
     NULL,
     STRING,
-    TIMESTAMP,
-    Array,
-    Family,
-    MapOf,
-    family,
-    fits,
 )
 from daggersql.windows import GroupWindow
 
@@ -123,42 +115,8 @@ class Analyser:
         return None
 
     def _element(self, node: exp.Expr) -> Expr:
-        """`list[1]`, counted from 1, and `map['key']`; NULL when there is none."""
-        value, index, place = self.check(node.this), self.check(node.expressions[0]), span(node)
-        if value.wrong or index.wrong:
-            return wrong(place)
-        match value.type:
-            case Array(element=kind):
-                if not fits(index.type, Family.INTEGER):
-                    self.report.error(
-                        "TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1"
-                    )
-                    return wrong(place)
-                if index.is_constant and isinstance(index.value, int) and index.value < 1:
-                    self.report.error(
-                        "INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1"
-                    )
-                    return wrong(place)
-                template = "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END"
-                if index.is_constant:
-                    template = "get({0}, {1} - 1)"
-            case MapOf(key=key, value=kind):
-                index = cast(index, key) if fits(index.type, family(key)) else index
-                if operators.unify(key, index.type) is None:
-                    self.report.error(
-                        "TYPE_MISMATCH",
-                        index.span,
-                        f"The keys of this map are not {operators.describe(index)}.",
-                    )
-                    return wrong(place)
-                template = "try_element_at({0}, {1})"
-            case _:
-                shown = operators.describe(value)
-                self.report.error(
-                    "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {shown}."
-                )
-                return wrong(place)
-        return Expr(template, kind, place, (value, index), read=value.read)
+        value, index = self.check(node.this), self.check(node.expressions[0])
+        return elements.element(value, index, span(node), self.report)
 
     # --- constants -------------------------------------------------------------------------------------
 
@@ -169,12 +127,7 @@ class Analyser:
 
     def _interval(self, node: exp.Expr) -> Expr:
         length = windows.interval(node, self.report)
-        if length is None:
-            return wrong(span(node))
-        micros = length.days * 86_400_000_000 + length.seconds * 1_000_000 + length.microseconds
-        sign, micros = ("-", -micros) if micros < 0 else ("", micros)
-        text = f"INTERVAL '{sign}{micros // 1_000_000}.{micros % 1_000_000:06d}' SECOND"
-        return constant(text, length, INTERVAL, span(node))
+        return wrong(span(node)) if length is None else literals.interval(length, span(node))
 
     # --- operators -------------------------------------------------------------------------------------
 
@@ -184,7 +137,7 @@ class Analyser:
 
     def _comparison(self, node: exp.Expr) -> Expr:
         left, right = self.check(node.this), self.check(node.expression)
-        return operators.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
+        return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
 
     def _not(self, node: exp.Expr) -> Expr:
         return call("(NOT {0})", BOOLEAN, span(node), self.condition(node.this, "NOT"))
@@ -216,7 +169,7 @@ class Analyser:
             sides = (
                 None
                 if value.wrong or choice.wrong
-                else operators.comparable(value, choice, span(node), self.report)
+                else comparisons.comparable(value, choice, span(node), self.report)
             )
             if sides is not None:
                 choices.append(sides[1])
@@ -227,15 +180,15 @@ class Analyser:
 
     def _between(self, node: exp.Expr) -> Expr:
         value = self.check(node.this)
-        low = operators.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
-        high = operators.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
+        low = comparisons.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
+        high = comparisons.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
         return call("({0} AND {1})", BOOLEAN, span(node), low, high)
 
     def _like(self, node: exp.Expr) -> Expr:
         escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
         like = node.this if isinstance(node, exp.Escape) else node
         value, pattern = self.check(like.this), self.check(like.expression)
-        return operators.like(value, pattern, escape, span(node), self.report)
+        return comparisons.like(value, pattern, escape, span(node), self.report)
 
     def _case(self, node: exp.Expr) -> Expr:
         operand = self.check(node.this) if node.this is not None else None
@@ -245,7 +198,7 @@ class Analyser:
                 conditions.append(self.condition(branch.this, "WHEN"))
             else:
                 asked = self.check(branch.this)
-                conditions.append(operators.compare("=", operand, asked, asked.span, self.report))
+                conditions.append(comparisons.compare("=", operand, asked, asked.span, self.report))
             values.append(self.check(branch.args["true"]))
         if node.args.get("default") is not None:
             values.append(self.check(node.args["default"]))
@@ -270,7 +223,7 @@ class Analyser:
         if isinstance(node, exp.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
             return self._window_call(node, name)
         if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"):
-            return self._time_unit(node, name)
+            return self._of_time(node, name)
         if name == "MOD" and len(node.expressions) == 2:
             left, right = (self.check(each) for each in node.expressions)
             return operators.arithmetic("%", left, right, place, self.report)
@@ -328,31 +281,11 @@ class Analyser:
             return wrong(span(node))
         return replace(self._call(node.this, where), span=span(node))
 
-    def _time_unit(self, node: exp.Expr, name: str) -> Expr:
+    def _of_time(self, node: exp.Expr, name: str) -> Expr:
         """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
         first, second = node.expressions[:2]
-        unit, value = (first, self.check(second)) if name == "EXTRACT" else (second, self.check(first))
-        known = PARTS if name == "EXTRACT" else [each for each in TIME_UNITS if each != "WEEK"]
-        place = span(node)
-        if unit.name not in known:
-            self.report.error("UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(known)}.")
-            return wrong(place)
-        if value.wrong:
-            return wrong(place)
-        if not fits(value.type, Family.TIMESTAMP):
-            self.report.error(
-                "TYPE_MISMATCH",
-                value.span,
-                f"{node.name} takes a timestamp, not {operators.describe(value)}.",
-            )
-            return wrong(place)
-        if name == "EXTRACT":
-            return call(f"CAST({PARTS[unit.name]} AS BIGINT)", BIGINT, place, value)
-        down = f"date_trunc('{unit.name}', {{0}})"
-        if name == "FLOOR TO":
-            return call(down, TIMESTAMP, place, value)
-        up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({unit.name}, 1, {down}) END"
-        return call(up, TIMESTAMP, place, value)
+        unit, value = (first, second) if name == "EXTRACT" else (second, first)
+        return elements.unit_of_time(name, unit, self.check(value), span(node), self.report)
 
     # --- what stands elsewhere -------------------------------------------------------------------------
 

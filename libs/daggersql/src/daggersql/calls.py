@@ -119,7 +119,7 @@ def _build(
     kind = args[result].type if isinstance(result, int) else result
     if where is not None:
         args = tuple(replace_where(each, where) for each in args)
-    template = signature.template
+    template = signature.template.replace("{type}", kind.spark)
     if "{rest}" in template:
         first = len(signature.parameters) - 1 if "{0}" in template else 0
         rest = ", ".join(f"{{{i}}}" for i in range(first, len(args)))

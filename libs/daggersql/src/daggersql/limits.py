@@ -18,6 +18,8 @@ MAX_JOINS = 10
 MAX_BRANCHES = 100
 """Branches of a UNION ALL."""
 MAX_WINDOW = timedelta(days=31)
+MAX_INTERVAL = timedelta(days=36_525)
+"""Of any INTERVAL: a timestamp and a hundred years is still a timestamp."""
 MAX_HOPS = 1_440
 """Windows that one record may be in: size / slide of a HOP."""
 MAX_TEXT = 1024 * 1024

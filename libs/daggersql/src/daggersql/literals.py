@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal as Exact
 
 from daggersql.findings import Report, Span
 from daggersql.tree import Expr, constant, wrong
-from daggersql.types import BIGINT, BINARY, DATE, DOUBLE, INT, TIMESTAMP, Decimal
+from daggersql.types import BIGINT, BINARY, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, Decimal
 
 _MAX_DIGITS = 38
 
@@ -57,6 +57,14 @@ def of_type(kind: str, text: str, place: Span, report: Report) -> Expr:
         example = {"DATE": "DATE '2024-02-29'", "TIMESTAMP": "TIMESTAMP '2024-02-29 12:00:00'"}[kind]
         report.error("INVALID_ARGUMENT", place, f"This is not a {kind.lower()}: write {example}.", example)
     return wrong(place)
+
+
+def interval(length: timedelta, place: Span) -> Expr:
+    """A span of time of fixed length."""
+    micros = length // timedelta(microseconds=1)
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    text = f"INTERVAL '{sign}{micros // 1_000_000}.{micros % 1_000_000:06d}' SECOND"
+    return constant(text, length, INTERVAL, place)
 
 
 def hexadecimal(text: str, place: Span) -> Expr:

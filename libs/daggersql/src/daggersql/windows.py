@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from daggersql.findings import Report, Span
 from daggersql.grammar.cursor import span
-from daggersql.limits import MAX_HOPS, MAX_WINDOW
+from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
 from daggersql.tree import Expr, Kind, wrong
 from daggersql.types import ROWTIME, TIMESTAMP
@@ -38,7 +38,7 @@ _BOUND_SQL = {
     # The last instant inside: rows of the next window begin at END.
     "ROWTIME": "timestampadd(MILLISECOND, -1, `g`.`w`.`end`)",
 }
-_NUMBER = re.compile(r"\s*(\d{1,12})(?:\.(\d{1,6}))?\s*")
+_NUMBER = re.compile(r"\s*(\d{1,30})(?:\.(\d{1,6}))?\s*")
 _CLOCK = {
     "DAY TO HOUR": r"(\d+) (\d+)()()",
     "DAY TO MINUTE": r"(\d+) (\d+):(\d+)()",
@@ -86,7 +86,11 @@ def interval(node: exp.Expr, report: Report) -> timedelta | None:
     try:
         found = _read(value.this, unit)
     except OverflowError:
-        report.error("INTERVAL_TOO_LONG", span(node), "This span of time is too long.")
+        found = timedelta.max
+    if found is not None and abs(found) > MAX_INTERVAL:
+        report.error(
+            "INTERVAL_TOO_LONG", span(node), f"An INTERVAL is at most {MAX_INTERVAL.days} days long."
+        )
         return None
     if found is None:
         report.error(

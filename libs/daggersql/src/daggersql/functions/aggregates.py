@@ -31,7 +31,7 @@ FUNCTIONS = (
     # The average of whole numbers is whole, as in Flink, cut off towards zero.
     _aggregate(
         "AVG",
-        Signature((WHOLE,), 0, "(try_sum({0}) div nullif(count({0}), 0))"),
+        Signature((WHOLE,), 0, "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"),
         Signature((NUMBER,), DOUBLE, "avg(CAST({0} AS DOUBLE))"),
     ),
 )

@@ -16,7 +16,7 @@ def _extreme(name: str) -> Function:
     return Function(name, (Signature((ANY, ANY), 0, template, variadic=True, same=True),))
 
 
-TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
+TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """Units that a timestamp is rounded down to."""
 PARTS = {
     "YEAR": "year({0})",

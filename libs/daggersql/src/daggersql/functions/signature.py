@@ -18,7 +18,7 @@ Check: TypeAlias = Callable[[Sequence[Expr], Span, Report], None]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One way to call a function. `template` has {0}, {1} … for the arguments."""
+    """One way to call a function. `template` has {0}, {1} … for the arguments, {type} for the result's."""
 
     parameters: tuple[Family, ...]
     result: Result

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import s2sphere
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 MAX_LEVEL = 30
 _SWAP, _INVERT = 1, 2
@@ -61,7 +61,8 @@ def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
 
 def register(spark: SparkSession) -> None:
     """Bring `s2id(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
-    spark.udf.register("s2id", arrow_udf(compute, "string", ArrowUDFType.SCALAR))
+    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
+    spark.udf.register("s2id", arrow_udf(compute, "string"))  # type: ignore[call-overload]
 
 
 def _floats(values: pa.Array) -> Floats:
@@ -75,7 +76,7 @@ def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
     ax, ay, az = np.abs(x), np.abs(y), np.abs(z)
     axis = np.where(ax > ay, np.where(ax > az, 0, 2), np.where(ay > az, 1, 2))
     face = np.where(np.choose(axis, [x, y, z]) < 0, axis + 3, axis)
-    with np.errstate(divide="ignore", invalid="ignore"):  # faces that the point is not on
+    with np.errstate(all="ignore"):  # quotients of faces that the point is not on
         u = np.choose(face, [y / x, -x / y, -x / z, z / x, z / y, -y / z])
         v = np.choose(face, [z / x, z / y, -y / z, y / x, -x / y, -x / z])
     return face.astype(np.int64), u, v

@@ -1,0 +1,69 @@
+"""Parts of values: elements of lists and maps, units of time."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span
+from daggersql.functions.general import PARTS, TIME_UNITS
+from daggersql.grammar.cursor import span
+from daggersql.operators import describe, unify
+from daggersql.tree import Expr, call, cast, wrong
+from daggersql.types import BIGINT, TIMESTAMP, Array, Family, MapOf, Type, family, fits
+
+
+def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
+    """`list[1]`, counted from 1, and `map['key']`; NULL when there is none."""
+    if value.wrong or index.wrong:
+        return wrong(place)
+    match value.type:
+        case Array(element=kind):
+            template = _position(index, report)
+        case MapOf(key=key, value=kind):
+            index = cast(index, key) if fits(index.type, family(key)) else index
+            template = _key(key, index, report)
+        case _:
+            report.error(
+                "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
+            )
+            return wrong(place)
+    return Expr(template, kind, place, (value, index), read=value.read) if template else wrong(place)
+
+
+def _position(index: Expr, report: Report) -> str | None:
+    if not fits(index.type, Family.INTEGER):
+        report.error("TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1")
+        return None
+    if not index.is_constant:
+        return "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END"
+    if isinstance(index.value, int) and index.value < 1:
+        report.error("INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1")
+        return None
+    return "get({0}, try_cast({1} AS INT) - 1)"
+
+
+def _key(key: Type, index: Expr, report: Report) -> str | None:
+    if unify(key, index.type) is None:
+        report.error("TYPE_MISMATCH", index.span, f"The keys of this map are not {describe(index)}.")
+        return None
+    return "try_element_at({0}, {1})"
+
+
+def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Report) -> Expr:
+    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
+    known = PARTS if name == "EXTRACT" else TIME_UNITS
+    if unit.name not in known:
+        report.error("UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(known)}.")
+        return wrong(place)
+    if value.wrong:
+        return wrong(place)
+    if not fits(value.type, Family.TIMESTAMP):
+        report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
+        return wrong(place)
+    if name == "EXTRACT":
+        return call(f"CAST({PARTS[unit.name]} AS BIGINT)", BIGINT, place, value)
+    down = f"date_trunc('{unit.name}', {{0}})"
+    if name == "FLOOR TO":
+        return call(down, TIMESTAMP, place, value)
+    up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({unit.name}, 1, {down}) END"
+    return call(up, TIMESTAMP, place, value)

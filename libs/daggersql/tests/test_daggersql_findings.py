@@ -1,0 +1,123 @@
+"""What the check says: all of it at once, at its place, with what to write instead."""
+
+import pytest
+from tests.conformance.corpus import tables
+
+from daggersql import Finding, check
+
+WINDOW = "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+
+
+def say(sql: str) -> list[Finding]:
+    return list(check(sql, tables()).findings)
+
+
+def brief(sql: str) -> list[tuple[str, int, int]]:
+    return [(each.code, each.line, each.column) for each in say(sql)]
+
+
+def test_all_mistakes_are_said_at_once_in_the_order_of_the_text() -> None:
+    sql = """SELECT fair, S2Idd(1, 2, 13) AS a,
+       UPPER(fare) AS b, customer.nam AS c, S2Id(fare, tip, 31) AS d
+FROM bookings
+WHERE order_number + 1 > 2 AND nothing = 1
+LIMIT 3"""
+
+    assert brief(sql) == [
+        ("UNKNOWN_COLUMN", 1, 8),
+        ("UNKNOWN_FUNCTION", 1, 14),
+        ("TYPE_MISMATCH", 2, 14),
+        ("UNKNOWN_FIELD", 2, 35),
+        ("INVALID_ARGUMENT", 2, 61),
+        ("TYPE_MISMATCH", 4, 7),
+        ("UNKNOWN_COLUMN", 4, 32),
+        ("UNSUPPORTED_CLAUSE", 5, 1),
+    ]
+
+
+def test_a_finding_covers_the_whole_of_what_is_wrong() -> None:
+    finding = say("SELECT UPPER(\n  fare\n  + tip) AS x FROM bookings")[0]
+
+    assert (finding.line, finding.column, finding.end_line, finding.end_column) == (2, 3, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("sql", "suggestion"),
+    [
+        ("SELECT latitude FROM bookings", "pickup.latitude"),
+        ("SELECT Fare FROM bookings", "fare"),
+        ("SELECT customer.teir AS t FROM bookings", "tier"),
+        ("SELECT DistintCount(fare) AS t FROM bookings", "DistinctCount"),
+        ("SELECT LENGTH(driver_id) AS t FROM bookings", "CHAR_LENGTH"),
+        ("SELECT fare FROM booking", "bookings"),
+        ("SELECT fare AS `total fare` FROM bookings", "total_fare"),
+        ("SELECT fare FORM bookings", "FROM"),
+        ("SELCT fare FROM bookings", "SELECT"),
+        ("SELECT fare * 2 FROM bookings", "AS fare_2"),
+        (f"SELECT fare FROM bookings {WINDOW}", "add fare to GROUP BY"),
+        ("SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, 60)", "INTERVAL '60' SECOND"),
+        (
+            f"SELECT TUMBLE_END(rowtime, INTERVAL '2' MINUTE) AS w, COUNT(*) AS n FROM bookings {WINDOW}",
+            "TUMBLE_END(rowtime, INTERVAL '1' MINUTE)",
+        ),
+    ],
+)
+def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
+    assert say(sql)[0].suggestion == suggestion
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT S2Id(fare, tip, 13.5) AS x FROM bookings", "TYPE_MISMATCH"),
+        ("SELECT S2Id(fare, tip, cancel_reason_id) AS x FROM bookings", "INVALID_ARGUMENT"),
+        ("SELECT S2Id(fare, tip) AS x FROM bookings", "WRONG_ARGUMENT_COUNT"),
+        ("SELECT COUNT(*) AS n FROM bookings", "UNBOUNDED_STATE"),
+        (f"SELECT COUNT(*) AS n FROM bookings WHERE COUNT(*) > 1 {WINDOW}", "AGGREGATE_NOT_ALLOWED"),
+        (f"SELECT COUNT(*) AS n FROM bookings {WINDOW}, 1", "UNSUPPORTED_GROUPING"),
+        (f"SELECT COUNT(*) AS n FROM bookings {WINDOW}, metadata", "TYPE_MISMATCH"),
+        (f"SELECT SUM(driver_id) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        (f"SELECT UPPER(driver_id) FILTER (WHERE surge) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        (f"SELECT COUNT(DISTINCT fare) AS n FROM bookings {WINDOW}", "UNSUPPORTED_FUNCTION"),
+        ("SELECT RAND() AS n FROM bookings", "UNSUPPORTED_FUNCTION"),
+        ("SELECT current_user AS n FROM bookings", "FORBIDDEN_FUNCTION"),
+        ("SELECT fare AS __key_0 FROM bookings", "RESERVED_COLUMN"),
+        ("SELECT fare AS label_time FROM bookings", "RESERVED_COLUMN"),
+        ("SELECT fare AS n, tip AS N FROM bookings", "DUPLICATE_COLUMN"),
+        ("SELECT INTERVAL '1' DAY AS n FROM bookings", "UNSUPPORTED_TYPE"),
+        ("SELECT rowtime.seconds AS n FROM bookings", "UNKNOWN_FIELD"),
+        ("SELECT items.name AS n FROM bookings", "UNKNOWN_FIELD"),
+        ("SELECT promo_codes[0] AS n FROM bookings", "INVALID_ARGUMENT"),
+        ("SELECT CAST(customer AS STRING) AS n FROM bookings", "TYPE_MISMATCH"),
+        ("SELECT CAST(fare AS BLOB) AS n FROM bookings", "UNSUPPORTED_TYPE"),
+        ("SELECT DATE '2024-02-30' AS n FROM bookings", "INVALID_ARGUMENT"),
+        ("SELECT driver_id LIKE 'a!b' ESCAPE '!' AS n FROM bookings", "INVALID_ARGUMENT"),
+        ("SELECT REGEXP(driver_id, '(') AS n FROM bookings", "INVALID_REGEX"),
+        ("SELECT REGEXP(driver_id, '(a|aa)+b') AS n FROM bookings", "REGEX_TOO_COSTLY"),
+        ("SELECT 1e999 AS n FROM bookings", "INVALID_ARGUMENT"),
+        ("SELECT (1, 2) AS n FROM bookings", "UNSUPPORTED_OPERATION"),
+        ("SELECT fare FROM bookings; DROP TABLE x", "MULTIPLE_STATEMENTS"),
+        ("SELECT fare FROM bookings |> WHERE fare > 1", "FORBIDDEN_SYNTAX"),
+        ("SELECT fare FROM bookings WHERE fare > :x", "FORBIDDEN_SYNTAX"),
+        ("SELECT TRANSFORM(fare) USING 'cat' FROM bookings", "FORBIDDEN_SYNTAX"),
+        ("SELECT fare FROM bookings LATERAL VIEW explode(items) t", "FORBIDDEN_SYNTAX"),
+        ("SELECT fare FROM bookings TABLESAMPLE (1 PERCENT)", "UNSUPPORTED_CLAUSE"),
+        ("SELECT fare FROM (VALUES (1)) AS t", "UNSUPPORTED_SUBQUERY"),
+        ("SELECT fare FROM bookings WHERE fare IN (SELECT fee FROM payments)", "UNSUPPORTED_SUBQUERY"),
+        (f"SELECT COUNT(*) AS n FROM bookings {WINDOW.replace('1', '45000')}", "WINDOW_TOO_LONG"),
+        ("SELECT rowtime + INTERVAL '99999999999' DAY AS n FROM bookings", "INTERVAL_TOO_LONG"),
+        (f"SELECT COUNT(*) AS n FROM bookings {WINDOW.replace('MINUTE', 'MONTH')}", "BAD_INTERVAL"),
+    ],
+)
+def test_a_mistake_has_its_code(sql: str, code: str) -> None:
+    assert [each.code for each in say(sql)] == [code]
+
+
+def test_a_number_of_findings_has_a_limit() -> None:
+    listed = ", ".join(f"nothing{i} AS c{i}" for i in range(900))
+
+    assert len(say(f"SELECT {listed} FROM bookings")) == 100
+
+
+def test_a_column_of_another_stream_is_pointed_at() -> None:
+    assert "driver_pings has it" in say("SELECT speed_kmh FROM bookings")[0].message

@@ -1,0 +1,168 @@
+"""What a plan says: Spark SQL, reads, roles, hidden columns, functions, fingerprint, warnings."""
+
+from datetime import timedelta
+
+import pytest
+from tests.conformance.corpus import message, tables
+
+from daggersql import Plan, Read, Role, Severity, Window, check
+
+BOOKINGS = (
+    "SELECT service_type AS tag_service, COUNT(*) AS n, SUM(fare) AS total, "
+    "TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp FROM bookings WHERE status = 'COMPLETED' "
+    "GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), service_type"
+)
+
+
+def plan(sql: str) -> Plan:
+    checked = check(sql, tables())
+    assert checked.plan is not None, checked.findings
+    return checked.plan
+
+
+def test_a_windowed_query_reads_keys_and_arguments_and_hides_its_row_key() -> None:
+    planned = plan(BOOKINGS)
+
+    assert planned.reads == (Read("bookings", ("fare", "service_type", "status")),)
+    assert planned.window == Window("TUMBLE", timedelta(minutes=1), timedelta(minutes=1))
+    assert planned.hidden == ("__window_start", "__window_end", "__key_0")
+    assert [(column.name, column.role, column.key, column.type) for column in planned.columns] == [
+        ("tag_service", Role.TAG, "tag_service", "string"),
+        ("n", Role.FIELD, "n", "bigint"),
+        ("total", Role.FIELD, "total", "double"),
+        ("window_timestamp", Role.TIME, "window_timestamp", "timestamp"),
+    ]
+
+
+def test_a_label_loses_its_prefix() -> None:
+    column = plan("SELECT driver_id AS label_driver, fare FROM bookings").columns[0]
+
+    assert (column.role, column.key) == (Role.TAG, "driver")
+
+
+def test_a_forwarding_query_is_identified_by_where_its_record_stood() -> None:
+    planned = plan("SELECT order_number FROM bookings")
+
+    assert planned.window is None
+    assert planned.hidden == ("__rowtime", "__key_0", "__key_1", "__key_2")
+    assert planned.reads == (Read("bookings", ("__offset", "__partition", "__topic", "order_number")),)
+
+
+def test_hop_takes_the_slide_first() -> None:
+    planned = plan(
+        "SELECT COUNT(*) AS n FROM bookings GROUP BY HOP(rowtime, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)"
+    )
+
+    assert planned.window == Window("HOP", size=timedelta(minutes=5), slide=timedelta(minutes=1))
+
+
+def test_a_path_is_read_once_and_only_as_deep_as_it_is_used() -> None:
+    planned = plan(
+        "SELECT customer, customer.id AS c, items[1].name AS i, event_timestamp.seconds AS s FROM bookings"
+    )
+
+    assert planned.reads[0].paths[3:] == ("customer", "event_timestamp", "items.name")
+
+
+def test_own_functions_are_named_in_lower_case() -> None:
+    planned = plan(
+        "SELECT DISTINCTCOUNT(driver_id) AS d, s2id(pickup.latitude, pickup.longitude, 13) AS tag_s "
+        "FROM bookings "
+        "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), S2Id(pickup.latitude, pickup.longitude, 13)"
+    )
+
+    assert planned.functions == ("distinctcount", "s2id")
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        BOOKINGS.replace("AS total", "AS sum_of_fares"),
+        BOOKINGS.replace("tag_service", "label_service"),
+        BOOKINGS.replace("COUNT(*) AS n, SUM(fare) AS total", "SUM(fare) / COUNT(*) AS average"),
+        BOOKINGS.replace("COUNT(*) AS n, SUM(fare) AS total", "SUM(fare) AS total, COUNT(*) AS n"),
+        BOOKINGS + " HAVING COUNT(*) > 3",
+        BOOKINGS.replace("FROM bookings", "FROM bookings AS b").replace("(fare)", "(b.fare)"),
+        BOOKINGS.replace("'60' SECOND", "'1' MINUTE").replace("SELECT", "select\n"),
+    ],
+)
+def test_an_edit_outside_of_the_state_keeps_the_fingerprint(edited: str) -> None:
+    assert plan(edited).fingerprint == plan(BOOKINGS).fingerprint
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        BOOKINGS.replace("SUM(fare)", "MAX(fare)"),
+        BOOKINGS.replace("SUM(fare)", "SUM(tip)"),
+        BOOKINGS.replace("SUM(fare) AS total, ", ""),
+        BOOKINGS.replace("'COMPLETED'", "'CANCELLED'"),
+        BOOKINGS.replace("'60'", "'30'"),
+        BOOKINGS.replace("service_type", "vehicle_type"),
+        BOOKINGS + ", vehicle_type",
+        "SELECT order_number FROM bookings",
+    ],
+)
+def test_an_edit_of_the_state_changes_the_fingerprint(edited: str) -> None:
+    assert plan(edited).fingerprint != plan(BOOKINGS).fingerprint
+
+
+def test_a_forwarding_query_has_no_state_that_an_edit_could_break() -> None:
+    first, second = "SELECT order_number FROM bookings", "SELECT fare * 2 AS f FROM bookings WHERE surge"
+
+    assert plan(first).fingerprint == plan(second).fingerprint
+
+
+def test_text_reaches_spark_only_as_a_quoted_constant() -> None:
+    sql = plan("SELECT 'it''s \\ ${env:HOME} `x` {0}' AS t FROM bookings").spark_sql
+
+    assert "'it\\'s \\\\ \\u0024{env:HOME} `x` {0}' AS `t`" in sql
+
+
+def test_names_reach_spark_only_quoted() -> None:
+    sql = plan("SELECT `order_number` AS `select` FROM bookings AS `a``b` WHERE `a``b`.fare > 1").spark_sql
+
+    assert sql.startswith("SELECT `s0`.`order_number` AS `select`, ")
+    assert sql.endswith(" FROM `bookings` AS `s0` WHERE (`s0`.`fare` > 1)")
+
+
+def test_select_star_gives_the_schema_in_order_and_rowtime_but_no_metadata() -> None:
+    columns = [column.name for column in plan("SELECT * FROM api_logs").columns]
+    fields = [field.name for field in message("corpus.v1.ApiLog").fields]
+
+    assert columns == [*fields, "rowtime"]
+
+
+def test_metadata_is_there_when_asked_for() -> None:
+    planned = plan("SELECT __topic AS topic, __partition AS p, __offset AS o, __timestamp AS t FROM api_logs")
+
+    assert [column.type for column in planned.columns] == ["string", "int", "bigint", "timestamp"]
+
+
+def test_a_group_key_that_no_store_tells_apart_is_warned_of() -> None:
+    warnings = plan(
+        "SELECT service_type AS service, COUNT(*) AS n FROM bookings "
+        "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), service_type"
+    ).warnings
+
+    assert [(each.code, each.column, each.severity) for each in warnings] == [
+        ("NO_TIME_COLUMN", 70, Severity.WARNING),
+        ("GROUP_KEY_NOT_A_TAG", 108, Severity.WARNING),
+    ]
+
+
+def test_distinctcount_says_how_exact_it_is() -> None:
+    warnings = plan(BOOKINGS.replace("COUNT(*)", "DistinctCount(driver_id)")).warnings
+
+    assert [each.code for each in warnings] == ["APPROXIMATE"]
+    assert "32,768" in warnings[0].message
+
+
+def test_whole_numbers_divide_to_whole_numbers_and_averages_stay_whole() -> None:
+    planned = plan(
+        "SELECT AVG(discount) AS a, AVG(fare) AS b, SUM(cancel_reason_id) AS c, "
+        "SUM(discount) / COUNT(*) AS d, "
+        "MAX(tip) AS e FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+    )
+
+    assert [column.type for column in planned.columns] == ["bigint", "double", "bigint", "bigint", "float"]
