@@ -28,6 +28,9 @@ LARGE = {
     "list of texts": "SELECT fare FROM bookings WHERE order_number IN (" + ",".join(["'a'"] * 100_000) + ")",
     "unions": " UNION ALL ".join(["SELECT order_number FROM bookings"] * 3000),
     "words": "a " * 120_000,
+    "sub-queries that double": "WITH t0 AS (SELECT driver_id AS x FROM bookings), "
+    + ", ".join(f"t{i} AS (SELECT x || x AS x FROM t{i - 1})" for i in range(1, 60))
+    + " SELECT x FROM t59",
     "arguments": "SELECT COALESCE(" + "fare," * 20_000 + "fare) AS x FROM bookings",
 }
 WORDS = """
@@ -47,10 +50,10 @@ def _seconds_and_bytes(sql: str) -> tuple[str, float, int]:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Tracing slows everything down: time is taken without it.
-    started = time.perf_counter()
+    # Tracing slows everything down: time is taken without it. CPU time: the machine may be busy otherwise.
+    started = time.thread_time()
     check(sql, tables())
-    return code, time.perf_counter() - started, peak
+    return code, time.thread_time() - started, peak
 
 
 @pytest.mark.parametrize("name", DEEP)
@@ -89,9 +92,9 @@ def test_a_long_list_of_conditions_is_not_deep() -> None:
 
 def test_a_list_of_ten_thousand_is_accepted_in_good_time() -> None:
     values = ", ".join(map(str, range(10_000)))
-    started = time.perf_counter()
+    started = time.thread_time()
     checked = check(f"SELECT order_number FROM bookings WHERE discount IN ({values})", tables())
-    seconds = time.perf_counter() - started
+    seconds = time.thread_time() - started
 
     assert checked.findings == ()
     assert seconds < 3

@@ -107,6 +107,39 @@ def test_an_edit_of_the_state_changes_the_fingerprint(edited: str) -> None:
     assert plan(edited).fingerprint != plan(BOOKINGS).fingerprint
 
 
+NAMES = ", ".join([*(field.name for field in message("corpus.v1.BookingLog").fields), "rowtime"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(SELECT * FROM bookings WHERE status = 'COMPLETED') AS t",
+        "(SELECT rowtime, fare, service_type FROM bookings WHERE status = 'COMPLETED') AS t",
+        f"(SELECT * FROM bookings WHERE status = 'COMPLETED') AS t ({NAMES})",
+    ],
+)
+def test_a_sub_query_that_picks_and_filters_is_the_same_query(source: str) -> None:
+    nested = BOOKINGS.replace("FROM bookings WHERE status = 'COMPLETED'", f"FROM {source}")
+
+    assert plan(nested).fingerprint == plan(BOOKINGS).fingerprint
+    assert plan(nested).reads == plan(BOOKINGS).reads
+
+
+def test_with_names_a_query_and_columns_stand_for_expressions() -> None:
+    nested = plan(
+        "WITH a AS (SELECT customer AS c, fare * 2 AS d, rowtime AS rt FROM bookings WHERE surge), "
+        "b AS (SELECT c.id AS id, d + 1 AS e, rt FROM a WHERE d > 3) "
+        "SELECT id AS tag_id, MAX(e) AS e, TUMBLE_END(rt, INTERVAL '1' DAY) AS window_timestamp "
+        "FROM b x GROUP BY TUMBLE(rt, INTERVAL '1' DAY), x.id"
+    )
+    flat = plan(
+        "SELECT customer.id AS tag_id, MAX(fare * 2 + 1) AS e FROM bookings WHERE surge AND fare * 2 > 3 "
+        "GROUP BY TUMBLE(rowtime, INTERVAL '1' DAY), customer.id"
+    )
+
+    assert nested.fingerprint == flat.fingerprint
+
+
 def test_a_forwarding_query_has_no_state_that_an_edit_could_break() -> None:
     first, second = "SELECT order_number FROM bookings", "SELECT fare * 2 AS f FROM bookings WHERE surge"
 

@@ -107,7 +107,7 @@ class Analyser:
     def _bare_function(self, node: exp.Column) -> Expr | None:
         """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
         name, place = node.name, span(node)
-        if node.this.args.get("quoted") or any(name in source.columns() for source in self.scope.sources):
+        if node.this.args.get("quoted") or any(name in source.columns for source in self.scope.sources):
             return None
         if name.upper() in WITHOUT_BRACKETS or names.FORBIDDEN.fullmatch(name):
             function = find_function(name, place, self.report)

@@ -9,11 +9,11 @@ from sqlglot import exp
 from daggersql import emit
 from daggersql.dialect import parse
 from daggersql.findings import Refused, Report, Severity
-from daggersql.grammar.cursor import span
 from daggersql.limits import check_size
 from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
-from daggersql.select import SelectChecker, warn_of_keys
+from daggersql.queries import QueryChecker
+from daggersql.select import warn_of_keys
 
 
 def check(sql: str, tables: Sequence[Table]) -> Checked:
@@ -32,10 +32,7 @@ def check(sql: str, tables: Sequence[Table]) -> Checked:
 
 
 def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) -> Plan | None:
-    if not isinstance(query, exp.Select) or query.args.get("with_") is not None:
-        _refuse_query(query, report)
-        return None
-    select = SelectChecker(tables, report).check(query)
+    select = QueryChecker(tables, report).check(query)
     if select is None:
         return None
     columns = check_outputs(select.outputs, report, sql)
@@ -52,26 +49,3 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
         fingerprint=emit.fingerprint(select),
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
     )
-
-
-def _refuse_query(query: exp.Expr, report: Report) -> None:
-    """Set operations and WITH: known, and not supported yet."""
-    for each in query.find_all(exp.SetOperation):
-        union = isinstance(each, exp.Union)
-        place = each.meta["operator"]
-        if union and each.args["distinct"]:
-            report.error(
-                "UNBOUNDED_STATE",
-                place,
-                "UNION would remember every row for ever: use UNION ALL.",
-                "UNION ALL",
-            )
-        else:
-            name = "UNION ALL" if union else "This set operation"
-            yet = " yet" if union else ": streams have no end"
-            report.error("UNSUPPORTED_SET_OPERATION", place, f"{name} is not supported{yet}.")
-    with_ = query.args.get("with_")
-    if with_ is not None:
-        report.error(
-            "UNSUPPORTED_SUBQUERY", span(with_), "WITH is not supported yet: read the stream itself."
-        )

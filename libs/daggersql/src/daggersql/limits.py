@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
-from daggersql.findings import Refused
+from daggersql.findings import Refused, Span
 
 MAX_BYTES = 256 * 1024
 MAX_TOKENS = 45_000
@@ -25,6 +26,25 @@ MAX_HOPS = 1_440
 MAX_TEXT = 1024 * 1024
 """Characters of a text that REPEAT or a pad function may make."""
 MAX_REGEX = 1_000
+
+
+MAX_EXPANSION = 100_000
+"""Nodes of all expressions that columns of sub-queries stand for, each time they are named."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What naming the columns of sub-queries may still cost: each name stands for a whole expression."""
+
+    left: int = MAX_EXPANSION
+
+    def spend(self, nodes: int, place: Span) -> None:
+        """Raises: Refused QUERY_TOO_LARGE when nothing is left."""
+        self.left -= nodes
+        if self.left < 0:
+            raise Refused(
+                "QUERY_TOO_LARGE", place, "Sub-queries that use each other's columns grow too large."
+            )
 
 
 def check_size(sql: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.grammar.cursor import span
+from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.tree import Expr, Kind, call, quote_name, wrong
 from daggersql.types import (
@@ -50,26 +51,35 @@ _TIME_FIELDS: dict[tuple[Type, str], tuple[str, Type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What FROM names once: a stream, under the name that the query gives it."""
+    """What FROM names once: a stream, or a query over one, under the name that the outer query gives it."""
 
     alias: str
     table: Table
+    """The stream that is read in the end."""
     name: str
-    """How the generated SQL calls it, whatever the user calls it."""
+    """How the generated SQL calls that stream, whatever the user calls it."""
+    columns: Mapping[str, Expr]
+    """Every column in the order of SELECT *, as an expression over the stream; metadata last."""
+    where: Expr | None = None
+    """Which rows there are."""
 
-    def columns(self) -> Mapping[str, Type]:
-        """Every column, in the order of SELECT *: the message's fields, rowtime; metadata last."""
-        fields = of_message(self.table.message).fields()
-        return {
-            **{name: kind for name, kind in fields.items() if name != "rowtime"},
-            "rowtime": ROWTIME,
-            **METADATA,
-        }
 
-    def column(self, name: str, kind: Type, place: Span) -> Expr:
-        """A reference to one of its columns."""
-        sql = f"{quote_name(self.name)}.{quote_name(name)}"
-        return Expr(sql, kind, place, kind=Kind.COLUMN, read=(self.table.name, name))
+def stream(alias: str, table: Table, name: str) -> Source:
+    """A stream as a source: the message's fields, rowtime, metadata."""
+    fields = dict(of_message(table.message).fields())
+    fields.pop("rowtime", None)
+    types = {**fields, "rowtime": ROWTIME, **METADATA}
+    columns = {
+        column: Expr(
+            f"{quote_name(name)}.{quote_name(column)}",
+            kind,
+            (0, 0),
+            kind=Kind.COLUMN,
+            read=(table.name, column),
+        )
+        for column, kind in types.items()
+    }
+    return Source(alias, table, name, columns)
 
 
 @dataclass(slots=True)
@@ -80,6 +90,7 @@ class Scope:
     report: Report
     tables: Sequence[Table]
     """All streams of the dagger, for suggestions."""
+    budget: Budget = field(default_factory=Budget)
 
     def column(self, parts: Sequence[exp.Identifier]) -> Expr:
         """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
@@ -89,7 +100,7 @@ class Scope:
             found, fields, at = qualified, parts[2:], parts[1]
         else:
             found, fields, at = list(self.sources), parts[1:], parts[0]
-        owners = [(source, kind) for source in found if (kind := source.columns().get(at.name)) is not None]
+        owners = [(source, column) for source in found if (column := source.columns.get(at.name))]
         if len(owners) > 1:
             choices = ", ".join(f"{source.alias}.{at.name}" for source, _ in owners)
             self.report.error(
@@ -99,10 +110,11 @@ class Scope:
         if not owners:
             self._unknown(parts, at, qualified)
             return wrong(place)
-        source, kind = owners[0]
-        value = source.column(at.name, kind, (place[0], span(at)[1]))
-        for field in fields:
-            value = self.field(value, field)
+        column = owners[0][1]
+        self.budget.spend(column.size, place)
+        value = replace(column, span=(place[0], span(at)[1]))
+        for each in fields:
+            value = self.field(value, each)
         return value
 
     def field(self, value: Expr, name: exp.Identifier) -> Expr:
@@ -132,9 +144,9 @@ class Scope:
         if alias is not None and not sources:
             self._unknown_table(alias)
         return [
-            (name, source.column(name, kind, place))
+            (name, replace(column, span=place))
             for source in sources
-            for name, kind in source.columns().items()
+            for name, column in source.columns.items()
             if name not in METADATA
         ]
 
@@ -143,8 +155,8 @@ class Scope:
     def _unknown(self, parts: Sequence[exp.Identifier], at: exp.Identifier, owners: Sequence[Source]) -> None:
         """Nothing has this name: say what comes nearest."""
         sources = owners or self.sources
-        known = [name for source in sources for name in source.columns()]
-        qualified = len(parts) > 1 and any(parts[1].name in source.columns() for source in self.sources)
+        known = [name for source in sources for name in source.columns]
+        qualified = len(parts) > 1 and any(parts[1].name in source.columns for source in self.sources)
         if qualified and not owners:
             self._unknown_table(parts[0])
             return
@@ -193,7 +205,8 @@ class Scope:
             for count, path in enumerate(_paths(of_message(source.table.message), "", _DEPTH)):
                 if count == _MOST:
                     break
-                by_leaf.setdefault(path.rpartition(".")[2], path)
+                if path.partition(".")[0] in source.columns:
+                    by_leaf.setdefault(path.rpartition(".")[2], path)
         leaf = nearest(name, by_leaf)
         return by_leaf[leaf] if leaf else None
 

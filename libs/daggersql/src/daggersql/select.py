@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from daggersql import sources, windows
+from daggersql import windows
 from daggersql.analyse import Analyser
 from daggersql.findings import Report, Span
 from daggersql.grammar.cursor import span
+from daggersql.limits import Budget
 from daggersql.outputs import TIME, Output
 from daggersql.plan import Table
 from daggersql.scope import Scope, Source
-from daggersql.tree import Expr, Kind, quote_name, wrong
-from daggersql.types import Family, family
+from daggersql.tree import Expr, Kind, call, quote_name, wrong
+from daggersql.types import BOOLEAN, Family, family
 from daggersql.windows import GroupWindow
 
 
@@ -33,31 +34,30 @@ class Select:
     keys: list[Expr]
     outputs: list[Output]
     having: Expr | None = None
+    grouped: bool = False
     aggregates: list[Expr] = field(default_factory=list)
 
 
 class SelectChecker:
     """Checks one SELECT against the streams of the dagger."""
 
-    def __init__(self, tables: Sequence[Table], report: Report) -> None:
+    def __init__(self, tables: Sequence[Table], report: Report, budget: Budget) -> None:
         self._tables = tables
         self._report = report
+        self._budget = budget
 
-    def check(self, node: exp.Select) -> Select | None:
-        """The checked SELECT; None when there is nothing to go on with. Findings go to the report."""
+    def check(self, node: exp.Select, source: Source) -> Select:
+        """The checked SELECT over its source. Findings go to the report."""
         report = self._report
-        source = sources.single(node, self._tables, report)
-        if source is None:
-            return None
-        scope = Scope([source], report, self._tables)
+        scope = Scope([source], report, self._tables, self._budget)
         rows = Analyser(scope, report)
-        where = self._where(node, rows)
+        where = _both(source.where, self._where(node, rows))
         window, keys = self._group(node, rows)
         analyser = Analyser(scope, report, window)
         outputs = self._outputs(node, analyser)
         having_node = node.args.get("having")
         having = analyser.condition(having_node.this, "HAVING") if having_node else None
-        select = Select(source, where, window, keys, outputs, having)
+        select = Select(source, where, window, keys, outputs, having, grouped="group" in node.args)
         if node.args.get("distinct") is not None:
             report.error(
                 "UNBOUNDED_STATE",
@@ -252,6 +252,13 @@ def warn_of_keys(select: Select, report: Report) -> None:
                 " each other.",
                 "select it AS tag_… or label_…",
             )
+
+
+def _both(first: Expr | None, second: Expr | None) -> Expr | None:
+    """Both conditions."""
+    if first is None or second is None:
+        return first or second
+    return call("({0} AND {1})", BOOLEAN, second.span, first, second)
 
 
 def _own_name(node: exp.Expr) -> str | None:

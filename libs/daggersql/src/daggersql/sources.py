@@ -1,4 +1,4 @@
-"""FROM: which stream is read, and under which name."""
+"""Streams by name, and what cannot be read or joined."""
 
 from __future__ import annotations
 
@@ -6,61 +6,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from daggersql.calls import find_function
 from daggersql.findings import Report, Span, nearest
 from daggersql.grammar.cursor import span
 from daggersql.plan import Table
-from daggersql.scope import Source
 
 _FORMATS = {
     "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
     "xml", "kafka", "image", "libsvm", "rate", "socket", "statestore", "python", "noop", "file",
 }  # fmt: skip
-
-
-def single(select: exp.Select, tables: Sequence[Table], report: Report) -> Source | None:
-    """The one stream that the SELECT reads; None, with findings, when it reads none or more."""
-    clause = select.args.get("from_")
-    if clause is None:
-        first = select.expressions[0]
-        report.error(
-            "NO_STREAM", span(first), "The query reads no stream: add FROM and a stream's name.", "FROM"
-        )
-        return None
-    source = _source(clause.this, tables, report)
-    for join in select.args.get("joins") or ():
-        _refuse_join(join, tables, report)
-        source = None
-    return source
-
-
-def _source(node: exp.Expr, tables: Sequence[Table], report: Report) -> Source | None:
-    place = span(node)
-    if isinstance(node, exp.Subquery):
-        report.error(
-            "UNSUPPORTED_SUBQUERY", place, "A query in FROM is not supported yet: read the stream itself."
-        )
-        return None
-    if isinstance(node, exp.Anonymous):
-        if find_function(node.name, place, report) is not None:
-            report.error("UNSUPPORTED_FUNCTION", place, f"{node.name} does not give rows to read.")
-        return None
-    if not isinstance(node, exp.Table) or isinstance(node.this, exp.Anonymous):
-        report.error(
-            "UNSUPPORTED_WINDOW",
-            place,
-            "Table functions in FROM are not supported yet: group by TUMBLE or HOP.",
-        )
-        return None
-    table = find_table(node.meta["parts"], tables, report)
-    if table is None:
-        return None
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        report.error(
-            "UNSUPPORTED_CLAUSE", place, "The columns of a stream keep their names: use AS in SELECT."
-        )
-    return Source(alias.name if alias is not None else table.name, table, "s0")
 
 
 def find_table(parts: Sequence[exp.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
@@ -79,7 +32,8 @@ def find_table(parts: Sequence[exp.Identifier], tables: Sequence[Table], report:
     return found
 
 
-def _refuse_join(join: exp.Expr, tables: Sequence[Table], report: Report) -> None:
+def refuse_join(join: exp.Expr, tables: Sequence[Table], report: Report) -> None:
+    """Joins are known, and not supported yet: say so, or what will never be."""
     kind = join.args.get("kind") or ""
     operator: Span = join.meta["operator"]
     node = join.this

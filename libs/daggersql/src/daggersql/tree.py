@@ -45,6 +45,8 @@ class Expr:
     """Name of the function of our own that it calls."""
     text: str = field(init=False)
     has_aggregate: bool = field(init=False)
+    size: int = field(init=False)
+    """How many nodes it has."""
 
     def __post_init__(self) -> None:
         leaf = self.kind in (Kind.COLUMN, Kind.CONSTANT)
@@ -52,6 +54,7 @@ class Expr:
         object.__setattr__(self, "text", text)
         has_aggregate = self.kind is Kind.AGGREGATE or any(each.has_aggregate for each in self.args)
         object.__setattr__(self, "has_aggregate", has_aggregate)
+        object.__setattr__(self, "size", 1 + sum(each.size for each in self.args))
 
     @property
     def wrong(self) -> bool:
