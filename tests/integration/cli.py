@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,17 +47,21 @@ class Cli:
         assert outcome.code == 0, f"daggers {' '.join(map(str, words))}: {outcome}"
         return outcome.json
 
-    def rows(self, name: str, count: int, *, deadline_s: float = DEADLINE_S) -> list[dict[str, Any]]:
-        """The rows of a dagger once there are at least `count`; what there is at the deadline."""
+    def rows(
+        self, name: str, *, enough: Callable[[list[dict[str, Any]]], bool], deadline_s: float = DEADLINE_S
+    ) -> list[dict[str, Any]]:
+        """The rows of a dagger once they are `enough`; what there is at the deadline."""
         end = time.monotonic() + deadline_s
         while True:
             rows: list[dict[str, Any]] = self("rows", name, "--limit", "100000")
-            if len(rows) >= count or time.monotonic() > end:
+            if enough(rows) or time.monotonic() > end:
                 return rows
             time.sleep(1)  # polling a database for what a stream will write; bounded by the deadline
 
-    def until(self, name: str, wanted: Any, *, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The dagger, once `wanted(dagger)` holds; fails at the deadline with what it was."""
+    def until(
+        self, name: str, wanted: Callable[[dict[str, Any]], bool], *, deadline_s: float = DEADLINE_S
+    ) -> dict[str, Any]:
+        """The dagger once `wanted(dagger)` holds; fails at the deadline with what it was."""
         end = time.monotonic() + deadline_s
         while True:
             dagger: dict[str, Any] = self("get", name)
@@ -64,3 +69,8 @@ class Cli:
                 return dagger
             assert time.monotonic() < end, f"{name} never got there: {dagger}"
             time.sleep(0.5)  # polling a phase; bounded by the deadline
+
+
+def at_least(count: int) -> Callable[[list[dict[str, Any]]], bool]:
+    """Whether there are this many rows."""
+    return lambda rows: len(rows) >= count

@@ -16,10 +16,10 @@ class Gate:
         self.touched = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
 
     def __enter__(self) -> "Gate":
-        self._threads[0].start()
+        self._acceptor.start()
         return self
 
     def __exit__(
@@ -30,39 +30,38 @@ class Gate:
         # shutdown wakes the thread that waits in accept; close alone does not
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._acceptor.join()
 
     def open(self) -> None:
         """Forward from now on, what is waiting included."""
         self._open.set()
 
     def _accept(self) -> None:
-        while not self._done.is_set():
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            self.touched.set()
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+        with self._listener:
+            while not self._done.is_set():
+                try:
+                    client, _ = self._listener.accept()
+                except OSError:
+                    return
+                self.touched.set()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        self._open.wait()
-        if self._done.is_set():
-            client.close()
-            return
-        try:
-            server = socket.create_connection(self._target, timeout=10)
-        except OSError:
-            client.close()
-            return
-        back = threading.Thread(target=self._copy, args=(server, client), daemon=True)
-        back.start()
-        self._copy(client, server)
-        back.join()
+        with client:
+            self._open.wait()
+            if self._done.is_set():
+                return
+            with contextlib.suppress(OSError), socket.create_connection(self._target, timeout=10) as server:
+                back = threading.Thread(target=_copy, args=(server, client), daemon=True)
+                back.start()
+                _copy(client, server)
+                back.join()
 
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                sink.sendall(data)
-        with contextlib.suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    """Pass bytes on until the source ends."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
