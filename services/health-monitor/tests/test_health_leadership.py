@@ -39,6 +39,16 @@ async def test_a_silent_leader_is_replaced_and_does_nothing_when_it_wakes(world:
     assert (told, len(world.shown)) == (2, 2)
 
 
+async def test_two_monitors_do_not_claim_in_turns(world: Any) -> None:
+    """One wakes, has read the other's claim and none of its beats yet: it has to be patient all the same."""
+    async with world.monitor("one") as one, world.monitor("two") as two:
+        await one.step()
+        await two.steps(14)
+        await one.monitor.lead()
+
+    assert (one.monitor.leads, await world.events()) == (False, ["MonitorStarted", "MonitorStarted"])
+
+
 async def test_a_leader_that_wakes_reads_before_it_sends(world: Any) -> None:
     """It still owes a notification by what it knew; the log says that another one has taken over and told."""
     async with world.monitor("one") as one:

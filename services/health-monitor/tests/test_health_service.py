@@ -80,7 +80,7 @@ class Stage:
             monitor_resolve_hold_s=0.2,
             monitor_silence_s=3,
             monitor_progress_s=4,
-            monitor_leader_timeout_s=2,
+            monitor_leader_timeout_s=3,
         )
 
     @asynccontextmanager

@@ -113,13 +113,18 @@ class Monitor:
     async def follow_alerts(self) -> None:
         """Fold what comes in the alerts topic, for ever."""
         async for record in self._alerts.follow(self.ledger.sequence):
-            led = self.leads
-            self.ledger.apply(record)
-            if led and not self.leads:
-                logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
+            self._apply(record)
             waiting = self._folded.get(record.id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(record.sequence)
+
+    def _apply(self, record: Record) -> None:
+        led, epoch = self.leads, self.ledger.epoch
+        self.ledger.apply(record)
+        if self.ledger.epoch != epoch:
+            self._leader_heard = self._clock()  # a claim is a beat, or two monitors would claim in turns
+        if led and not self.leads:
+            logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
 
     def heard(self, record: Record) -> None:
         """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside."""
@@ -250,7 +255,7 @@ class Monitor:
         end = await self._alerts.end()
         if self.ledger.sequence < end:
             async for record in self._alerts.replay(self.ledger.sequence):
-                self.ledger.apply(record)
+                self._apply(record)
 
     def _beat(self, now: datetime) -> Draft:
         beat = alerts_pb2.MonitorBeat(epoch=self.ledger.epoch, monitor_id=self._identity.monitor_id)
