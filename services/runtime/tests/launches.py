@@ -117,7 +117,8 @@ class Launch:
                  MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),
-                     "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8"},
+                     "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8",
+                     "PYTHONSAFEPATH": "1"},
             )  # fmt: skip
 
     def __enter__(self) -> Launch:

@@ -45,5 +45,4 @@ def start(app_name: str) -> SparkSession:
     session = builder.getOrCreate()
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
-    session.sparkContext.setLogLevel("WARN")
     return session

@@ -1,0 +1,118 @@
+"""What a launch is put together from, and everything that is found wrong before it starts."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import spec_pb2
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from services.runtime.tests.launches import descriptors
+from services.runtime.tests.test_sink_contract import target
+from tests.integration.bookings import COUNT_SQL
+
+from runtime import job, spark
+from runtime.errors import JobError
+
+
+def spec(**changes: Any) -> spec_pb2.JobSpec:
+    made = spec_pb2.JobSpec(dagger="d", generation=7, descriptors=descriptors())
+    stream = made.streams.add()
+    stream.input.table = "data_stream"
+    stream.stream.message, stream.stream.time_field = "it.v1.Booking", "event_timestamp"
+    made.spec.sql = COUNT_SQL
+    for name, value in changes.items():
+        setattr(made.spec, name, value)
+    return made
+
+
+def test_the_plan_comes_from_the_sql_of_the_spec() -> None:
+    plan = job.compile_sql(spec())
+
+    assert [column.name for column in plan.columns] == ["tag_city_id", "num_of_bookings", "window_timestamp"]
+
+
+def test_a_stream_without_a_table_name_is_data_stream() -> None:
+    nameless = spec()
+    nameless.streams[0].input.ClearField("table")
+
+    assert job.compile_sql(nameless).reads[0].table == "data_stream"
+
+
+def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
+    with pytest.raises(JobError) as refused:
+        job.compile_sql(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
+
+    error = refused.value.error
+    assert error.reason == "UNKNOWN_COLUMN"
+    assert error.detail.startswith("SQL, line 2, column 8: ")
+    assert error.detail.endswith("(and 1 more)")
+
+
+def test_a_message_that_is_not_in_the_job_is_ours_to_mend() -> None:
+    broken = spec()
+    broken.streams[0].stream.message = "it.v1.Nothing"
+
+    with pytest.raises(JobError, match=r"'it\.v1\.Nothing' is not in the job"):
+        job.compile_sql(broken)
+
+
+def test_a_spec_of_another_generation_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "spec.pb").write_bytes(spec().SerializeToString())
+
+    with pytest.raises(JobError, match="generation 7, the command line says 8"):
+        job.read_spec(tmp_path / "spec.pb", 8)
+
+
+def test_the_trigger_is_a_second_unless_asked() -> None:
+    asked = spec()
+    asked.spec.trigger.FromMilliseconds(250)
+
+    assert (job.trigger(spec()), job.trigger(asked)) == (timedelta(seconds=1), timedelta(milliseconds=250))
+
+
+def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
+    nameless = target("d", spec_pb2.ResolvedSink())
+    homeless = target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(influx=spec_pb2.InfluxSink())))
+
+    with pytest.raises(JobError) as refused:
+        job.check_sinks([nameless, homeless])
+
+    assert refused.value.error.reason == "UNKNOWN_SINK"
+    assert "choose one of influx, kafka, log" in refused.value.error.detail
+    assert "The influx sink has no url" in refused.value.error.detail
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    with pytest.MonkeyPatch.context() as launcher:
+        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
+        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+        session = spark.start("test")
+        yield session
+        session.stop()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM text.`/etc/passwd`",
+        "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
+        "SELECT java_method('java.lang.System', 'getenv', 'HOME')",
+        "BEGIN SELECT 1; END",
+    ],
+)
+def test_the_session_reads_nothing_and_runs_nothing_but_its_views(session: Any, sql: str) -> None:
+    with pytest.raises((PySparkException, Py4JError)):
+        session.sql(sql).collect()
+
+
+@pytest.mark.integration
+def test_bad_data_is_null_and_times_are_utc(session: Any) -> None:
+    row = session.sql(
+        "SELECT CAST('x' AS INT), 1 / 0, hour(timestamp'2026-01-01 12:00:00Z'), current_timezone()"
+    ).first()
+
+    assert tuple(row) == (None, None, 12, "UTC")

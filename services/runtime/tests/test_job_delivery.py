@@ -1,0 +1,138 @@
+"""One partition, many sinks: one pass, troubles kept apart, refused rows set aside."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from daggers.v1 import spec_pb2, telemetry_pb2
+from pyspark.sql import Row
+from services.runtime.tests.test_sink_contract import (
+    COUNTS,
+    LAYOUT,
+    SCHEMA,
+    Counts,
+    batch,
+    fresh_topic,
+    influx_sink,
+    points,
+    records,
+    target,
+)
+
+from runtime.batch import read_report
+from runtime.delivery import Delivery
+from runtime.sinks import Target
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+def kafka_sink(kafka: str, topic: str) -> spec_pb2.ResolvedSink:
+    sink = spec_pb2.ResolvedSink()
+    sink.kafka.bootstrap_servers = kafka
+    sink.sink.kafka.topic = topic
+    sink.sink.kafka.format = spec_pb2.KafkaSink.FORMAT_JSON
+    return sink
+
+
+def deliver(
+    kafka: str, targets: list[Target], *batches: Counts, done: frozenset[tuple[int, int]] = frozenset()
+) -> list[Row]:
+    """The report of one attempt; every batch may be read once only."""
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka).SerializeToString()
+
+    def once() -> Iterator[pa.RecordBatch]:
+        for counts in batches:
+            yield batch(counts)
+
+    delivery = Delivery(tuple(targets), 7, platform, batch_id=3, done=done)
+    return [Row(**line) for report in delivery(once()) for line in report.to_pylist()]
+
+
+def log_target() -> Target:
+    return target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=2))))
+
+
+def test_what_workers_say_is_put_together() -> None:
+    def line(sink: int, kind: str, rows: int, *, partition: int = 0, reason: str = "", text: str = "") -> Row:
+        return Row(partition=partition, sink=sink, kind=kind, reason=reason, text=text, rows=rows)
+
+    targets = [log_target(), log_target()]
+    report = read_report(
+        [
+            line(0, "written", 5),
+            line(0, "written", 6, partition=1),
+            line(0, "refused", 2, reason="NO_FIELDS"),
+            line(0, "printed", 1, text="row 1"),
+            line(1, "written", 11),
+            line(1, "trouble", 0, partition=1, reason="SINK_UNAVAILABLE", text="it is away."),
+        ],
+        targets,
+    )
+
+    assert (report.written, report.refused) == ({0: 11, 1: 11}, {"NO_FIELDS": 2})
+    assert (report.printed, report.done) == ({0: ["row 1"]}, {(0, 0), (1, 0), (0, 1)})
+    assert [(why.reason, why.detail, why.retryable) for why in report.troubles] == [
+        ("SINK_UNAVAILABLE", "log: it is away.", True)
+    ]
+
+
+@pytest.mark.integration
+def test_all_sinks_are_written_from_one_pass(kafka: str, influx: dict[str, str]) -> None:
+    topic, dagger = fresh_topic(kafka), f"d-{uuid4().hex[:8]}"
+    targets = [
+        target(dagger, kafka_sink(kafka, topic)),
+        log_target(),
+        target(dagger, kafka_sink(kafka, topic)),
+    ]
+    more: Counts = {("2026-01-01T12:03:00Z", "1"): 2}
+
+    report = read_report(deliver(kafka, targets, COUNTS, more), targets)
+
+    assert (report.written, report.troubles) == ({0: 4, 1: 4, 2: 4}, ())
+    assert len(report.printed[1]) == 2
+    assert len(records(kafka, topic)) == 8
+
+
+@pytest.mark.integration
+def test_a_sink_in_trouble_does_not_hold_the_others_and_they_are_not_written_again(
+    kafka: str, influx: dict[str, str]
+) -> None:
+    topic, dagger = fresh_topic(kafka), f"d-{uuid4().hex[:8]}"
+    away = target(dagger, influx_sink(influx | {"url": NOWHERE}, dagger))
+    taking = target(dagger, kafka_sink(kafka, topic))
+
+    first = read_report(deliver(kafka, [away, taking], COUNTS), [away, taking])
+    second = read_report(deliver(kafka, [away, taking], COUNTS, done=first.done), [away, taking])
+
+    assert (first.done, first.written) == ({(0, 1)}, {1: 3})
+    assert [why.detail[:7] for why in first.troubles] == ["influx:"]
+    assert (second.done, second.written) == (frozenset(), {})
+    assert len(records(kafka, topic)) == 3
+
+
+@pytest.mark.integration
+def test_rows_a_sink_refuses_are_set_aside_with_why_and_are_not_lost(
+    kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = f"d-{uuid4().hex[:8]}"
+    without_fields = Target(dagger, token_free(influx, dagger), LAYOUT, SCHEMA, b"", updates=False)
+    counts: Any = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): None,
+                   ("2026-01-01T12:02:00Z", "2"): None}  # fmt: skip
+
+    report = read_report(deliver(kafka, [without_fields], counts), [without_fields])
+
+    aside = [record for record in records(kafka, "daggers.quarantine") if record.key() == dagger.encode()]
+    found = [telemetry_pb2.Quarantined.FromString(record.value() or b"") for record in aside]
+    assert (report.written, report.refused) == ({0: 1}, {"NO_FIELDS": 2})
+    assert [(one.stage, one.topic, one.reason, one.generation) for one in found] == [
+        ("sink", "influx", "NO_FIELDS", 7)
+    ] * 2
+    assert found[0].decoded_prefix == '{"tag_city":"2","n":null,"window_timestamp":"2026-01-01T12:01:00Z"}'
+    assert len({dict(record.headers() or [])["ce_id"] for record in aside}) == 2
+    assert [n for _, n, _ in points(influx, dagger)] == [5]
+
+
+def token_free(influx: dict[str, str], dagger: str) -> bytes:
+    return influx_sink(influx, dagger).SerializeToString()
