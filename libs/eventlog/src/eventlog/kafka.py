@@ -1,8 +1,8 @@
 """The log on Kafka: one topic of one partition. Sequence = offset.
 
-Appends are idempotent (`acks=all`); one whose outcome is unknown is sent again under the same id by a new
-producer, because the broker cannot know the sequence numbers of a producer that gave up on a batch. Readers
-have no consumer group: whoever reads knows where it stands.
+Appends are idempotent (`acks=all`): the producer repeats a send until the broker has it, once. When the
+producer itself fails, a new one sends the record again, under the same id. Readers have no consumer group:
+whoever reads knows where it stands.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -22,7 +22,9 @@ from eventlog.record import Draft, Record, read_record
 from eventlog.topics import create_missing, forever
 
 _REQUEST_TIMEOUT_MS: Final = 10_000
-_ATTEMPTS: Final = 2
+_BACKOFF_MS: Final = 500
+_ACK_S: Final = 15.0
+_PRODUCERS: Final = 2
 _POLL_MS: Final = 5_000
 _CLUSTER_CHECK_S: Final = 60.0
 _FETCH_BYTES: Final = 8 * 1024 * 1024
@@ -64,24 +66,27 @@ class KafkaLog:
         await self._close()
 
     async def append(self, draft: Draft) -> None:
-        """Append a record; see `Log.append`."""
+        """Append a record; see `Log.append`. Waits 15 s at most; the record may still be written then."""
         key, value, headers = draft.subject.encode(), _encode(draft), draft.headers()
         failure: BaseException | None = None
-        for _ in range(_ATTEMPTS):
-            producer = None
-            try:
-                producer = await self._connected_producer()
-                await producer.send_and_wait(self._topic, value, key=key, headers=headers, partition=0)
-            except MessageSizeTooLargeError as error:
-                raise RecordTooLarge(
-                    f"a record of {len(value)} bytes is more than topic {self._topic} takes"
-                ) from error
-            except _TEMPORARY as error:
-                failure = error
-                if producer is not None:
-                    await self._give_up(producer)
-            else:
-                return
+        try:
+            async with asyncio.timeout(_ACK_S):
+                for _ in range(_PRODUCERS):
+                    producer = await self._connected_producer()
+                    try:
+                        sent = await producer.send(self._topic, value, key=key, headers=headers, partition=0)
+                        sent.add_done_callback(_seen)
+                        await asyncio.shield(sent)
+                    except MessageSizeTooLargeError as error:
+                        text = f"a record of {len(value)} bytes is more than topic {self._topic} takes"
+                        raise RecordTooLarge(text) from error
+                    except KafkaError as error:
+                        failure = error
+                        await self._give_up(producer)
+                    else:
+                        return
+        except _TEMPORARY as error:
+            failure = error
         raise self._unavailable(failure) from failure
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
@@ -154,6 +159,7 @@ class KafkaLog:
                     acks="all",
                     enable_idempotence=True,
                     request_timeout_ms=_REQUEST_TIMEOUT_MS,
+                    retry_backoff_ms=_BACKOFF_MS,
                 )
                 try:
                     await producer.start()
@@ -192,6 +198,7 @@ class _Reader:
             auto_offset_reset="none",
             enable_auto_commit=False,
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            retry_backoff_ms=_BACKOFF_MS,
             max_partition_fetch_bytes=_FETCH_BYTES,
         )
 
@@ -247,7 +254,15 @@ def _encode(draft: Draft) -> bytes:
     return draft.message.SerializeToString(deterministic=True)
 
 
+def _seen(sent: asyncio.Future[Any]) -> None:
+    """A send that nobody waits for any more may fail in silence: its caller was told that it may have."""
+    if not sent.cancelled():
+        sent.exception()
+
+
 async def _stop(producer: AIOKafkaProducer) -> None:
     """Stop, without waiting for batches that cannot be delivered."""
-    with suppress(*_TEMPORARY):
+    try:
         await asyncio.wait_for(producer.stop(), timeout=1)
+    except _TEMPORARY:
+        await producer.client.close()
