@@ -1,0 +1,37 @@
+"""A query without a window: each record is a point of its own, whatever the partitions of its instant."""
+
+from pathlib import Path
+
+import pytest
+from services.runtime.tests.launches import Dagger
+from services.runtime.tests.test_job_driver import influx_sink, log_sink
+from services.runtime.tests.test_sink_contract import query
+from tests.integration.bookings import booking
+
+pytestmark = pytest.mark.integration
+SQL = "SELECT fare, rowtime AS window_timestamp FROM data_stream WHERE city_id < 100"
+
+
+@pytest.fixture(scope="module")
+def influx(influx: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The database, its token in a file: what a launch may read."""
+    file = tmp_path_factory.mktemp("secret") / "token"
+    file.write_text(f"{influx['token'] or 'user:password'}\n")
+    return influx | {"token_file": str(file)}
+
+
+def test_records_of_one_instant_do_not_overwrite_each_other_even_when_read_twice(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    dagger = Dagger(tmp_path, kafka, sql=SQL, sinks=[influx_sink(influx), log_sink(1)])
+    dagger.write(*[booking(10, city_id=city) for city in range(150)])
+
+    with dagger.launch() as launch:
+        launch.until(lambda beat: beat.rows_out and beat.rows_out[0] >= 100)
+        launch.kill()
+    with dagger.launch() as relaunch:
+        relaunch.running()
+        relaunch.stop()
+
+    found = query(influx, f'SELECT count(fare) FROM "{dagger.name}"')
+    assert found["series"][0]["values"][0][1] == 100
