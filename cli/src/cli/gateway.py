@@ -98,6 +98,9 @@ class Gateway:
 
 def refusal(error: ApiError, address: str) -> CliError:
     """What a failed call ends the command with."""
+    if error.code in UNREACHED and error.reason != error.code.name:
+        # the gateway answers, and says itself what it cannot reach
+        return UnreachableError(error.message, reason=error.reason, detail={"address": address})
     if error.code in UNREACHED:
         detail = (
             "did not answer in time" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "does not answer"
