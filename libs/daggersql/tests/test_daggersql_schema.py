@@ -125,6 +125,15 @@ def test_an_expression_over_fields_has_its_type(expression: str, kind: str) -> N
     assert plan.columns[0].type == kind
 
 
+def test_a_list_is_read_as_deep_as_it_is_used_and_a_map_as_a_whole() -> None:
+    plan = check(
+        "SELECT node.children[1].name AS a, x[a].next.name AS b, q['k'] AS c FROM every", TABLES
+    ).plan
+
+    assert plan is not None
+    assert plan.reads[0].paths[3:] == ("a", "node.children.name", "q", "x")
+
+
 def test_an_unnamed_enum_number_is_no_warning_but_a_wrong_name_is() -> None:
     checked = check("SELECT a FROM every WHERE j = '17' OR j = 'COMPLETE'", TABLES)
 

@@ -45,7 +45,9 @@ def call_function(
     """The call, checked; `where` is the condition of a FILTER."""
     signatures = [each for each in function.signatures if _takes(each, len(arguments))]
     if not signatures:
-        report.error("WRONG_ARGUMENT_COUNT", place, f"{function.name} takes {_counts(function)}.")
+        report.error(
+            "WRONG_ARGUMENT_COUNT", place, f"{function.name} takes {_counts(function)}, not {len(arguments)}."
+        )
         return wrong(place)
     if any(argument.wrong for argument in arguments):
         return wrong(place)

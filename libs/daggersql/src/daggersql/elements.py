@@ -27,7 +27,11 @@ def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
                 "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
             )
             return wrong(place)
-    return Expr(template, kind, place, (value, index), read=value.read) if template else wrong(place)
+    if template is None:
+        return wrong(place)
+    # Below a list the path goes on; a map is decoded as a whole.
+    read = value.read if isinstance(value.type, Array) else None
+    return Expr(template, kind, place, (value, index), read=read)
 
 
 def _position(index: Expr, report: Report) -> str | None:

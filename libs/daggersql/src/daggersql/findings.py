@@ -101,11 +101,14 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         self.suggestion = suggestion
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, whatever its letter case; None when none is near."""
+def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that was probably meant, whatever its letter case; None when none is near.
+
+    `cutoff` is how alike they must be, from 0 to 1.
+    """
     # Comparing long texts costs more than their suggestion is worth; names are at most 128 characters.
     by_folded = {name.lower(): name for name in sorted(known)}
-    found = get_close_matches(wrong[:128].lower(), by_folded, n=1, cutoff=0.6)
+    found = get_close_matches(wrong[:128].lower(), by_folded, n=1, cutoff=cutoff)
     if found:
         return by_folded[found[0]]
     # An abbreviation: lat for latitude.

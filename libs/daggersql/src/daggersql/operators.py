@@ -78,11 +78,9 @@ def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) 
         return _shift(sign, left, right, place, report)
     for side in (left, right):
         if not fits(side.type, Family.NUMBER):
-            needed = "numbers" if sign != "+" else "numbers (text is joined with ||)"
+            hint = ": text is joined with ||" if sign == "+" and fits(side.type, Family.TEXT) else ""
             report.error(
-                "TYPE_MISMATCH",
-                side.span,
-                f"{sign} works on numbers, not on {describe(side)}: it needs {needed}.",
+                "TYPE_MISMATCH", side.span, f"{sign} works on numbers, not on {describe(side)}{hint}."
             )
             return wrong(place)
     kind = _widest(left.type, right.type) if NULL not in (left.type, right.type) else INT
@@ -195,7 +193,7 @@ def choose(values: Sequence[Expr], report: Report) -> tuple[Type, tuple[Expr, ..
             report.error(
                 "TYPE_MISMATCH",
                 value.span,
-                f"This is {describe(value)}, the others are {WORDS[family(kind)]}.",
+                f"This is {describe(value)}, but the values before it are {WORDS[family(kind)]}.",
             )
             return None
         kind = common

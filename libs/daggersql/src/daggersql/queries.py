@@ -165,5 +165,5 @@ class QueryChecker:
                 self._report.error("UNSUPPORTED_SET_OPERATION", place, "UNION ALL is not supported yet.")
             else:
                 self._report.error(
-                    "UNSUPPORTED_SET_OPERATION", place, "Streams have no end to compare them at."
+                    "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
                 )

@@ -125,7 +125,7 @@ def read_window(call: exp.Anonymous, check: Callable[[exp.Expr], Expr], report: 
         report.error(
             "WRONG_ARGUMENT_COUNT",
             span(call),
-            f"{call.name} takes a time and {spans} INTERVAL.",
+            f"{call.name} takes rowtime and {spans} INTERVAL{'s' if spans > 1 else ''}.",
             _EXAMPLE[kind],
         )
         return None
@@ -154,7 +154,9 @@ def _time(node: exp.Expr, check: Callable[[exp.Expr], Expr], report: Report) -> 
     if time.wrong:
         return None
     if time.type != ROWTIME:
-        report.error("NOT_A_TIME_ATTRIBUTE", time.span, "A window is made of rowtime.", "rowtime")
+        report.error(
+            "NOT_A_TIME_ATTRIBUTE", time.span, "Windows go by event time: use rowtime here.", "rowtime"
+        )
         return None
     return time
 
@@ -164,7 +166,7 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[exp.Expr], report:
     for length, node in zip(lengths, nodes[1:], strict=True):
         if length is not None and length <= timedelta():
             report.error(
-                "BAD_INTERVAL", span(node), "A window is longer than nothing.", "INTERVAL '60' SECOND"
+                "BAD_INTERVAL", span(node), "A window must be longer than zero.", "INTERVAL '60' SECOND"
             )
         elif length is not None and length > MAX_WINDOW:
             report.error("WINDOW_TOO_LONG", span(node), f"A window is at most {MAX_WINDOW.days} days long.")

@@ -57,7 +57,7 @@ def _check_length(arguments: Sequence[Expr], place: Span, report: Report) -> Non
             "INVALID_ARGUMENT", length.span, "The length must be a constant, so that it has a limit."
         )
     elif length.value > MAX_TEXT:
-        report.error("RESULT_TOO_LARGE", place, f"The text would be longer than {MAX_TEXT} characters.")
+        report.error("RESULT_TOO_LARGE", place, f"The text would be longer than {MAX_TEXT:,} characters.")
 
 
 def _check_index(arguments: Sequence[Expr], place: Span, report: Report) -> None:

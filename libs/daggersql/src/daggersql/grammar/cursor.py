@@ -165,7 +165,7 @@ class Cursor(Parser):
         found = [parse()]
         while self._take_symbol(","):
             if len(found) == most:
-                raise Refused("QUERY_TOO_LARGE", self._here(), f"This list has more than {most} elements.")
+                raise Refused("QUERY_TOO_LARGE", self._here(), f"This list has more than {most:,} elements.")
             found.append(parse())
         return found
 
@@ -192,7 +192,7 @@ class Cursor(Parser):
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
         if not suggestion and self._prev.token_type is TokenType.VAR:
-            near = nearest(self._prev.text, KEYWORDS)
+            near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
             suggestion = near if near != self._prev.text.upper() else None
         if not problem:
             problem = (

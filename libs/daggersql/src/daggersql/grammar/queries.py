@@ -147,7 +147,9 @@ class QueryParser(SourceParser):
             branches += 1
             if branches > MAX_BRANCHES:
                 raise Refused(
-                    "QUERY_TOO_LARGE", (word.start, word.end + 1), f"More than {MAX_BRANCHES} branches."
+                    "QUERY_TOO_LARGE",
+                    (word.start, word.end + 1),
+                    f"A UNION ALL has at most {MAX_BRANCHES} branches.",
                 )
             kind = exp.Union if word.text.upper() == "UNION" else exp.Except
             node = kind(this=query, expression=self._branch(), distinct=not all_)
@@ -217,7 +219,9 @@ class QueryParser(SourceParser):
             if self._is_word("FROM"):
                 break
             if len(found) == MAX_COLUMNS:
-                raise Refused("TOO_MANY_COLUMNS", self._here(), f"More than {MAX_COLUMNS} output columns.")
+                raise Refused(
+                    "TOO_MANY_COLUMNS", self._here(), f"A query has at most {MAX_COLUMNS:,} output columns."
+                )
             found.append(self._projection())
         return found
 

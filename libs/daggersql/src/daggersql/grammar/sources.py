@@ -86,7 +86,7 @@ class SourceParser(CallParser):
             "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"
         ):
             if len(joins) == MAX_JOINS:
-                self._refuse("TOO_MANY_JOINS", f"More than {MAX_JOINS} joins.")
+                self._refuse("TOO_MANY_JOINS", f"A query has at most {MAX_JOINS} joins.")
             joins.append(self._join())
         return joins
 
