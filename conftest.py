@@ -1,6 +1,8 @@
 """The real stack for every test that asks for it: one embedded Kafka, InfluxDB, gateway and scheduler a run.
 
 Tests name `stack`, `kafka` or `influx`; the first that does starts it through the CLI, as a user would.
+`--kafka HOST:PORT` and `--influx URL` name a broker and an InfluxDB that are running already: quicker while
+working on one member.
 """
 
 import json
@@ -16,6 +18,14 @@ import pytest
 import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
 
 DAGGERS = Path(sys.executable).with_name("daggers")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The parts that are running already."""
+    parser.addoption(
+        "--kafka", default="", help="bootstrap servers of a running broker"
+    )
+    parser.addoption("--influx", default="", help="URL of a running InfluxDB 1.8 without authentication")
 
 
 @dataclass(frozen=True)
@@ -60,12 +70,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def kafka(stack: Stack) -> str:
+def kafka(request: pytest.FixtureRequest) -> str:
     """Bootstrap servers of a real broker; use a fresh topic in every test."""
-    return stack.kafka
+    given: str = request.config.getoption("--kafka")
+    return given or str(request.getfixturevalue("stack").kafka)
 
 
 @pytest.fixture(scope="session")
-def influx(stack: Stack) -> dict[str, str]:
+def influx(request: pytest.FixtureRequest) -> dict[str, str]:
     """A real InfluxDB: url, org, token, bucket."""
-    return stack.influx
+    if given := request.config.getoption("--influx"):
+        return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
+    address: dict[str, str] = request.getfixturevalue("stack").influx
+    return address

@@ -86,3 +86,19 @@ def test_a_terminal_gets_lines_for_people() -> None:
 
     assert "hello" in out.getvalue()
     assert not out.getvalue().startswith("{")
+
+
+def test_an_exception_is_logged_without_the_variables_of_its_frames() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out)
+    try:
+        fail_with("canary-of-a-secret")
+    except ValueError:
+        logger().exception("burnt")
+
+    assert "fail_with" in out.getvalue()
+    assert "canary-of-a-secret" not in out.getvalue()
+
+
+def fail_with(secret: str) -> None:
+    raise ValueError(len(secret))

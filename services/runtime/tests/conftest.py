@@ -1,7 +1,4 @@
-"""What the runtime's tests stand on: the real stack, or parts of it that are running already.
-
-`--kafka HOST:PORT` and `--influx URL` name a broker and an InfluxDB to use instead of the embedded stack's.
-"""
+"""What the runtime's tests stand on, beside the real stack: a way to a service that can be cut."""
 
 from __future__ import annotations
 
@@ -13,27 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kafka", default="", help="bootstrap servers of a running broker")
-    parser.addoption("--influx", default="", help="URL of a running InfluxDB 1.8")
-
-
-@pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> str:
-    """Bootstrap servers of a real broker; use a fresh topic in every test."""
-    given: str = request.config.getoption("--kafka", default="")
-    return given or str(request.getfixturevalue("stack").kafka)
-
-
-@pytest.fixture(scope="session")
-def influx(request: pytest.FixtureRequest) -> dict[str, str]:
-    """A real InfluxDB: url, org, token, bucket."""
-    if given := request.config.getoption("--influx", default=""):
-        return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
-    address: dict[str, str] = request.getfixturevalue("stack").influx
-    return address
 
 
 class Detour:

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 _notes: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
 
@@ -41,7 +42,8 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
         rendering = [structlog.dev.ConsoleRenderer()]
     else:
         rendering = [
-            structlog.processors.dict_tracebacks,
+            # without the frames' local variables: those may be secrets
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
         ]
     structlog.configure(
