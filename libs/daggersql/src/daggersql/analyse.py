@@ -53,7 +53,7 @@ class Analyser:
             exp.Not: self._not,
             exp.And: self._junction,
             exp.Or: self._junction,
-            exp.DPipe: self._join_text,
+            exp.DPipe: self._arithmetic,
             exp.Is: self._is,
             exp.In: self._in,
             exp.Between: self._between,
@@ -133,6 +133,8 @@ class Analyser:
 
     def _arithmetic(self, node: exp.Expr) -> Expr:
         left, right = self.check(node.this), self.check(node.expression)
+        if isinstance(node, exp.DPipe):
+            return operators.join_text(left, right, span(node), self.report)
         return operators.arithmetic(_SIGNS[type(node)], left, right, span(node), self.report)
 
     def _comparison(self, node: exp.Expr) -> Expr:
@@ -146,11 +148,6 @@ class Analyser:
         word = "AND" if isinstance(node, exp.And) else "OR"
         left, right = self.condition(node.this, word), self.condition(node.expression, word)
         return call(f"({{0}} {word} {{1}})", BOOLEAN, span(node), left, right)
-
-    def _join_text(self, node: exp.Expr) -> Expr:
-        return operators.join_text(
-            self.check(node.this), self.check(node.expression), span(node), self.report
-        )
 
     def _is(self, node: exp.Expr) -> Expr:
         right = node.expression
