@@ -22,9 +22,7 @@ DAGGERS = Path(sys.executable).with_name("daggers")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The parts that are running already."""
-    parser.addoption(
-        "--kafka", default="", help="bootstrap servers of a running broker"
-    )
+    parser.addoption("--kafka", default="", help="bootstrap servers of a running broker")
     parser.addoption("--influx", default="", help="URL of a running InfluxDB 1.8 without authentication")
 
 
