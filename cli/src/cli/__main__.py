@@ -62,7 +62,11 @@ for name, group in (
 
 def main() -> None:
     """Run the command line of this process and exit."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    # also where a script's background job has inherited "ignore" for SIGINT; but nohup stays nohup
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(run(sys.argv[1:]))
 
 

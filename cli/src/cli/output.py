@@ -13,6 +13,8 @@ from rich.text import Text
 from cli.errors import CliError
 from cli.progress import Steps
 
+PIPE_WIDTH = 10_000
+
 
 class Format(StrEnum):
     """How a command answers."""
@@ -26,7 +28,8 @@ class Printer:
 
     def __init__(self, form: Format) -> None:
         self.json = form is Format.JSON
-        self.console = Console(soft_wrap=not sys.stdout.isatty())
+        # a pipe has no width: what reads it wants a row on a line
+        self.console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.messages = Console(stderr=True)
         self.steps = Steps(self.messages)
 

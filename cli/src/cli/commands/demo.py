@@ -34,14 +34,16 @@ def demo(
     """
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     keep = keep or session.settings.demo_keep
-    right = False
+    failed = False
     try:
         stack, _ = start(session, folder, remember=False)
         with Gateway(stack.gateway) as gateway:
             show = Demo(stack, gateway, examples or find_examples(), session.out)
             verdict = show.run(seconds or session.settings.demo_seconds)
-        right = not verdict.mismatches
         _answer(session, verdict)
+    except Exception:
+        failed = True
+        raise
     finally:
         if keep:
             remembered.remember(session.settings.state_home, folder)
@@ -49,10 +51,10 @@ def demo(
         else:
             with uninterrupted():
                 stop(session, folder)
-            if right and session.state_dir is None:
-                shutil.rmtree(folder, ignore_errors=True)
-            elif not right:
+            if failed:
                 session.out.steps.note(f"logs are kept in {folder}")
+            elif session.state_dir is None:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answer(session: Session, verdict: Verdict) -> None:

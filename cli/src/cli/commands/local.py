@@ -183,7 +183,7 @@ def _stay(session: Session, stack: Stack) -> None:
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Finish what is inside: stopping is bounded in time, and half of it would leave processes behind."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
     try:
         yield

@@ -129,8 +129,8 @@ def list_quarantined(
         answer = gateway.call(gateway.quarantine.ListQuarantined, request)
     documents = [shapes.quarantined(record) for record in answer.records]
     cells = [
-        (f"{d['topic']}/{d['partition']}@{d['offset']}", d["reason"], d["detail"], d["decoded_prefix"] or "-")
-        for d in documents
+        (f"{r.topic}/{r.partition}@{r.offset}", r.reason, r.detail, r.decoded_prefix or "-")
+        for r in answer.records
     ]
     session.out.show(
         documents,
