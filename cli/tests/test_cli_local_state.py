@@ -17,6 +17,7 @@ from cli.local.drivers import run_directory
 from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.tools import influxd, java, kafka
+from cli.local.up import plan
 
 STARTED = Started("kafka", 1, 2, "boot", "/logs/kafka.log")
 
@@ -214,3 +215,21 @@ def test_every_jar_of_kafka_is_pinned() -> None:
 
     assert f"kafka_2.13-{kafka.VERSION}.jar" in pinned
     assert all(len(digest) == 64 for digest in pinned.values())
+
+
+def test_a_running_stack_keeps_its_influxdb_and_is_not_given_another(tmp_path: Path) -> None:
+    mine, other = Influx("http://mine", "-", "b", None), Influx("http://other", "-", "b", None)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as kafka_process:
+        ticks = processes.start_ticks(kafka_process.pid)
+        assert ticks is not None
+        running = Started("kafka", kafka_process.pid, ticks, processes.boot_id(), "")
+        state.save(Stack(tmp_path, {"kafka": 20001, "controller": 20002}, (running,), mine))
+
+        kept = plan(tmp_path, None)
+        with pytest.raises(RefusedError, match="runs with another InfluxDB"):
+            plan(tmp_path, other)
+        kafka_process.communicate(b"\n")
+    after = plan(tmp_path, None)
+
+    assert (kept.own_influx, kept.kafka, kept.processes) == (mine, "127.0.0.1:20001", (running,))
+    assert (after.own_influx, after.processes) == (None, ())

@@ -51,9 +51,14 @@ def expected(stack: Stack) -> tuple[str, ...]:
 
 
 def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
-    """The stack of a directory as it should be now: its ports kept where they are held or free."""
+    """The stack of a directory as it should be now: its ports kept where they are held or free.
+
+    own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
+    """
     before = state.load(state_dir) or Stack(state_dir)
     alive = tuple(process for process in before.processes if process.alive())
+    if alive and own_influx is None:
+        own_influx = before.own_influx
     if alive and before.own_influx != own_influx:
         raise RefusedError(
             f"the stack in {state_dir} runs with another InfluxDB: stop it first by `daggers local down`"
