@@ -1,6 +1,5 @@
 """The gateway as the command sees it: every call with a deadline and a request id, every error a CliError."""
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,9 +16,6 @@ from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
 
 DEADLINE_S = 30.0
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-POSITION = re.compile(r"^line \d+, column \d+: ")
-# what to do instead stands behind the last semicolon
-SUGGESTION = re.compile(r"; ([^;]+)$")
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -122,14 +118,13 @@ def refusal(error: ApiError, address: str) -> CliError:
 def finding(violation: Violation) -> dict[str, Any]:
     """One violation as the JSON document shows it; line and column are null outside of SQL."""
     line, column = violation.position or (None, None)
-    suggestion = SUGGESTION.search(violation.description)
     return {
         "code": violation.reason,
         "field": violation.field,
-        "message": POSITION.sub("", violation.description),
+        "message": violation.message,
         "line": line,
         "column": column,
-        "suggestion": suggestion[1] if suggestion else None,
+        "suggestion": violation.suggestion,
     }
 
 

@@ -5,8 +5,9 @@
     RequestInfo  the request id, which the server's log line carries too
     RetryInfo    when trying again may help
 
-A finding in SQL is a violation of the field that holds the SQL: its reason is the finding's code, and its
-description begins with the place, "line 3, column 7: "; `Violation.position` reads it back.
+A finding in SQL is a violation of the field that holds the SQL: its reason is the finding's code, its
+description "line 3, column 7: " and the message, and on a second line "suggestion: " and what to write
+instead, if anything. `Violation` reads the parts back.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DOMAIN: Final = "daggers"
 # gRPC clients take 8 KiB of metadata by default, and details travel there in base64.
 _DETAILS_LIMIT: Final = 5_000
 _MESSAGE_LIMIT: Final = 500
-_POSITION: Final = re.compile(r"line (\d+), column (\d+): ")
+_FINDING: Final = re.compile(r"line (\d+), column (\d+): (.*?)(?:\nsuggestion: (.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,28 @@ class Violation:
     @property
     def position(self) -> tuple[int, int] | None:
         """Line and column, both from 1, of a finding in SQL."""
-        found = _POSITION.match(self.description)
+        found = _FINDING.fullmatch(self.description)
         return (int(found[1]), int(found[2])) if found else None
 
+    @property
+    def message(self) -> str:
+        """What is wrong, without place and suggestion."""
+        found = _FINDING.fullmatch(self.description)
+        return found[3] if found else self.description
 
-def sql_violation(path: str, *, code: str, line: int, column: int, message: str) -> Violation:
+    @property
+    def suggestion(self) -> str | None:
+        """What to write at the place of a finding in SQL instead."""
+        found = _FINDING.fullmatch(self.description)
+        return found[4] if found else None
+
+
+def sql_violation(
+    path: str, *, code: str, line: int, column: int, message: str, suggestion: str | None = None
+) -> Violation:
     """The violation that a finding in the SQL of field `path` becomes."""
-    return Violation(path, f"line {line}, column {column}: {message}", code)
+    last = f"\nsuggestion: {suggestion}" if suggestion else ""
+    return Violation(path, f"line {line}, column {column}: {message}{last}", code)
 
 
 # Not frozen: contextlib sets the traceback of an exception that passes through it.
@@ -87,11 +103,12 @@ class ApiError(Exception):
 def invalid(violations: Sequence[Violation]) -> ApiError:
     """INVALID_ARGUMENT with every violation."""
     first = violations[0]
+    what = first.description.partition("\n")[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     return ApiError(
         grpc.StatusCode.INVALID_ARGUMENT,
         "INVALID_FIELDS",
-        f"{first.field}: {first.description}{more}",
+        f"{first.field}: {what}{more}",
         violations=tuple(violations),
     )
 

@@ -66,7 +66,7 @@ async def judge(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Judged:
     warnings = checked.plan.warnings if checked.plan else ()
     return Judged(
         tuple(violations),
-        tuple(f"{f.code}: line {f.line}, column {f.column}: {_text(f)}" for f in warnings),
+        tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings),
     )
 
 
@@ -212,9 +212,10 @@ def _unknown(at: str, kind: str, name: str) -> Violation:
 
 def _finding(at: str, finding: Finding) -> Violation:
     return sql_violation(
-        at, code=finding.code, line=finding.line, column=finding.column, message=_text(finding)
+        at,
+        code=finding.code,
+        line=finding.line,
+        column=finding.column,
+        message=finding.message,
+        suggestion=finding.suggestion,
     )
-
-
-def _text(finding: Finding) -> str:
-    return f"{finding.message}; {finding.suggestion}" if finding.suggestion else finding.message
