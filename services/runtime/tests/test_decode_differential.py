@@ -18,7 +18,8 @@ from grpc_tools import protoc
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtime.decode.columns import Column, Kind
+from daggersql import types
+from runtime.decode.columns import Column, Kind, select, spark_schema
 from runtime.decode.decoder import Decoder, find_message, message_pool
 
 PROTOS = Path(__file__).with_name("protos")
@@ -221,6 +222,16 @@ def rows_of(decoder: Decoder, values: list[bytes]) -> list[dict[str, Any]]:
         {column.name: decoded_value(row[column.name], column) for column in decoder.columns}
         for row in batch.to_pylist()
     ]
+
+
+def test_columns_have_the_types_the_dialect_promises(every_type: Descriptor) -> None:
+    promised = types.of_message(every_type).fields()
+
+    schema = spark_schema(select(every_type, promised))
+
+    assert {field.name: field.dataType.simpleString() for field in schema} == {
+        name: kind.spark for name, kind in promised.items()
+    }
 
 
 @EXAMPLES

@@ -41,6 +41,8 @@ COUNT = (
     "GROUP BY window(rowtime, '10 seconds')"
 )
 PATIENCE_S = 60
+# The events are old: by its usual retention the broker would soon delete what is written with their time.
+KEPT = {"retention.ms": "-1"}
 
 
 def schema() -> FileDescriptorSet:
@@ -85,7 +87,9 @@ class Feed:
         self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5})
 
     def create(self, partitions: int = 1, topic: str | None = None) -> Feed:
-        for future in self.admin.create_topics([NewTopic(topic or self.topic, partitions, 1)]).values():
+        for future in self.admin.create_topics(
+            [NewTopic(topic or self.topic, partitions, 1, config=KEPT)]
+        ).values():
             future.result()
         return self
 

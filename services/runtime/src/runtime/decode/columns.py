@@ -82,7 +82,7 @@ def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
     """The columns that `paths` (dotted field paths of `message`) need, in the order of the message's fields.
 
     A path that goes on below a Timestamp, a wrapper, a JSON-like message or a map selects the whole of it.
-    Raises `JobError` (USER) for a path the message does not have, and for a proto2 group.
+    A proto2 group is left out. Raises `JobError` (USER) for a path the message does not have.
     """
     selection: _Selection = {}
     for path in paths:
@@ -135,11 +135,9 @@ def _columns(
 def _column(
     field: FieldDescriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
 ) -> Column | None:
-    """The column of `field`, or None where recursion is cut."""
+    """The column of `field`; None where recursion is cut, and for a proto2 group: no decoder reads it."""
     if field.type == FieldDescriptor.TYPE_GROUP:
-        raise user(
-            "UNSUPPORTED_FIELD", f"The field {path + field.name!r} is a proto2 group; use a message instead."
-        )
+        return None
     kind = _kind(field)
     children: tuple[Column, ...] = ()
     if kind is Kind.STRUCT:

@@ -80,10 +80,8 @@ class Broker:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                # Samples are a few records: fetch little, and nothing ahead.
-                "fetch.message.max.bytes": 65536,
+                # Samples are a few records: nothing is fetched ahead.
                 "queued.min.messages": 1,
-                "queued.max.messages.kbytes": 4096,
                 "fetch.queue.backoff.ms": 1,
                 "fetch.wait.max.ms": 100,
             }
@@ -130,15 +128,22 @@ class Broker:
         """The first `count` records (fewer at the end of a partition) from these offsets on, in order."""
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
         waiting = set(start)
-        self._consumer.assign([TopicPartition(p.topic, p.number, offset) for p, offset in start.items()])
+        places = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
+        self._consumer.assign(places)
         deadline = time.monotonic() + _TIMEOUT_S
-        while waiting:
-            if time.monotonic() > deadline:
-                names = ", ".join(map(str, sorted(waiting)))
-                raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
-            for message in self._consumer.consume(count * len(waiting), 0.05):
-                self._gather(message, gathered, waiting, count)
-        self._consumer.unassign()
+        try:
+            while waiting:
+                if time.monotonic() > deadline:
+                    names = ", ".join(map(str, sorted(waiting)))
+                    raise TemporaryError(
+                        "KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}."
+                    )
+                for message in self._consumer.consume(count * len(waiting), 0.05):
+                    self._gather(message, gathered, waiting, count)
+        finally:
+            # A pause outlives the assignment.
+            self._consumer.resume(places)
+            self._consumer.unassign()
         return gathered
 
     def _gather(
@@ -158,6 +163,8 @@ class Broker:
             gathered[partition].append(message)
         if error is not None or len(gathered[partition]) >= count:
             waiting.discard(partition)
+            # Else it would be read on to its end, before the others: brokers serve partitions in turn.
+            self._consumer.pause([TopicPartition(partition.topic, partition.number)])
 
     def commit(self, positions: Positions) -> None:
         """Tells the consumer group how far the dagger has read, for people's tools; does not wait."""

@@ -57,7 +57,7 @@ class _Place:
                 "check.crcs": False,
                 "fetch.wait.max.ms": 50,
                 "fetch.error.backoff.ms": 100,
-                "queued.min.messages": 100_000,
+                "queued.min.messages": 50_000,
                 # A full queue is asked again soon: the default, a second, is longer than most batches.
                 "fetch.queue.backoff.ms": 5,
                 **properties,

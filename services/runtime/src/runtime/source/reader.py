@@ -102,6 +102,9 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return self._end_of_batch(here, limit).as_json()
         except TemporaryError as problem:
+            if self._target is not None:
+                # Nothing new would mean that all is read, and end the query.
+                raise
             _log.warning("%s", problem.error.detail)
             self._say(silent=False)
             return start
