@@ -6,6 +6,7 @@ working on one member.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
+
+# Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no other way to be told
 
 DAGGERS = Path(sys.executable).with_name("daggers")
 

@@ -12,6 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 
 
+@pytest.fixture(scope="session")
+def influx(influx: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The database, its token in a file: what a launch may read."""
+    file = tmp_path_factory.mktemp("secret") / "token"
+    file.write_text(f"{influx['token'] or 'user:password'}\n")
+    return influx | {"token_file": str(file)}
+
+
 class Detour:
     """A TCP way to a service that can be cut, so that connections are refused, and mended."""
 

@@ -117,7 +117,9 @@ def test_rows_a_sink_refuses_are_set_aside_with_why_and_are_not_lost(
     kafka: str, influx: dict[str, str]
 ) -> None:
     dagger = f"d-{uuid4().hex[:8]}"
-    without_fields = Target(dagger, token_free(influx, dagger), LAYOUT, SCHEMA, b"", updates=False)
+    without_fields = Target(
+        dagger, influx_sink(influx, dagger).SerializeToString(), LAYOUT, SCHEMA, b"", updates=False
+    )
     counts: Any = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): None,
                    ("2026-01-01T12:02:00Z", "2"): None}  # fmt: skip
 
@@ -132,7 +134,3 @@ def test_rows_a_sink_refuses_are_set_aside_with_why_and_are_not_lost(
     assert found[0].decoded_prefix == '{"tag_city":"2","n":null,"window_timestamp":"2026-01-01T12:01:00Z"}'
     assert len({dict(record.headers() or [])["ce_id"] for record in aside}) == 2
     assert [n for _, n, _ in points(influx, dagger)] == [5]
-
-
-def token_free(influx: dict[str, str], dagger: str) -> bytes:
-    return influx_sink(influx, dagger).SerializeToString()

@@ -24,14 +24,6 @@ pytestmark = pytest.mark.integration
 Counts = Counter[tuple[str, str]]
 
 
-@pytest.fixture(scope="module")
-def influx(influx: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The database, its token in a file: what a launch may read."""
-    file = tmp_path_factory.mktemp("secret") / "token"
-    file.write_text(f"{influx['token'] or 'user:password'}\n")
-    return influx | {"token_file": str(file)}
-
-
 def influx_sink(influx: dict[str, str], **changes: str) -> spec_pb2.ResolvedSink:
     sink = spec_pb2.ResolvedSink()
     address = sink.sink.influx.address

@@ -12,14 +12,6 @@ pytestmark = pytest.mark.integration
 SQL = "SELECT fare, rowtime AS window_timestamp FROM data_stream WHERE city_id < 100"
 
 
-@pytest.fixture(scope="module")
-def influx(influx: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The database, its token in a file: what a launch may read."""
-    file = tmp_path_factory.mktemp("secret") / "token"
-    file.write_text(f"{influx['token'] or 'user:password'}\n")
-    return influx | {"token_file": str(file)}
-
-
 def test_records_of_one_instant_do_not_overwrite_each_other_even_when_read_twice(
     tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:

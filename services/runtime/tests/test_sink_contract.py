@@ -62,16 +62,19 @@ def influx_sink(influx: dict[str, str], measurement: str) -> spec_pb2.ResolvedSi
     sink.sink.influx.measurement = measurement
     address = sink.sink.influx.address
     address.url, address.org, address.bucket = influx["url"], influx["org"], influx["bucket"]
+    address.token.file = influx["token_file"]
     return sink
 
 
 def query(influx: dict[str, str], text: str) -> Any:
     """The answer of InfluxDB to an InfluxQL text."""
     parts = {"db": influx["bucket"], "q": text}
-    if influx["token"]:
-        parts["u"], _, parts["p"] = influx["token"].partition(":")
-    url = f"{influx['url']}/query"
-    with urllib.request.urlopen(url, data=urllib.parse.urlencode(parts).encode(), timeout=10) as answer:
+    request = urllib.request.Request(
+        f"{influx['url']}/query",
+        data=urllib.parse.urlencode(parts).encode(),
+        headers={"Authorization": f"Token {influx['token']}"} if influx["token"] else {},
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)["results"][0]
 
 

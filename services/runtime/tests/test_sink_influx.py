@@ -40,10 +40,9 @@ def rows(numbers: list[Any], kind: pa.DataType) -> pa.RecordBatch:
 class Database:
     """The sink's targets on one measurement."""
 
-    def __init__(self, address: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, address: dict[str, str]) -> None:
         self.address = address
         self.measurement = f"m-{uuid4().hex[:8]}"
-        monkeypatch.setenv("SINK_TOKEN", address["token"] or "user:password")
 
     def target(self, **changes: str) -> Target:
         sink = spec_pb2.ResolvedSink()
@@ -51,7 +50,7 @@ class Database:
         address = sink.sink.influx.address
         given = self.address | changes
         address.url, address.org, address.bucket = given["url"], given["org"], given["bucket"]
-        address.token.env = "SINK_TOKEN"
+        address.token.file = given["token_file"]
         schema = rows([], pa.int64()).schema
         return Target("d", sink.SerializeToString(), LAYOUT, schema, b"", updates=False)
 
@@ -66,8 +65,8 @@ class Database:
 
 
 @pytest.fixture
-def database(influx: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Database:
-    return Database(influx, monkeypatch)
+def database(influx: dict[str, str]) -> Database:
+    return Database(influx)
 
 
 def test_many_rows_are_written_whole(database: Database) -> None:
