@@ -56,17 +56,15 @@ def test_one_up_or_down_at_a_time(tmp_path: Path) -> None:
     assert taken
 
 
-def test_the_last_directory_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_the_last_directory_is_remembered(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
 
     remembered.remember(tmp_path / "home", first)
-    remembered.forget(tmp_path / "home", second)
-    kept = remembered.last(tmp_path / "home")
-    remembered.forget(tmp_path / "home", first)
+    remembered.remember(tmp_path / "home", second)
 
-    assert (kept, remembered.last(tmp_path / "home")) == (first, None)
+    assert remembered.last(tmp_path / "home") == second
 
 
 def test_a_directory_that_is_gone_is_not_remembered(tmp_path: Path) -> None:

@@ -154,15 +154,25 @@ async def test_bytes_that_are_no_protobuf_are_invalid_for_every_method(
     assert from_rpc_error(caught.value).reason == "MALFORMED_REQUEST"
 
 
-def quarantined(dagger: str, offset: int, size: int = 3) -> telemetry_pb2.Quarantined:
+def quarantined(
+    dagger: str, offset: int, size: int = 3, generation: int = 1_000
+) -> telemetry_pb2.Quarantined:
     return telemetry_pb2.Quarantined(
-        dagger=dagger, topic="t", offset=offset, reason="MALFORMED", value=b"x" * size
+        dagger=dagger,
+        generation=generation,
+        topic="t",
+        offset=offset,
+        reason="MALFORMED",
+        value=b"x" * size,
     )
 
 
 async def test_quarantined_records_of_one_dagger_are_listed(ready: Any, refusal: Any) -> None:
     await ready.create()
-    ready.quarantined.extend([quarantined("completed_bookings", 2), quarantined("other", 1)])
+    of_its_predecessor = quarantined("completed_bookings", 3, generation=0)
+    ready.quarantined.extend(
+        [of_its_predecessor, quarantined("completed_bookings", 2), quarantined("other", 1)]
+    )
 
     listed = await ready.quarantine.ListQuarantined(
         pb.ListQuarantinedRequest(dagger="completed_bookings"), timeout=10

@@ -45,7 +45,8 @@ def register_cluster(
         raise MisusedError("give either --influx-token-env or --influx-token-file, not both")
     token = None
     if influx_token_env or influx_token_file:
-        token = _secret("env" if influx_token_env else "file", influx_token_env or influx_token_file)
+        kind = "env" if influx_token_env else "file"
+        token = _secret(f"--influx-token-{kind}", kind, influx_token_env or influx_token_file)
     cluster = spec_pb2.Cluster(
         name=name,
         kafka=spec_pb2.KafkaAddress(
@@ -53,12 +54,15 @@ def register_cluster(
             properties=dict(_pair(text, "--kafka-property") for text in kafka_property or ()),
         ),
         spark_master=spark_master,
-        influx=spec_pb2.InfluxAddress(url=influx_url, org=influx_org, bucket=influx_bucket, token=token),
     )
+    if influx_url or influx_org or influx_bucket or token:
+        cluster.influx.CopyFrom(
+            spec_pb2.InfluxAddress(url=influx_url, org=influx_org, bucket=influx_bucket, token=token)
+        )
     for text in kafka_secret or ():
         prop, place = _pair(text, "--kafka-secret")
         kind, _, where = place.partition(":")
-        cluster.kafka.secret_properties[prop].CopyFrom(_secret(kind, where))
+        cluster.kafka.secret_properties[prop].CopyFrom(_secret(f"--kafka-secret {prop}", kind, where))
     with session.connect() as gateway:
         answer = gateway.register_cluster(cluster)
     document = shapes.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
@@ -160,8 +164,10 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
     return name, value
 
 
-def _secret(kind: str, where: str) -> spec_pb2.SecretRef:
+def _secret(flag: str, kind: str, where: str) -> spec_pb2.SecretRef:
     if kind not in ("env", "file") or not where:
         # what was given may be the secret itself: do not repeat it
-        raise MisusedError("a secret is given by reference: env:VARIABLE or file:PATH")
+        raise MisusedError(
+            f"{flag}: a secret is given by reference, env:VARIABLE or file:PATH", reason="USAGE"
+        )
     return spec_pb2.SecretRef(**{kind: where})

@@ -170,14 +170,18 @@ def _finish(
 
 
 def _each(files: list[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:
-    """Act on each document; a refusal tells which one, and where."""
-    done = []
+    """Act on each document; what is refused is told of all of them, with which one and where."""
+    done, refused = [], []
     for file in files:
         try:
             done.append(act(file))
         except RefusedError as refusal:
-            raise with_place(refusal, file, path) from refusal
-    return done
+            refused.append(with_place(refusal, file, path))
+    if not refused:
+        return done
+    first, findings = refused[0], [finding for each in refused for finding in each.findings]
+    message = "; ".join(each.message for each in refused)
+    raise RefusedError(message, reason=first.reason, findings=findings, detail=first.detail)
 
 
 def _read(file: Path) -> str:

@@ -125,12 +125,10 @@ def down(session: Session) -> None:
 
 def stop(session: Session, folder: Path) -> bool:
     """Stop the stack of a directory; False when nothing of it ran."""
-    stopped = False
-    if folder.is_dir():
-        with state.locked(folder):
-            stopped = stop_stack(folder, session.out.steps)
-    remembered.forget(session.settings.state_home, folder)
-    return stopped
+    if not folder.is_dir():
+        return False
+    with state.locked(folder):
+        return stop_stack(folder, session.out.steps)
 
 
 def _tools(session: Session, *, with_influxd: bool = True) -> Tools:

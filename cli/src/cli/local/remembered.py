@@ -22,12 +22,6 @@ def remember(state_home: Path, state_dir: Path) -> None:
     write(file, json.dumps({"state_dir": str(state_dir)}) + "\n")
 
 
-def forget(state_home: Path, state_dir: Path) -> None:
-    """Drop the default if it is this directory."""
-    if last(state_home) == state_dir:
-        _file(state_home).unlink(missing_ok=True)
-
-
 def default(state_home: Path) -> Path:
     """Where `local up` keeps its state when nothing else is said."""
     return state_home / "daggers" / "local"

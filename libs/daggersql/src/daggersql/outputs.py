@@ -12,7 +12,8 @@ from daggersql.tree import Expr, cast
 from daggersql.types import INTERVAL, NULL, STRING, Family, family
 
 TIME = "window_timestamp"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Dots build nested messages in a Protobuf sink.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 # InfluxDB's own: the point's time, and how its query language calls the measurement and the field.
 _RESERVED_KEYS = {"time", "_time", "_measurement", "_field", "_value"}
 
@@ -74,7 +75,8 @@ def _check_name(column: Column, output: Output, report: Report) -> bool:
         report.error(
             "INVALID_COLUMN_NAME",
             output.span,
-            "A column's name is made of letters, digits and underscores, and does not begin with a digit.",
+            "A column's name is made of letters, digits and underscores, and does not begin with a digit;"
+            " dots between such names build nested messages.",
             _identifier(name) or None,
         )
     elif name.startswith("__"):

@@ -67,6 +67,8 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
                 "QUARANTINE_UNAVAILABLE",
                 f"topic {topics.QUARANTINE} cannot be read now: {type(error).__name__}",
             ) from error
+        # an earlier dagger of this name had its own records; its launches came before this one was created
+        found = [record for record in found if record.generation > dagger.create_sequence]
         note(records=len(found))
         return gateway_pb2.ListQuarantinedResponse(records=fitting(found))
 

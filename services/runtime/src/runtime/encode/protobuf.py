@@ -195,7 +195,10 @@ def _scalar(
     target = field.cpp_type
     if field.enum_type is not None and types.is_string(kind):
         numbers = {value.name: value.number for value in field.enum_type.values}
-        return lambda value: numbers[value]
+        if field.enum_type.is_closed:
+            return lambda value: numbers[value]
+        # an open enum holds any number, and one without a name is read as its decimal text
+        return lambda value: numbers[value] if value in numbers else int(value)
     if (target in _INTEGERS or field.enum_type is not None) and whole:
         return int
     if target in _FLOATS and number:
