@@ -11,8 +11,8 @@ MIB: Final = 1024 * 1024
 # What everything else on the host may need: brokers, the database, these services.
 RESERVE_MIB: Final = 2048
 # What a driver takes beside its heap: metaspace, threads, the Python half, its readers and workers. Seen with
-# local[2] and one stream: 1.2 GiB in all with a heap limit of 768 MiB.
-OVERHEAD_MIB: Final = 512
+# local[2] and one stream: 1.5 to 1.7 GiB in all with a heap of 768 MiB (bench/memory.py).
+OVERHEAD_MIB: Final = 896
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
