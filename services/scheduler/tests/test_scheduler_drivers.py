@@ -27,6 +27,12 @@ def started(of: Drivers, program: str = "import signal; signal.pause()") -> even
     return of.start(job, words, {"LC_ALL": "C.UTF-8"})
 
 
+def killed(ours: Drivers, handle: events_pb2.DriverHandle) -> bool:
+    """Kill it, and what was just being forked at the last call; whether nothing of it is left."""
+    ours.kill(handle)
+    return ours.presence(handle) is Presence.GONE
+
+
 async def test_a_driver_is_known_by_its_process_and_found_by_its_command_line(tmp_path: Path) -> None:
     ours = drivers(tmp_path)
     handle = started(ours)
@@ -38,8 +44,7 @@ async def test_a_driver_is_known_by_its_process_and_found_by_its_command_line(tm
         assert ours.find("d", 6) is None
         assert drivers(tmp_path / "other").living() == []
     finally:
-        ours.kill(handle)
-    await until(lambda: ours.presence(handle) is Presence.GONE, "it lives on")
+        await until(lambda: killed(ours, handle), "it lives on")
 
     assert ours.find("d", 5) is None
 
@@ -54,8 +59,7 @@ async def test_a_driver_whose_wrapper_was_killed_still_lives(tmp_path: Path) -> 
 
     assert ours.presence(handle) is Presence.ALIVE
     assert ours.find("d", 5).pid == handle.pid
-    ours.kill(handle)
-    await until(lambda: ours.presence(handle) is Presence.GONE, "it lives on")
+    await until(lambda: killed(ours, handle), "it lives on")
 
 
 def test_a_process_that_was_given_the_pid_later_is_not_the_driver(tmp_path: Path) -> None:
