@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
+from cli import driverlog
 from cli.daggerfile.parse import parse
 from cli.demo.city import OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s
 from cli.demo.encoding import BOOKING, Encoder, example_files
@@ -154,3 +155,25 @@ def test_the_demo_shortens_every_window_of_the_examples() -> None:
             dagger.spec.sql.count("'60' SECOND"),
             0,
         )
+
+
+def test_logs_keep_what_an_exception_says_and_drop_its_trace() -> None:
+    log = [
+        "before",
+        "Traceback (most recent call last):",
+        '  File "x.py", line 1, in f',
+        "    raise ValueError",
+        "ValueError: no such thing",
+        "java.lang.IllegalStateException: stopped",
+        "\tat org.apache.spark.X.run(X.scala:1)",
+        "Caused by: java.io.IOException: gone",
+        "\t... 3 more",
+        "after",
+    ]
+
+    assert list(driverlog.without_traces(log)) == [
+        "before",
+        "ValueError: no such thing",
+        "java.lang.IllegalStateException: stopped",
+        "after",
+    ]

@@ -1,7 +1,7 @@
 """The log of a dagger's driver, found on this machine."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from daggers.v1 import gateway_pb2
@@ -9,6 +9,8 @@ from daggers.v1 import gateway_pb2
 from cli.errors import RefusedError
 
 POLL_S = 0.3
+TRACE = "Traceback (most recent call last)"
+FRAMES = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 
 
 def find(dagger: gateway_pb2.Dagger, state_dir: Path | None) -> Path:
@@ -49,3 +51,15 @@ def follow(log: Path, start: int) -> Iterator[str]:
             for line in whole:
                 yield line.decode(errors="replace")
             time.sleep(POLL_S)
+
+
+def without_traces(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without the stack traces of Python and Java; what an exception says stays."""
+    inside = False
+    for line in lines:
+        if line.lstrip().startswith(TRACE):
+            inside = True
+        elif not (inside and (not line or line[0].isspace())):
+            inside = False
+            if not line.startswith(FRAMES):
+                yield line

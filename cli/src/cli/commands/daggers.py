@@ -73,7 +73,9 @@ def get(session: Session, name: Name) -> None:
         spec = {"name": name, **document.pop("spec")}
         error = document.pop("last_error")
         warnings = document.pop("warnings")
-        rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in document.items()]
+        driver = document.pop("driver") or {}
+        facts = document | {f"driver_{key}": value for key, value in driver.items()}
+        rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
         session.out.table(("", ""), rows, empty="")
         if error:
             console.print(f"last error: {error['domain']} {error['reason']}: {error['detail']}", markup=False)

@@ -87,12 +87,16 @@ def logs(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="With the stack traces.")
+    ] = False,
 ) -> None:
     """What the dagger's newest driver printed."""
     with session.connect() as gateway:
         log = driverlog.find(gateway.get(name), session.local_dir())
     start = log.stat().st_size
-    last = list(deque(driverlog.lines(log), maxlen=lines))
+    chosen = (lambda found: found) if traces else driverlog.without_traces
+    last = list(deque(chosen(driverlog.lines(log)), maxlen=lines))
     if not follow:
         document = {"name": name, "log": str(log), "lines": last}
         session.out.show(document, lambda console: _print_lines(console, last))
@@ -100,7 +104,7 @@ def logs(
 
     def every() -> Iterator[str]:
         yield from last
-        yield from driverlog.follow(log, start)
+        yield from chosen(driverlog.follow(log, start))
 
     session.out.stream(every(), lambda console, line: _print_lines(console, [line]))
 
