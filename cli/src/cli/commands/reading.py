@@ -87,9 +87,7 @@ def logs(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
-    traces: Annotated[
-        bool, typer.Option("--traces", help="With the stack traces.")
-    ] = False,
+    traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
 ) -> None:
     """What the dagger's newest driver printed."""
     with session.connect() as gateway:
