@@ -189,6 +189,17 @@ def test_a_wrong_query_is_refused_with_line_and_column(stack: Stack, cli: Cli, t
     assert cli.try_("get", name).code == 1
 
 
+def test_everything_wrong_with_a_file_is_told_at_once(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, cluster="nowhere", colour="red", trigger="soon")
+
+    outcome = cli.try_("apply", "-f", file)
+
+    fields = sorted(finding["field"] for finding in outcome.json["error"]["findings"])
+    assert (outcome.code, fields) == (1, ["colour", "spec.cluster", "trigger"])
+    assert cli.try_("get", name).code == 1
+
+
 def test_two_writes_with_one_request_id_make_one_dagger(stack: Stack, cli: Cli) -> None:
     bookings = Bookings(stack.kafka, cli)
     spec = spec_pb2.DaggerSpec(

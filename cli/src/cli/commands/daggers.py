@@ -1,9 +1,10 @@
 """apply, get, list, start, stop, restart, delete: a dagger's life."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
@@ -12,9 +13,9 @@ from rich.console import Console
 from cli import shapes
 from cli.applying import apply as apply_file
 from cli.applying import check, with_place
-from cli.daggerfile.parse import DaggerFile, parse
+from cli.daggerfile.parse import DaggerFile, read, wrong
 from cli.daggerfile.show import to_yaml
-from cli.errors import MisusedError, RefusedError
+from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.gateway import Gateway
 from cli.session import Session, command
 from cli.waiting import Written, until_deleted, until_running, until_stopped
@@ -44,7 +45,10 @@ def apply(
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
-    files = parse(_read(file), str(file))
+    files, findings = read(_read(file), str(file))
+    if findings:
+        also = _also(session, str(file), files, findings)
+        raise wrong(str(file), (*findings, *also))
     with session.connect() as gateway:
         if len(files) > 1:
             # nothing half-done: all of the file is accepted, or none of it
@@ -184,6 +188,22 @@ def _each(files: list[DaggerFile], path: str, act: Callable[[DaggerFile], T]) ->
     first, findings = refused[0], [finding for each in refused for finding in each.findings]
     message = "; ".join(each.message for each in refused)
     raise RefusedError(message, reason=first.reason, findings=findings, detail=first.detail)
+
+
+def _also(
+    session: Session, path: str, files: list[DaggerFile], findings: list[dict[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """What the gateway finds wrong with the parts of a file that could be read, if it answers."""
+    told = [finding["field"] for finding in findings]
+    with suppress(UnreachableError), session.connect() as gateway:
+        for file in files:
+            try:
+                check(gateway, file)
+            except RefusedError as refusal:
+                for finding in with_place(refusal, file, path).findings:
+                    name = finding["field"].removeprefix("spec.")
+                    if not any(name.startswith(each) or each.startswith(name) for each in told):
+                        yield finding
 
 
 def _read(file: Path) -> str:

@@ -1,7 +1,8 @@
 """A dagger file to the daggers it describes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 from daggers.v1 import spec_pb2
@@ -37,6 +38,20 @@ class DaggerFile:
 
 def parse(text: str, file: str) -> list[DaggerFile]:
     """The daggers of a file, in its order. Raises RefusedError with everything that is wrong with it."""
+    daggers, findings = read(text, file)
+    if findings:
+        raise wrong(file, findings)
+    return daggers
+
+
+def wrong(file: str, findings: Sequence[Mapping[str, Any]]) -> RefusedError:
+    """What a file is refused with."""
+    what = "one thing is" if len(findings) == 1 else f"{len(findings)} things are"
+    return RefusedError(f"{what} wrong in {file}", reason="INVALID_FILE", findings=findings)
+
+
+def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
+    """The daggers of a file as far as they can be read, and what is wrong with it. Raises when empty."""
     reader = Reader(file)
     daggers: list[DaggerFile] = []
     try:
@@ -51,11 +66,7 @@ def parse(text: str, file: str) -> list[DaggerFile]:
         reader.findings.append(_syntax(file, str(error).splitlines()[0], 0, 0))
     if not daggers and not reader.findings:
         raise RefusedError(f"{file} holds no dagger: it is empty", reason="INVALID_FILE")
-    if reader.findings:
-        count = len(reader.findings)
-        what = "one thing is" if count == 1 else f"{count} things are"
-        raise RefusedError(f"{what} wrong in {file}", reason="INVALID_FILE", findings=reader.findings)
-    return daggers
+    return daggers, reader.findings
 
 
 def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
