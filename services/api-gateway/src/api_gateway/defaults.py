@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from daggers.v1 import spec_pb2
 
-DEFAULT_TABLE = "data_stream"
+from fleet.resolve import DEFAULT_TABLE
+
 WATERMARK_DELAY = timedelta(seconds=5)
 IDLE_TIMEOUT = timedelta(seconds=10)
 TRIGGER = timedelta(seconds=1)
