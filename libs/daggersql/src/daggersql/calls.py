@@ -59,6 +59,9 @@ def call_function(
         function.check(arguments, place, report)
     if function.warning is not None:
         report.warn("APPROXIMATE", place, function.warning)
+    if function.build is not None:
+        made = function.build(arguments, place, report, where)
+        return replace(made, function=function.name.lower()) if function.own else made
     return _build(function, signature, arguments, place, report, where)
 
 

@@ -14,6 +14,8 @@ Result: TypeAlias = Type | int
 """A type, or the number of the argument whose type the result has."""
 Check: TypeAlias = Callable[[Sequence[Expr], Span, Report], None]
 """Looks at the arguments, constants above all, and at the call's place; says what is wrong."""
+Build: TypeAlias = Callable[[Sequence[Expr], Span, Report, Expr | None], Expr]
+"""Makes the call from its arguments, its place and, for an aggregate, the condition of its FILTER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,22 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
+class Doc:
+    """What the generated function reference says of a function."""
+
+    about: str
+    """What it gives, in a sentence or two: units, NULLs, bad data."""
+    parameters: tuple[tuple[str, str], ...]
+    """Name of each parameter, and what it takes."""
+    examples: tuple[tuple[str, str], ...]
+    """A call with constants only, and its answer as SQL shows it; run as tests."""
+    dagger: str | None = None
+    """Where Dagger's own function answers otherwise."""
+    state: str | None = None
+    """An aggregate's state per group: what it holds and its bound."""
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function, under the name that the documentation gives it."""
 
@@ -41,6 +59,14 @@ class Function:
     check: Check | None = None
     warning: str | None = None
     """What the plan says to whoever uses it."""
+    build: Build | None = None
+    """For a call that no template can tell, as when a constant decides the type; the counts and families of
+    `signatures` have been checked by then, and none of the arguments is wrong."""
+    rows: tuple[tuple[str, Type], ...] | None = None
+    """A table function, which stands in FROM: the columns of the rows it gives. To Spark the call is a list
+    of structs."""
+    doc: Doc | None = None
+    """For the function reference; every function of our own has one."""
 
 
 def scalar(
