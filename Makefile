@@ -68,6 +68,11 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/pytest -q
 
+CASES ?= tests/conformance
+.PHONY: conformance
+conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)
+	@$(BIN)/python -m tests.conformance $(CASES)
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

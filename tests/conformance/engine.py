@@ -1,0 +1,98 @@
+"""Plans in a real Spark, with the runtime's own session settings and functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from daggersql import Plan
+from runtime import spark, udfs
+
+
+class Engine:
+    """One Spark session for many plans. Rows come and go as Arrow tables."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._registered: set[str] = set()
+
+    def answer(self, plan: Plan, views: Mapping[str, pa.Table]) -> pa.Table:
+        """What the plan gives over rows that are all there."""
+        for name, rows in views.items():
+            frame = self._session.createDataFrame(rows, schema=from_arrow_schema(rows.schema))
+            frame.createOrReplaceTempView(f"`{name}`")
+        self._register(plan)
+        return self._session.sql(plan.spark_sql).toArrow()
+
+    def stream(
+        self, plan: Plan, views: Mapping[str, Sequence[pa.Table]]
+    ) -> tuple[list[tuple[str, str]], int]:
+        """Run the plan as a stream to the end of its input, one table of each view a batch.
+
+        Gives the names and types of the output columns, and how many rows came.
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            for name, batches in views.items():
+                self._feed(name, batches, Path(directory) / name)
+            self._register(plan)
+            rows = self._session.sql(plan.spark_sql)
+            counts: list[int] = []
+            query = (
+                rows.writeStream.foreachBatch(lambda batch, _: counts.append(len(batch.collect())))
+                .option("checkpointLocation", f"{directory}/checkpoint")
+                .outputMode("append")
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            return [(field.name, field.dataType.simpleString()) for field in rows.schema.fields], sum(counts)
+
+    def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path) -> None:
+        """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""
+        folder.mkdir()
+        for number, batch in enumerate(batches):
+            file = folder / f"{number}.parquet"
+            pq.write_table(batch, file)
+            os.utime(file, (number, number))
+        reader = self._session.readStream.schema(from_arrow_schema(batches[0].schema))
+        rows = reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
+        marked = rows.withWatermark("rowtime", "0 seconds").filter(F.spark_partition_id() >= 0)
+        marked.createOrReplaceTempView(f"`{name}`")
+
+    def _register(self, plan: Plan) -> None:
+        for name in set(plan.functions) - self._registered:
+            udfs.load(name).register(self._session)
+            self._registered.add(name)
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    """An engine on this machine, stopped at the end."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 - read by Spark, in this process only
+    conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
+    conf.set("spark.ui.showConsoleProgress", "false")
+    conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    SparkContext(master="local[2]", appName="conformance", conf=conf)
+    session = spark.start("conformance")
+    try:
+        yield Engine(session)
+    finally:
+        session.stop()
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as Python values; a map is a list of its entries."""
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
