@@ -130,3 +130,10 @@ def test_a_number_of_findings_has_a_limit() -> None:
 
 def test_a_column_of_another_stream_is_pointed_at() -> None:
     assert "driver_pings has it" in say("SELECT speed_kmh FROM bookings")[0].message
+
+
+def test_what_is_wrong_before_a_semicolon_is_said_as_well_as_what_stands_behind_it() -> None:
+    assert [(each.code, each.column) for each in say("DROP TABLE x; SELECT 1")] == [
+        ("FORBIDDEN_STATEMENT", 1),
+        ("MULTIPLE_STATEMENTS", 13),
+    ]

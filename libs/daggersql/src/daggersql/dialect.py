@@ -23,7 +23,11 @@ class Dagger(Dialect):
 
         def tokenize(self, sql: str) -> list[Token]:
             """The tokens of one statement. Raises: Refused."""
-            return lexer.tokenize(sql)
+            report = Report(sql)
+            found = lexer.tokenize(sql, report)
+            for finding in report.findings():  # a caller of sqlglot's own has no report
+                raise Refused(finding.code, (0, len(sql)), finding.message)
+            return found
 
     Parser = QueryParser
 
@@ -32,7 +36,7 @@ def parse(sql: str, report: Report) -> exp.Expr:
     """The tree of one query. What can be said without stopping goes to `report`. Raises: Refused."""
     check_size(sql)
     dialect = Dagger()
-    tree = QueryParser(dialect, report).parse(dialect.tokenize(sql), sql)[0]
+    tree = QueryParser(dialect, report).parse(lexer.tokenize(sql, report), sql)[0]
     assert tree is not None
     _check_depth(tree)
     return tree

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from daggersql.findings import Refused, Span
+from daggersql.findings import Refused, Report, Span
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
 SYMBOL = TokenType.PARAMETER
@@ -49,11 +49,12 @@ _UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
 _TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
 
 
-def tokenize(sql: str) -> list[Token]:
-    """The tokens of one statement; a single semicolon at its end is dropped.
+def tokenize(sql: str, report: Report) -> list[Token]:
+    """The tokens of the first statement; a single semicolon at its end is dropped.
 
-    Raises: Refused with INVALID_CHARACTER, SYNTAX_ERROR, FORBIDDEN_SYNTAX, IDENTIFIER_TOO_LONG,
-    MULTIPLE_STATEMENTS or QUERY_TOO_LARGE, at the place.
+    What stands behind the semicolon goes to `report` as MULTIPLE_STATEMENTS: the statement before it may have
+    more to say. Raises: Refused with INVALID_CHARACTER, SYNTAX_ERROR, FORBIDDEN_SYNTAX, IDENTIFIER_TOO_LONG
+    or QUERY_TOO_LARGE, at the place.
     """
     if disguised := _DISGUISE.search(sql):
         raise _invalid_character(disguised.group(), disguised.span())
@@ -68,7 +69,7 @@ def tokenize(sql: str) -> list[Token]:
             continue
         token = _token(kind, match)
         if token.text == ";" and kind == "symbol":
-            _nothing_after(sql, token)
+            _nothing_after(sql, token, report)
             break
         tokens.append(token)
         if len(tokens) > MAX_TOKENS:
@@ -87,10 +88,10 @@ def _token(kind: str, match: re.Match[str]) -> Token:
     return Token(_TYPES[kind], text, start=start, end=end - 1)
 
 
-def _nothing_after(sql: str, semicolon: Token) -> None:
+def _nothing_after(sql: str, semicolon: Token, report: Report) -> None:
     # Not even a comment: an injected quote is often followed by one.
     if sql[semicolon.end + 1 :].strip(" \t\r\n\f"):
-        raise Refused(
+        report.error(
             "MULTIPLE_STATEMENTS",
             (semicolon.start, semicolon.start + 1),
             "A dagger runs one SELECT: remove everything from this semicolon on.",
