@@ -253,12 +253,15 @@ async def test_every_registration_is_done_once_per_request_id(ready: Any, sample
     assert (second, await ready.log.end()) == (first, end)
 
 
-async def test_a_schema_too_large_for_the_log_is_refused(client: Any, refusal: Any, samples: Any) -> None:
+@pytest.mark.parametrize("only", [False, True])
+async def test_a_schema_too_large_for_the_log_is_refused_also_when_it_is_only_checked(
+    client: Any, refusal: Any, samples: Any, only: bool
+) -> None:
     files = samples.files()
     for number in range(12_000):
         files.file[0].message_type.add(name=f"A_message_with_quite_a_long_name_{number}")
 
-    error = await refusal(register_schema(client, files))
+    error = await refusal(register_schema(client, files, validate_only=only))
 
     assert [(v.field, v.reason) for v in error.violations] == [("schema.files", "TOO_LARGE")]
 

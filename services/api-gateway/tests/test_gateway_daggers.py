@@ -289,13 +289,15 @@ async def test_a_wrong_query_is_refused_with_its_code_line_and_column(
     assert (violation.field, violation.reason, violation.position) == ("spec.sql", "UNKNOWN_COLUMN", (1, 8))
 
 
-async def test_a_query_that_is_too_long_is_refused(ready: Any, refusal: Any, samples: Any) -> None:
+async def test_a_query_of_ten_megabytes_reaches_us_and_is_refused_by_us(
+    ready: Any, refusal: Any, samples: Any
+) -> None:
     spec = samples.spec()
-    spec.sql += " " * 256 * 1024
+    spec.sql += " " * 10_000_000
 
     error = await refusal(ready.create(spec=spec))
 
-    assert [(v.field, v.reason) for v in error.violations] == [("spec.sql", "TOO_LONG")]
+    assert [(v.field, v.reason) for v in error.violations] == [("spec.sql", "QUERY_TOO_LARGE")]
 
 
 async def test_an_append_that_is_written_but_not_acknowledged_is_still_answered(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from eventlog.testing import given
 from fleet import Fleet
 
 Spec = spec_pb2.DaggerSpec
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -31,10 +33,14 @@ def fleet(samples: Any) -> Fleet:
     return found
 
 
+async def judge(name: str, spec: Spec, fleet: Fleet) -> specs.Judged:
+    return await specs.judge("spec", name, filled(name, spec), fleet, now=NOW)
+
+
 async def judged(samples: Any, fleet: Fleet, change: Callable[[Spec], object]) -> list[tuple[str, str]]:
     spec = samples.spec()
     change(spec)
-    found = await specs.judge("spec", filled("a_dagger", spec), fleet)
+    found = await judge("a_dagger", spec, fleet)
     return [(violation.field, violation.reason) for violation in found.violations]
 
 
@@ -85,6 +91,10 @@ async def test_a_spec_that_can_run_has_no_violation(
          [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
         (lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=-5)),
          [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
+        (lambda spec: spec.streams[0].start.at.FromDatetime(NOW + timedelta(minutes=2)),
+         [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
+        (lambda spec: spec.trigger.CopyFrom(Duration()), [("spec.trigger", "OUT_OF_RANGE")]),
+        (lambda spec: setattr(spec, "sql", "SELECT 1 " * 40_000), [("spec.sql", "QUERY_TOO_LARGE")]),
         (lambda spec: setattr(spec.streams[0].start, "latest", False),
          [("spec.streams[0].start.latest", "OUT_OF_RANGE")]),
         (lambda spec: spec.streams.add(stream="bookings", table="DATA_STREAM") and setattr(
@@ -121,12 +131,37 @@ async def test_findings_that_do_not_stop_a_query_are_warnings_with_their_place(
     spec = samples.spec()
     spec.sql = samples.query.replace(", city", ", city, status")
 
-    found = await specs.judge("spec", filled("a_dagger", spec), fleet)
+    found = await judge("a_dagger", spec, fleet)
 
     assert (found.violations, [warning.split(" ")[1:4:2] for warning in found.warnings]) == (
-        (),
+        [],
         [["line", "column"]],
     )
+
+
+async def test_what_a_bad_name_would_become_by_default_is_not_told_of_beside_the_name(
+    samples: Any, fleet: Fleet
+) -> None:
+    found = await judge("_no such name", samples.spec(), fleet)
+
+    assert found.violations == []
+
+
+async def test_a_start_within_the_difference_of_clocks_is_not_the_future(samples: Any, fleet: Fleet) -> None:
+    spec = samples.spec()
+    spec.streams[0].start.at.FromDatetime(NOW + timedelta(seconds=30))
+
+    assert (await judge("a_dagger", spec, fleet)).violations == []
+
+
+async def test_a_mistake_of_a_stream_does_not_hide_those_of_the_query(samples: Any, fleet: Fleet) -> None:
+    spec = samples.spec()
+    spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=-1))
+    spec.sql = "SELECT citty FROM `data_stream`"
+
+    found = await judge("a_dagger", spec, fleet)
+
+    assert [violation.reason for violation in found.violations] == ["OUT_OF_RANGE", "UNKNOWN_COLUMN"]
 
 
 def test_defaults_filled_in_twice_are_the_same(samples: Any) -> None:

@@ -37,7 +37,8 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
-            _refuse([*validation.cluster("cluster", cluster), *_envelope(request)])
+            wrong = [*validation.cluster("cluster", cluster), *_envelope(request)]
+            _refuse([*wrong, *validation.event_size("cluster", event.ByteSize())])
             entry = self._fleet.clusters.get(cluster.name)
             _check_version(request, f"cluster {cluster.name}", entry.version if entry else 0)
             if request.validate_only:
@@ -67,6 +68,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         event = events_pb2.SchemaRegistered(meta=events_pb2.RequestMeta(actor=actor()), schema=schema)
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
+            wrong += validation.event_size("schema.files", event.ByteSize())
             wrong += compatibility.breaks(schema, self._fleet)
             _refuse([*wrong, *_streams_broken(schema, self._fleet)])
             if request.validate_only:
@@ -105,7 +107,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
             wrong = [*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)]
-            _refuse([*wrong, *_envelope(request)])
+            _refuse([*wrong, *_envelope(request), *validation.event_size("stream", event.ByteSize())])
             entry = self._fleet.streams.get(stream.name)
             _check_version(request, f"stream {stream.name}", entry.version if entry else 0)
             if request.validate_only:

@@ -156,7 +156,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         before = _warned(event, known.warnings if known else ())
         answer = self._writer.answered(request.request_id, event, before)
         if answer is None:
-            judged = await specs.judge("spec", spec, self._fleet)
+            judged = await specs.judge("spec", name, spec, self._fleet, now=datetime.now(UTC))
             # Meanwhile the same request may have come again, and been answered.
             answer = self._writer.answered(request.request_id, event, _warned(event, judged.warnings))
         if answer is None:
@@ -168,6 +168,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 ]
             )
             event = _warned(event, judged.warnings)
+            _refuse(list(validation.event_size("spec", event.ByteSize())))
             after = self._decided(event)
             if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
                 raise refused(Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}"))

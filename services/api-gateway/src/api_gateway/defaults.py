@@ -43,8 +43,13 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     if not spec.HasField("trigger"):
         spec.trigger.FromTimedelta(TRIGGER)
     spec.emit = spec.emit or spec_pb2.EMIT_FINAL
-    spec.consumer_group = spec.consumer_group or f"daggers.{name}"
+    spec.consumer_group = spec.consumer_group or consumer_group(name)
     return spec
+
+
+def consumer_group(name: str) -> str:
+    """The consumer group of a dagger that names none."""
+    return f"daggers.{name}"
 
 
 def filled_cluster(asked: spec_pb2.Cluster) -> spec_pb2.Cluster:

@@ -1,6 +1,7 @@
 """Whether a dagger can be what it is asked to be: its spec against the catalogue, and its SQL. Pure.
 
-The spec is checked with its defaults filled in; every violation is answered at once.
+The spec is checked with its defaults filled in; every violation is answered at once. A default that was made
+from the dagger's name is not judged: if it is wrong, the name is, and that is said of the name.
 """
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
 from api_gateway import columns, validation
+from api_gateway.defaults import consumer_group
 from chassis.errors import Violation, sql_violation
-from daggersql import Checked, Finding, Plan, Severity, check
+from daggersql import Checked, Finding, Plan, Severity, check, limits
 from fleet import Fleet, resolve
 
-MAX_SQL_BYTES: Final = 256 * 1024
 MAX_STREAMS: Final = 11
 MAX_SINKS: Final = 20
 MIN_DRIVER_MEMORY_MIB: Final = 450
 _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _GROUP: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+# Clocks differ; further ahead than this, nobody meant an instant that has passed.
+_CLOCK_SKEW: Final = timedelta(minutes=1)
 # Topics of the platform itself: a forged record in one of them is a forged fact.
 _PLATFORM: Final = "daggers."
 
@@ -32,26 +36,43 @@ _PLATFORM: Final = "daggers."
 class Judged:
     """What was found about a spec."""
 
-    violations: tuple[Violation, ...]
-    """Empty when it can run."""
-    warnings: tuple[str, ...]
-    """What people should know of a spec that can run."""
+    at: str
+    """Path of the spec."""
+    others: tuple[Violation, ...]
+    """What is wrong beside the query."""
+    query: Checked
+    """What was found about the query; nothing at all when its tables are not known."""
+
+    @property
+    def violations(self) -> list[Violation]:
+        """Everything that is wrong; empty when it can run."""
+        errors = [f for f in self.query.findings if f.severity is Severity.ERROR]
+        return [*self.others, *(_violation(f"{self.at}.sql", f) for f in errors)]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know of a spec that can run."""
+        found = self.query.plan.warnings if self.query.plan else ()
+        return tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in found)
 
 
-async def judge(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Judged:
-    """Check a spec, defaults filled in. Paths begin with `at`.
+async def judge(at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, now: datetime) -> Judged:
+    """Check the spec of the dagger `name`, defaults filled in. Paths begin with `at`.
 
     The query is checked in a thread, so that a large one holds up no other call.
     """
-    violations = [*_plain(at, spec), *_cluster(at, spec, fleet)]
+    violations = [*_plain(at, name, spec), *_cluster(at, spec, fleet)]
+    violations += [
+        v for n, s in enumerate(spec.streams) for v in _reading(f"{at}.streams[{n}]", s, now + _CLOCK_SKEW)
+    ]
     inputs = [v for n, s in enumerate(spec.streams) for v in _input(f"{at}.streams[{n}]", s, spec, fleet)]
     if not spec.streams:
         inputs.append(Violation(f"{at}.streams", "must have at least one stream", "REQUIRED"))
     checked = Checked(None, ())
     if not spec.sql.strip():
         violations.append(Violation(f"{at}.sql", "is required: one SELECT", "REQUIRED"))
-    elif len(spec.sql.encode()) > MAX_SQL_BYTES:
-        violations.append(Violation(f"{at}.sql", f"is longer than {MAX_SQL_BYTES} bytes", "TOO_LONG"))
+    elif len(spec.sql.encode()) > limits.MAX_BYTES:
+        checked = check(spec.sql, ())  # refused for its size, whatever it may read
     elif not inputs:  # without its tables, every column of a query is unknown
         try:
             tables = resolve.tables(fleet, spec)
@@ -60,20 +81,15 @@ async def judge(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Judged:
         else:
             checked = await asyncio.to_thread(check, spec.sql, tables)
     violations += inputs
-    violations += [_finding(f"{at}.sql", f) for f in checked.findings if f.severity is Severity.ERROR]
     for number, sink in enumerate(spec.sinks):
-        violations += _sink(f"{at}.sinks[{number}]", sink, spec, fleet, checked.plan)
-    warnings = checked.plan.warnings if checked.plan else ()
-    return Judged(
-        tuple(violations),
-        tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings),
-    )
+        violations += _sink(f"{at}.sinks[{number}]", sink, name, spec, fleet, checked.plan)
+    return Judged(at, tuple(violations), checked)
 
 
-def _plain(at: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     """What can be judged without the catalogue."""
     yield from validation.text(f"{at}.team", spec.team, limit=128)
-    yield from validation.duration(f"{at}.trigger", spec.trigger)
+    yield from validation.duration(f"{at}.trigger", spec.trigger, positive=True)
     if len(spec.streams) > MAX_STREAMS:
         yield Violation(f"{at}.streams", f"must not be more than {MAX_STREAMS}", "TOO_MANY")
     if not spec.sinks:
@@ -88,7 +104,7 @@ def _plain(at: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
             f"must be at least {MIN_DRIVER_MEMORY_MIB}: Spark refuses less; 0 lets the scheduler choose",
             "OUT_OF_RANGE",
         )
-    if not _GROUP.fullmatch(spec.consumer_group):
+    if spec.consumer_group != consumer_group(name) and not _GROUP.fullmatch(spec.consumer_group):
         yield Violation(
             f"{at}.consumer_group", "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_GROUP"
         )
@@ -107,6 +123,23 @@ def _cluster(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Iterator[Viola
         )
 
 
+def _reading(at: str, asked: spec_pb2.StreamInput, latest: datetime) -> Iterator[Violation]:
+    """How a stream is read; it may begin at an instant until `latest`."""
+    yield from validation.duration(f"{at}.watermark_delay", asked.watermark_delay)
+    yield from validation.duration(f"{at}.idle_timeout", asked.idle_timeout)
+    match asked.start.WhichOneof("position"):
+        case "at" if not 0 <= asked.start.at.seconds < 253402300800 or asked.start.at.nanos < 0:
+            yield Violation(f"{at}.start.at", "must be an instant from 1970 on", "OUT_OF_RANGE")
+        case "at" if asked.start.at.ToDatetime(tzinfo=UTC) > latest:
+            yield Violation(
+                f"{at}.start.at",
+                "is in the future: start at latest, or at an instant before now",
+                "OUT_OF_RANGE",
+            )
+        case ("latest" | "earliest") as position if not getattr(asked.start, position):
+            yield Violation(f"{at}.start.{position}", "must be true, or not set", "OUT_OF_RANGE")
+
+
 def _input(
     at: str, asked: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec, fleet: Fleet
 ) -> Iterator[Violation]:
@@ -116,13 +149,6 @@ def _input(
         yield Violation(f"{at}.table", "must be a letter or _, then letters, digits and _", "INVALID_NAME")
     elif sum(asked.table.lower() == other.table.lower() for other in spec.streams) > 1:
         yield Violation(f"{at}.table", f"{asked.table} is the table of two streams", "DUPLICATE")
-    yield from validation.duration(f"{at}.watermark_delay", asked.watermark_delay)
-    yield from validation.duration(f"{at}.idle_timeout", asked.idle_timeout)
-    match asked.start.WhichOneof("position"):
-        case "at" if not 0 <= asked.start.at.seconds < 253402300800 or asked.start.at.nanos < 0:
-            yield Violation(f"{at}.start.at", "must be an instant from 1970 on", "OUT_OF_RANGE")
-        case ("latest" | "earliest") as position if not getattr(asked.start, position):
-            yield Violation(f"{at}.start.{position}", "must be true, or not set", "OUT_OF_RANGE")
     if not asked.stream:
         yield Violation(f"{at}.stream", "is required: a registered stream", "REQUIRED")
         return
@@ -137,13 +163,13 @@ def _input(
 
 
 def _sink(
-    at: str, sink: spec_pb2.Sink, spec: spec_pb2.DaggerSpec, fleet: Fleet, plan: Plan | None
+    at: str, sink: spec_pb2.Sink, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, plan: Plan | None
 ) -> Iterator[Violation]:
     kind = sink.WhichOneof("kind")
     if kind is None:
         yield Violation(at, "must be an influx, a kafka or a log sink", "REQUIRED")
     elif kind == "influx":
-        yield from _influx(f"{at}.influx", sink.influx, spec, fleet)
+        yield from _influx(f"{at}.influx", sink.influx, name, spec, fleet)
     elif kind == "kafka":
         yield from _kafka(f"{at}.kafka", sink.kafka, spec, fleet, plan)
     if spec.emit == spec_pb2.EMIT_EARLY and kind in ("kafka", "log"):
@@ -153,11 +179,12 @@ def _sink(
 
 
 def _influx(
-    at: str, sink: spec_pb2.InfluxSink, spec: spec_pb2.DaggerSpec, fleet: Fleet
+    at: str, sink: spec_pb2.InfluxSink, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet
 ) -> Iterator[Violation]:
-    yield from validation.text(f"{at}.measurement", sink.measurement, limit=256)
-    if sink.measurement.startswith(("#", "_")):
-        yield Violation(f"{at}.measurement", "must not begin with # or _", "INVALID_NAME")
+    if sink.measurement != name:
+        yield from validation.text(f"{at}.measurement", sink.measurement, limit=256)
+        if sink.measurement.startswith(("#", "_")):
+            yield Violation(f"{at}.measurement", "must not begin with # or _", "INVALID_NAME")
     yield from validation.influx_address(f"{at}.address", sink.address)
     if spec.cluster in fleet.clusters:
         default = fleet.clusters[spec.cluster].value.influx
@@ -210,7 +237,7 @@ def _unknown(at: str, kind: str, name: str) -> Violation:
     return Violation(at, f"{kind} {name} is not registered", f"UNKNOWN_{kind.upper()}")
 
 
-def _finding(at: str, finding: Finding) -> Violation:
+def _violation(at: str, finding: Finding) -> Violation:
     return sql_violation(
         at,
         code=finding.code,

@@ -101,14 +101,16 @@ def topic(at: str, value: str) -> Iterator[Violation]:
         yield Violation(at, "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_TOPIC")
 
 
-def duration(at: str, value: Duration) -> Iterator[Violation]:
-    """A span of time that is not negative."""
+def duration(at: str, value: Duration, *, positive: bool = False) -> Iterator[Violation]:
+    """A span of time that is not negative, nor zero if it must be `positive`."""
     # Written by hand: ToTimedelta raises for what is out of range, and rounds.
     nanos = value.seconds * 1_000_000_000 + value.nanos
     if abs(value.nanos) > 999_999_999 or value.seconds * value.nanos < 0:
         yield Violation(at, "is not a valid duration", "INVALID_DURATION")
     elif nanos < 0:
         yield Violation(at, "must not be negative", "OUT_OF_RANGE")
+    elif positive and nanos == 0:
+        yield Violation(at, "must be longer than 0 s", "OUT_OF_RANGE")
     elif nanos > _MAX_DURATION.total_seconds() * 1_000_000_000:
         yield Violation(at, f"must not be longer than {_MAX_DURATION.days} days", "OUT_OF_RANGE")
 

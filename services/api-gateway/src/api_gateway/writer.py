@@ -12,7 +12,6 @@ from typing import Final
 import grpc
 from google.protobuf.message import Message
 
-from api_gateway import validation
 from api_gateway.follower import Follower
 from chassis.errors import ApiError, Violation, invalid
 from chassis.logging import note
@@ -53,13 +52,10 @@ class Writer:
     async def write(self, subject: str, request: Message, request_id: str, *, at: str) -> Answer:
         """Append a request and wait for what the fold makes of it.
 
-        `at` is the field to blame when the request is too large. Raises: ApiError.
+        `at` is the field to blame when the log takes no record of this size. Raises: ApiError.
         """
         request_id = request_id or uuid.uuid4().hex
         note(subject=subject, request_id=request_id)
-        violations = list(validation.event_size(at, request.ByteSize()))
-        if violations:
-            raise invalid(violations)
         fleet = self._follower.fleet
         try:
             await self._log.append(Draft(request_id, self._source, subject, datetime.now(UTC), request))
