@@ -25,8 +25,9 @@ _TIME = "event_time"
 _AT = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 _Proto = FieldDescriptorProto
 _SCALARS = {
-    "bool": _Proto.TYPE_BOOL, "int32": _Proto.TYPE_INT32, "int64": _Proto.TYPE_INT64, "float": _Proto.TYPE_FLOAT,
-    "double": _Proto.TYPE_DOUBLE, "string": _Proto.TYPE_STRING, "bytes": _Proto.TYPE_BYTES,
+    "bool": _Proto.TYPE_BOOL, "int32": _Proto.TYPE_INT32, "int64": _Proto.TYPE_INT64,
+    "float": _Proto.TYPE_FLOAT, "double": _Proto.TYPE_DOUBLE, "string": _Proto.TYPE_STRING,
+    "bytes": _Proto.TYPE_BYTES,
 }  # fmt: skip
 # What a list without elements may be a list of, the likeliest first.
 _ANYTHING = ("string", "double", "int64", "bytes", "time", "bool")

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from daggersql import Plan
 from runtime import spark, udfs
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What a stream gave: names and Spark types of its columns, hidden ones included, and all its rows."""
+
+    schema: list[tuple[str, str]]
+    rows: list[dict[str, Any]]
 
 
 class Engine:
@@ -48,16 +57,17 @@ class Engine:
                 self._feed(name, batches, Path(directory) / name)
             self._register(plan)
             rows = self._session.sql(plan.spark_sql)
-            counts: list[int] = []
+            found: list[dict[str, Any]] = []
             query = (
-                rows.writeStream.foreachBatch(lambda batch, _: counts.append(len(batch.collect())))
+                rows.writeStream.foreachBatch(lambda batch, _: found.extend(batch.toArrow().to_pylist()))
                 .option("checkpointLocation", f"{directory}/checkpoint")
                 .outputMode("append")
                 .trigger(availableNow=True)
                 .start()
             )
             query.awaitTermination()
-            return [(field.name, field.dataType.simpleString()) for field in rows.schema.fields], sum(counts)
+            schema = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
+            return Streamed(schema, found)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""
@@ -90,9 +100,3 @@ def engine() -> Iterator[Engine]:
         yield Engine(session)
     finally:
         session.stop()
-
-
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows as Python values; a map is a list of its entries."""
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from tests.conformance import records
@@ -31,10 +33,10 @@ def accepted(case: Mapping[str, Any], corpus: Corpus) -> tuple[Plan | None, str 
 def executed(plan: Plan, case: Mapping[str, Any], corpus: Corpus, engine: Engine) -> str | None:
     """What goes wrong when the plan runs over made-up records; None when it gives what it promised."""
     tables = {table.name: table for table in corpus.tables_of(case)}
-    views = {read.table: _batches(tables[read.table], read.paths) for read in plan.reads}
-    columns, _ = engine.stream(plan, views)
+    views = {read.table: _batches(tables[read.table], read.paths, case["sql"]) for read in plan.reads}
+    columns = engine.stream(plan, views).schema
     promised = [(column.name, column.type) for column in plan.columns]
-    found = columns[: len(promised)]
+    found = [(name, kind) for name, kind in columns[: len(promised)]]
     return None if found == promised else f"promised {promised}, Spark gives {found}"
 
 
@@ -63,13 +65,17 @@ def errors(checked: Checked) -> list[Finding]:
     return [finding for finding in checked.findings if finding.severity is Severity.ERROR]
 
 
-def _batches(table: Table, paths: tuple[str, ...]) -> list[Any]:
-    values = list(records.encoded(table, _COUNT, _START, timedelta(minutes=4), seed=len(table.name)))
-    last = list(records.encoded(table, 1, _START + _BEYOND, timedelta(0), seed=1))
-    return [
-        records.decoded(table, paths, part, table.name, first)
-        for part, first in ((values, 0), (last, _COUNT), (last, _COUNT + 1))
-    ]
+def words(sql: str) -> tuple[str, ...]:
+    """The texts that a query has as constants."""
+    return tuple(text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", sql))
+
+
+def _batches(table: Table, paths: tuple[str, ...], sql: str) -> list[Any]:
+    made = partial(records.made, table, start=_START, seed=len(table.name), words=words(sql))
+    first = list(made(_COUNT, span=timedelta(minutes=4)))
+    last = list(made(1, start=_START + _BEYOND, span=timedelta(0)))
+    parts = ((first, 0), (last, _COUNT), (last, _COUNT + 1))
+    return [records.decoded(table, paths, part, table.name, offset) for part, offset in parts]
 
 
 def _shown(finding: Finding) -> str:
