@@ -45,37 +45,36 @@ class Engine:
         self._register(plan)
         return self._session.sql(plan.spark_sql).toArrow()
 
-    def stream(
-        self, plan: Plan, views: Mapping[str, Sequence[pa.Table]]
-    ) -> tuple[list[tuple[str, str]], int]:
-        """Run the plan as a stream to the end of its input, one table of each view a batch.
+    def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
+        """Run the plan as a stream; each table of a view is a batch.
 
-        Gives the names and types of the output columns, and how many rows came.
+        Every run goes to the end of its input and stops; the next one goes on from the checkpoint.
         """
         with tempfile.TemporaryDirectory() as directory:
-            for name, batches in views.items():
-                self._feed(name, batches, Path(directory) / name)
-            self._register(plan)
-            rows = self._session.sql(plan.spark_sql)
             found: list[dict[str, Any]] = []
-            query = (
-                rows.writeStream.foreachBatch(lambda batch, _: found.extend(batch.toArrow().to_pylist()))
-                .option("checkpointLocation", f"{directory}/checkpoint")
-                .outputMode("append")
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
+            self._register(plan)
+            for number, views in enumerate(runs):
+                for name, batches in views.items():
+                    self._feed(name, batches, Path(directory) / name, number)
+                rows = self._session.sql(plan.spark_sql)
+                query = (
+                    rows.writeStream.foreachBatch(lambda batch, _: found.extend(batch.toArrow().to_pylist()))
+                    .option("checkpointLocation", f"{directory}/checkpoint")
+                    .outputMode("append")
+                    .trigger(availableNow=True)
+                    .start()
+                )
+                query.awaitTermination()
             schema = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
             return Streamed(schema, found)
 
-    def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path) -> None:
+    def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for number, batch in enumerate(batches):
-            file = folder / f"{number}.parquet"
+            file = folder / f"{run}-{number}.parquet"
             pq.write_table(batch, file)
-            os.utime(file, (number, number))
+            os.utime(file, (run * 1000 + number, run * 1000 + number))
         reader = self._session.readStream.schema(from_arrow_schema(batches[0].schema))
         rows = reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
         marked = rows.withWatermark("rowtime", "0 seconds").filter(F.spark_partition_id() >= 0)
