@@ -191,3 +191,7 @@ def test_two_kinds_in_one_sink_are_refused() -> None:
     finding = only(WHOLE.replace("{log: {limit: 5}}", "{log: {limit: 5}, kafka: {topic: x}}"))
 
     assert (finding["code"], finding["field"]) == ("MANY_SINKS", "sinks[2]")
+
+
+def test_a_trigger_of_nothing_is_a_mistake_and_not_the_default() -> None:
+    assert findings(WHOLE.replace("500ms", "0s")) == [("BAD_DURATION", "trigger", 14)]

@@ -88,7 +88,7 @@ def run(argv: Sequence[str]) -> int:
     except TyperException as error:
         if not error.format_message():  # a group without a command: its help has been shown
             return error.exit_code
-        misused = MisusedError(f"{error.format_message()} (`{_help(argv)}` shows how)", reason="USAGE")
+        misused = MisusedError(f"{error.format_message()} (`{_help(argv)}` shows how)")
         print_error(misused, as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):

@@ -1,8 +1,8 @@
 """What ends a command early, and with which exit code.
 
 CliError
-├── RefusedError      1  the request was refused, or the wanted state was not reached
-├── MisusedError      2  the command line is wrong
+├── RefusedError      1  the request was refused, or the wanted state was not reached: its reason says why
+├── MisusedError      2  the command line is wrong: its reason is always USAGE
 └── UnreachableError  3  a service that the command needs does not answer
 """
 
@@ -55,6 +55,15 @@ class MisusedError(CliError):
     """The command line is wrong."""
 
     exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        findings: Sequence[Mapping[str, Any]] = (),
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, reason="USAGE", findings=findings, detail=detail)
 
 
 class UnreachableError(CliError):

@@ -1,9 +1,9 @@
 """The gateway as the command sees it: every call with a deadline and a request id, every error a CliError."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from chassis.errors import ApiError, Violation, from_rpc_error
 from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
+from cli.naming import flag, headline
 
 DEADLINE_S = 30.0
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -26,10 +27,19 @@ class Gateway:
     address:    host:port, or https://host:port for TLS.
     ca_file:    PEM file of the authority to trust, for TLS.
     token_file: file that holds the bearer token, if the gateway asks for one.
+    flags:      the flag that fills each field of a request: refusals name it in the place of the field.
     """
 
-    def __init__(self, address: str, *, ca_file: Path | None = None, token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        ca_file: Path | None = None,
+        token_file: Path | None = None,
+        flags: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.address = address
+        self._flags = flags
         self._metadata: tuple[tuple[str, str | bytes], ...] = (
             (("authorization", f"Bearer {_read(token_file).strip()}"),) if token_file else ()
         )
@@ -76,9 +86,12 @@ class Gateway:
         """Every registered cluster."""
         return self.call(self.catalog.ListClusters, gateway_pb2.ListClustersRequest()).clusters
 
-    def register_cluster(self, cluster: spec_pb2.Cluster) -> gateway_pb2.RegisterClusterResponse:
-        """Register a cluster, or replace one."""
-        return self.call(self.catalog.RegisterCluster, gateway_pb2.RegisterClusterRequest(cluster=cluster))
+    def register_cluster(
+        self, cluster: spec_pb2.Cluster, *, validate_only: bool = False
+    ) -> gateway_pb2.RegisterClusterResponse:
+        """Register a cluster, or replace one; or only check it."""
+        request = gateway_pb2.RegisterClusterRequest(cluster=cluster, validate_only=validate_only)
+        return self.call(self.catalog.RegisterCluster, request)
 
     def streams(self, message: str = "") -> Sequence[spec_pb2.Stream]:
         """Every registered stream; those of one message if asked."""
@@ -89,11 +102,11 @@ class Gateway:
         return self.call(self.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message)).schema
 
     def _refusal(self, error: grpc.RpcError) -> CliError:
-        return refusal(from_rpc_error(error), self.address)
+        return refusal(from_rpc_error(error), self.address, self._flags)
 
 
-def refusal(error: ApiError, address: str) -> CliError:
-    """What a failed call ends the command with."""
+def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingProxyType({})) -> CliError:
+    """What a failed call ends the command with; fields are named by their flags."""
     if error.code in UNREACHED and error.reason != error.code.name:
         # the gateway answers, and says itself what it cannot reach
         return UnreachableError(error.message, reason=error.reason, detail={"address": address})
@@ -107,20 +120,21 @@ def refusal(error: ApiError, address: str) -> CliError:
             reason=error.code.name,
             detail={"address": address, "cause": error.message},
         )
+    findings = [finding(violation, flags) for violation in error.violations]
     return RefusedError(
-        error.message,
+        headline(findings) if findings else error.message,
         reason=error.reason,
-        findings=[finding(violation) for violation in error.violations],
+        findings=findings,
         detail={"code": error.code.name, "request_id": error.request_id},
     )
 
 
-def finding(violation: Violation) -> dict[str, Any]:
+def finding(violation: Violation, flags: Mapping[str, str]) -> dict[str, Any]:
     """One violation as the JSON document shows it; line and column are null outside of SQL."""
     line, column = violation.position or (None, None)
     return {
         "code": violation.reason,
-        "field": violation.field,
+        "field": flag(violation.field, flags),
         "message": violation.message,
         "line": line,
         "column": column,

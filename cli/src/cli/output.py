@@ -94,16 +94,17 @@ def print_error(error: CliError, *, as_json: bool) -> None:
 
 
 def _sentence(finding: Any) -> str:
-    """A finding in one line: where, what, and its code."""
+    """A finding in one line: where, of what, what, and its code."""
     line, column = finding.get("line"), finding.get("column")
     place = ":".join(str(part) for part in (finding.get("file"), line, column) if part)
     if "source" in finding:  # line and column are the query's own; the file's line is beside them
         file = ":".join(str(finding[key]) for key in ("file", "file_line") if key in finding)
         place = f"SQL line {line}, column {column} ({file})"
     code = f" [{finding['code']}]" if finding.get("code") else ""
-    return (
-        "  " + ": ".join(part for part in (place or finding.get("field"), finding["message"]) if part) + code
-    )
+    message = finding["message"]
+    named = "source" in finding or message.startswith(finding.get("field") or "")
+    parts = (place, "" if named else finding["field"], message)
+    return "  " + ": ".join(part for part in parts if part) + code
 
 
 def _dump(item: Any) -> str:

@@ -13,7 +13,8 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from cli.errors import MisusedError, RefusedError
+from cli.errors import RefusedError
+from cli.mistakes import Mistakes
 
 PLACE = re.compile(r"(?P<file>[^:]+):(?:(?P<line>\d+):(?P<column>\d+): )?(?P<message>.+)")
 TIMEOUT_S = 60
@@ -25,8 +26,16 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
     files:   .proto sources, or serialised FileDescriptorSets (any other name).
     imports: further folders to look for imports in; each file's own folder comes first.
 
-    Raises RefusedError with protoc's findings, file and line.
+    Raises MisusedError for what cannot be read, RefusedError with protoc's findings, file and line.
     """
+    mistakes = Mistakes()
+    for path in files:
+        if why := _unreadable(path):
+            mistakes.add(str(path), f"cannot be read: {why}")
+    for folder in imports:
+        if not folder.is_dir():
+            mistakes.add(f"-I {folder}", "there is no such folder")
+    mistakes.refuse()
     merged: dict[str, descriptor_pb2.FileDescriptorProto] = {}
     sources = [file for file in files if file.suffix == ".proto"]
     sets = [read_set(file) for file in files if file.suffix != ".proto"]
@@ -42,7 +51,7 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
 def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
     """A serialised FileDescriptorSet."""
     try:
-        found = descriptor_pb2.FileDescriptorSet.FromString(_bytes(file))
+        found = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes())
     except DecodeError as error:
         raise RefusedError(
             f"{file} is neither a .proto file nor a descriptor set (protoc --include_imports)",
@@ -55,11 +64,6 @@ def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
 
 def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descriptor_pb2.FileDescriptorSet:
     """What protoc makes of .proto files."""
-    for source in sources:
-        _bytes(source)
-    for folder in imports:
-        if not folder.is_dir():
-            raise MisusedError(f"-I {folder}: there is no such folder")
     roots = list(dict.fromkeys([*(p.resolve() for p in imports), *(s.resolve().parent for s in sources)]))
     well_known = resources.files("grpc_tools").joinpath("_proto")
     with tempfile.TemporaryDirectory() as scratch:
@@ -93,8 +97,10 @@ def finding(said: str) -> dict[str, object]:
     }
 
 
-def _bytes(file: Path) -> bytes:
+def _unreadable(file: Path) -> str | None:
+    """Why a file cannot be read; None when it can."""
     try:
-        return file.read_bytes()
+        file.open("rb").close()
     except OSError as error:
-        raise MisusedError(f"{file} cannot be read: {error.strerror}") from error
+        return error.strerror or type(error).__name__
+    return None

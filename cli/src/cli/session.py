@@ -1,10 +1,11 @@
 """What every command starts from: the three options that all of them have, and what they lead to."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from cli.gateway import Gateway
 from cli.local import remembered, state
 from cli.local.state import Stack
 from cli.output import Format, Printer
+from cli.parsing import Command
 from cli.settings import Settings
 
 StateDir = Annotated[
@@ -57,9 +59,13 @@ class Session:
     gateway: str | None
     out: Printer
 
-    def connect(self) -> Gateway:
-        """The gateway, to be used as a context manager. Raises UnreachableError when none is known."""
-        return Gateway(self._address(), ca_file=self.settings.ca_file, token_file=self.settings.token_file)
+    def connect(self, flags: Mapping[str, str] = MappingProxyType({})) -> Gateway:
+        """The gateway, to be used as a context manager. Raises UnreachableError when none is known.
+
+        flags: the flag of the command that fills each field of its requests.
+        """
+        settings = self.settings
+        return Gateway(self._address(), ca_file=settings.ca_file, token_file=settings.token_file, flags=flags)
 
     def local_dir(self) -> Path:
         """The state directory of the local stack: as given, the last one, or the usual one."""
@@ -130,7 +136,7 @@ def command(
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what typer reads
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(name, epilog=f"Example: {example}", **options)(run)
+        app.command(name, cls=Command, epilog=f"Example: {example}", **options)(run)
         return function
 
     return register

@@ -8,7 +8,7 @@ import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli import shapes
-from cli.errors import MisusedError
+from cli.mistakes import Mistakes
 from cli.schema import load
 from cli.session import Session, command
 
@@ -41,30 +41,33 @@ def register_cluster(
     influx_token_file: Annotated[str, typer.Option(help="File of the runtime that holds the token.")] = "",
 ) -> None:
     """Register a cluster, or replace it. Credentials only by reference: they are read by the driver."""
-    if influx_token_env and influx_token_file:
-        raise MisusedError("give either --influx-token-env or --influx-token-file, not both")
-    token = None
-    if influx_token_env or influx_token_file:
-        kind = "env" if influx_token_env else "file"
-        token = _secret(f"--influx-token-{kind}", kind, influx_token_env or influx_token_file)
-    cluster = spec_pb2.Cluster(
-        name=name,
-        kafka=spec_pb2.KafkaAddress(
-            bootstrap_servers=kafka,
-            properties=dict(_pair(text, "--kafka-property") for text in kafka_property or ()),
-        ),
-        spark_master=spark_master,
-    )
-    if influx_url or influx_org or influx_bucket or token:
-        cluster.influx.CopyFrom(
-            spec_pb2.InfluxAddress(url=influx_url, org=influx_org, bucket=influx_bucket, token=token)
-        )
+    mistakes = Mistakes()
+    cluster = spec_pb2.Cluster(name=name, spark_master=spark_master)
+    if kafka:
+        cluster.kafka.bootstrap_servers = kafka
+    for text in kafka_property or ():
+        if pair := mistakes.pair("--kafka-property", text):
+            cluster.kafka.properties[pair[0]] = pair[1]
     for text in kafka_secret or ():
-        prop, place = _pair(text, "--kafka-secret")
-        kind, _, where = place.partition(":")
-        cluster.kafka.secret_properties[prop].CopyFrom(_secret(f"--kafka-secret {prop}", kind, where))
-    with session.connect() as gateway:
-        answer = gateway.register_cluster(cluster)
+        pair = mistakes.pair("--kafka-secret", text)
+        if pair and (reference := mistakes.reference(f"--kafka-secret {pair[0]}", pair[1])):
+            cluster.kafka.secret_properties[pair[0]].CopyFrom(reference)
+    for part, given in (("url", influx_url), ("org", influx_org), ("bucket", influx_bucket)):
+        if given:
+            setattr(cluster.influx, part, given)
+    if influx_token_env and influx_token_file:
+        mistakes.add("--influx-token-env", "give either this or --influx-token-file, not both")
+    if influx_token_env:
+        cluster.influx.token.env = influx_token_env
+    elif influx_token_file:
+        cluster.influx.token.file = influx_token_file
+
+    def register(*, validate_only: bool = False) -> gateway_pb2.RegisterClusterResponse:
+        with session.connect(_cluster_flags(cluster)) as gateway:
+            return gateway.register_cluster(cluster, validate_only=validate_only)
+
+    mistakes.refuse(lambda: register(validate_only=True))
+    answer = register()
     document = shapes.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
     session.out.done(document, f"cluster {name} is registered (version {answer.version})")
 
@@ -92,7 +95,7 @@ def register_schema(
 ) -> None:
     """Register the messages of Protobuf files. Imports are found beside each file, in -I, and built in."""
     schema = load(files, include or ())
-    with session.connect() as gateway:
+    with session.connect({"schema.files": " ".join(map(str, files))}) as gateway:
         answer = gateway.call(
             gateway.catalog.RegisterSchema, gateway_pb2.RegisterSchemaRequest(schema=schema)
         )
@@ -129,7 +132,7 @@ def register_stream(
 ) -> None:
     """Register a stream, or replace it."""
     asked = spec_pb2.Stream(name=name, cluster=cluster, topics=topic, message=message, time_field=time_field)
-    with session.connect() as gateway:
+    with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     document = shapes.stream(answer.stream) | {"version": answer.version, "sequence": answer.sequence}
     session.out.done(document, f"stream {name} is registered (version {answer.version})")
@@ -157,17 +160,31 @@ def _stream_rows(found: Sequence[spec_pb2.Stream]) -> list[tuple[str, ...]]:
     return [(s.name, s.cluster, " ".join(s.topics), s.message, s.time_field) for s in found]
 
 
-def _pair(text: str, flag: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not (name and found):
-        raise MisusedError(f"{flag} {name}: it must be NAME=VALUE")
-    return name, value
+def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:
+    """The flag that fills each field of the request."""
+    kafka, at = cluster.kafka, "cluster.kafka"
+    return {
+        "cluster": "--kafka, --spark-master, --influx-url",
+        "cluster.name": "NAME",
+        "cluster.kafka": "--kafka",
+        **{f'{at}.properties["{name}"]': f"--kafka-property {name}" for name in kafka.properties},
+        **{f'{at}.secret_properties["{name}"]': f"--kafka-secret {name}" for name in kafka.secret_properties},
+        "cluster.spark_master": "--spark-master",
+        "cluster.influx.url": "--influx-url",
+        "cluster.influx.org": "--influx-org",
+        "cluster.influx.bucket": "--influx-bucket",
+        "cluster.influx.token.env": "--influx-token-env",
+        "cluster.influx.token.file": "--influx-token-file",
+    }
 
 
-def _secret(flag: str, kind: str, where: str) -> spec_pb2.SecretRef:
-    if kind not in ("env", "file") or not where:
-        # what was given may be the secret itself: do not repeat it
-        raise MisusedError(
-            f"{flag}: a secret is given by reference, env:VARIABLE or file:PATH", reason="USAGE"
-        )
-    return spec_pb2.SecretRef(**{kind: where})
+def _stream_flags(stream: spec_pb2.Stream) -> dict[str, str]:
+    """The flag that fills each field of the request."""
+    return {
+        "stream.name": "NAME",
+        "stream.cluster": "--cluster",
+        "stream.topics": "--topic",
+        **{f"stream.topics[{n}]": f"--topic {topic}" for n, topic in enumerate(stream.topics)},
+        "stream.message": "--message",
+        "stream.time_field": "--time-field",
+    }

@@ -24,6 +24,7 @@ Name = Annotated[str, typer.Argument(help="Name of the dagger.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long --wait waits.")]
 TIMEOUT_S = 120.0
+NAMED = {"name": "NAME"}
 T = TypeVar("T")
 
 
@@ -99,7 +100,7 @@ def list_(
 ) -> None:
     """All daggers, by name."""
     daggers: list[gateway_pb2.Dagger] = []
-    with session.connect() as gateway:
+    with session.connect({"filter": "--filter"}) as gateway:
         request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
         while True:
             page = gateway.call(gateway.daggers.ListDaggers, request)
@@ -119,7 +120,7 @@ def list_(
 
 def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
     """Run a dagger that is stopped or failed. --wait waits for RUNNING."""
-    with session.connect() as gateway:
+    with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=name))
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "start", wait, timeout)
 
@@ -133,7 +134,7 @@ def stop(
 ) -> None:
     """Stop a dagger after the batch it is in; it keeps its place. --wait waits for STOPPED."""
     mode = events_pb2.STOP_MODE_NOW if now else events_pb2.STOP_MODE_DRAIN
-    with session.connect() as gateway:
+    with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
         written = Written(answer.dagger, answer.sequence)
         dagger = until_stopped(gateway, written, timeout, session.out.steps) if wait else answer.dagger
@@ -142,7 +143,7 @@ def stop(
 
 def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
     """Stop the driver and launch a new one. --wait waits for the new one to be RUNNING."""
-    with session.connect() as gateway:
+    with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.RestartDagger, gateway_pb2.RestartDaggerRequest(name=name))
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "restart", wait, timeout)
 
@@ -158,7 +159,7 @@ def delete(
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
     if asks and not yes and not typer.confirm(f"Delete {name}?", err=True):
         raise RefusedError("nothing was deleted", reason="DECLINED")
-    with session.connect() as gateway:
+    with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.DeleteDagger, gateway_pb2.DeleteDaggerRequest(name=name))
         if wait:
             until_deleted(gateway, Written(answer.dagger, answer.sequence), timeout, session.out.steps)
@@ -201,7 +202,7 @@ def _also(
                 check(gateway, file)
             except RefusedError as refusal:
                 for finding in with_place(refusal, file, path).findings:
-                    name = finding["field"].removeprefix("spec.")
+                    name = finding["field"]
                     if not any(name.startswith(each) or each.startswith(name) for each in told):
                         yield finding
 

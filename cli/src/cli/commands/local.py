@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.errors import MisusedError, RefusedError
+from cli.errors import RefusedError
 from cli.local import remembered, state
 from cli.local.down import down as stop_stack
 from cli.local.processes import Started
@@ -18,6 +18,7 @@ from cli.local.status import status as status_of
 from cli.local.tools.install import Tools, install
 from cli.local.up import is_up, plan, tail
 from cli.local.up import up as start_stack
+from cli.mistakes import Mistakes
 from cli.session import Session, command
 
 app = typer.Typer(help="The embedded stack: Kafka, InfluxDB, gateway and scheduler on this machine.")
@@ -139,16 +140,21 @@ def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
 def _own_influx(
     url: str | None, token_file: Path | None, org: str | None, bucket: str | None
 ) -> Influx | None:
+    mistakes = Mistakes()
     if url is None:
-        if token_file or org or bucket:
-            raise MisusedError("--influx-token-file, --influx-org and --influx-bucket go with --influx-url")
-        return None
-    if not url.startswith(("http://", "https://")):
-        raise MisusedError(f"--influx-url {url}: it must begin with http:// or https://")
-    if not bucket:
-        raise MisusedError("--influx-bucket is missing: which bucket of that InfluxDB is to be used?")
+        alone = {"--influx-token-file": token_file, "--influx-org": org, "--influx-bucket": bucket}
+        for flag in filter(alone.get, alone):
+            mistakes.add(flag, "goes with --influx-url")
+    else:
+        if not url.startswith(("http://", "https://")):
+            mistakes.add("--influx-url", "must begin with http:// or https://")
+        if not bucket:
+            mistakes.add("--influx-bucket", "is missing: which bucket of that InfluxDB is to be used?")
     if token_file is not None and not token_file.is_file():
-        raise MisusedError(f"--influx-token-file {token_file}: there is no such file")
+        mistakes.add("--influx-token-file", f"there is no file {token_file}")
+    mistakes.refuse()
+    if url is None or bucket is None:
+        return None
     token = str(token_file.resolve()) if token_file else None
     return Influx(url.rstrip("/"), org or "-", bucket, token)
 

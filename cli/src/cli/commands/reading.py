@@ -127,7 +127,7 @@ def list_quarantined(
 ) -> None:
     """The newest records that the dagger has set aside, newest first, with what could be read of them."""
     request = gateway_pb2.ListQuarantinedRequest(dagger=name, page_size=limit)
-    with session.connect() as gateway:
+    with session.connect({"dagger": "NAME"}) as gateway:
         answer = gateway.call(gateway.quarantine.ListQuarantined, request)
     documents = [shapes.quarantined(record) for record in answer.records]
     cells = [

@@ -1,7 +1,7 @@
 """A dagger file to the daggers it describes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -29,11 +29,13 @@ class DaggerFile:
     """One document of a dagger file.
 
     sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when the SQL is not a block.
+    places: line and column, both from 1, of each key's value by its path, such as sinks[0].influx.url.
     """
 
     name: str
     spec: spec_pb2.DaggerSpec
     sql_line: int | None
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def parse(text: str, file: str) -> list[DaggerFile]:
@@ -70,6 +72,7 @@ def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
 
 
 def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
+    reader.begin(node)
     found = reader.mapping(node, "", KEYS, REQUIRED)
     name = reader.text(found["name"], "name") if "name" in found else ""
     if name in taken:
@@ -85,12 +88,12 @@ def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
         for path, item in reader.items(found["sinks"], "sinks", of=", ".join(SINKS)):
             spec.sinks.append(_sink(reader, item, path))
     if "trigger" in found:
-        spec.trigger.FromTimedelta(reader.duration(found["trigger"], "trigger"))
+        spec.trigger.FromTimedelta(reader.duration(found["trigger"], "trigger", positive=True))
     if "emit" in found:
         spec.emit = EMITS[reader.choice(found["emit"], "emit", tuple(EMITS))]
     if "driver_memory" in found:
         spec.driver_memory_mib = _memory(reader, found["driver_memory"])
-    return DaggerFile(name, spec, _first_line(found.get("sql")))
+    return DaggerFile(name, spec, _first_line(found.get("sql")), reader.places)
 
 
 def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:

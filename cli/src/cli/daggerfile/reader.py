@@ -20,24 +20,32 @@ KINDS = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.Scalar
 
 @dataclass
 class Reader:
-    """Findings so far; each has code, field, message, line and column (both from 1) and suggestion."""
+    """Findings so far; each has code, field, message, line and column (both from 1) and suggestion.
+
+    places: line and column of everything read since `begin`, by its path; that of the whole by "".
+    """
 
     file: str
     findings: list[dict[str, Any]] = field(default_factory=list)
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def begin(self, node: yaml.Node) -> None:
+        """Another document."""
+        self.places = {"": _place(node)}
 
     def fail(
         self, node: yaml.Node, path: str, code: str, message: str, suggestion: str | None = None
     ) -> None:
         """Note what is wrong with the value at `node`."""
-        mark = node.start_mark
+        line, column = _place(node)
         self.findings.append(
             {
                 "code": code,
                 "field": path,
                 "message": message,
                 "file": self.file,
-                "line": mark.line + 1,
-                "column": mark.column + 1,
+                "line": line,
+                "column": column,
                 "suggestion": suggestion,
             }
         )
@@ -61,6 +69,7 @@ class Reader:
                 self.fail(key, where, "UNKNOWN_KEY", f"there is no key {name}: {hint}", near)
             elif value.tag != NULL:
                 found[name] = value
+                self.places[where] = _place(value)
             elif name not in required:
                 self.fail(value, where, "MISSING_VALUE", f"{name} has no value: give it one or leave it out")
         for name in required:
@@ -77,6 +86,7 @@ class Reader:
         if not node.value:
             self.fail(node, path, "EMPTY_LIST", f"{path} is empty: name at least one of {of}")
         for number, item in enumerate(node.value):
+            self.places[f"{path}[{number}]"] = _place(item)
             yield f"{path}[{number}]", item
 
     def text(self, node: yaml.Node, path: str) -> str:
@@ -104,14 +114,17 @@ class Reader:
         self.fail(node, path, "WRONG_TYPE", f"{path} must be a whole number from {least} to {most}")
         return 0
 
-    def duration(self, node: yaml.Node, path: str, *, off: bool = False) -> timedelta:
+    def duration(self, node: yaml.Node, path: str, *, off: bool = False, positive: bool = False) -> timedelta:
         """A time span such as 5s, 500ms, 1m, 2h; a plain number is seconds. With `off`, the word is zero."""
         value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
         if off and value in ("off", "false"):
             return timedelta(0)
         match = DURATION.fullmatch(value)
         if match and float(match[1]) * UNITS[match[2]] <= LONGEST.total_seconds():
-            return timedelta(seconds=float(match[1]) * UNITS[match[2]])
+            span = timedelta(seconds=float(match[1]) * UNITS[match[2]])
+            if positive and not span:
+                self.fail(node, path, "BAD_DURATION", f"{path} must be longer than 0 s")
+            return span
         or_off = ", or off" if off else ""
         self.fail(node, path, "BAD_DURATION", f"{path} must be a duration like 5s, 500ms, 1m or 2h{or_off}")
         return timedelta(0)
@@ -138,6 +151,10 @@ class Reader:
     def _wrong_kind(self, node: yaml.Node, path: str, wanted: str) -> None:
         name = path or "a dagger file"
         self.fail(node, path, "WRONG_TYPE", f"{name} must be {wanted}, not {KINDS[type(node)]}")
+
+
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

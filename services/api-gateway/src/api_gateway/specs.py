@@ -101,7 +101,7 @@ def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]
     if 0 < spec.driver_memory_mib < MIN_DRIVER_MEMORY_MIB:
         yield Violation(
             f"{at}.driver_memory_mib",
-            f"must be at least {MIN_DRIVER_MEMORY_MIB}: Spark refuses less; 0 lets the scheduler choose",
+            f"must be at least {MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler chooses",
             "OUT_OF_RANGE",
         )
     if spec.consumer_group != consumer_group(name) and not _GROUP.fullmatch(spec.consumer_group):
@@ -174,7 +174,7 @@ def _sink(
         yield from _kafka(f"{at}.kafka", sink.kafka, spec, fleet, plan)
     if spec.emit == spec_pb2.EMIT_EARLY and kind in ("kafka", "log"):
         yield Violation(
-            at, f"a {kind} sink cannot take updates: emit EMIT_FINAL, or use an influx sink", "NOT_UPSERT"
+            at, f"a {kind} sink cannot take updates: emit final, or use an influx sink", "NOT_UPSERT"
         )
 
 
@@ -217,12 +217,12 @@ def _kafka(
     elif sink.format != spec_pb2.KafkaSink.FORMAT_JSON:
         yield Violation(f"{at}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
     elif sink.message:
-        yield Violation(f"{at}.message", "goes with FORMAT_PROTOBUF only", "UNEXPECTED")
+        yield Violation(f"{at}.message", "goes with the format Protobuf only", "UNEXPECTED")
 
 
 def _kafka_message(at: str, sink: spec_pb2.KafkaSink, fleet: Fleet, plan: Plan | None) -> Iterator[Violation]:
     if not sink.message:
-        yield Violation(f"{at}.message", "is required for FORMAT_PROTOBUF", "REQUIRED")
+        yield Violation(f"{at}.message", "is required for the format Protobuf", "REQUIRED")
         return
     try:
         message = resolve.message(fleet, sink.message)

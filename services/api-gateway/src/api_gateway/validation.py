@@ -155,12 +155,12 @@ def kafka_address(at: str, address: spec_pb2.KafkaAddress) -> Iterator[Violation
         if _SECRET_PROPERTY.search(key.lower()):
             yield Violation(
                 f'{at}.properties["{key}"]',
-                f'is a secret: give it by reference, secret_properties["{key}"] = {{env: NAME}}',
+                "is a secret: give it by reference, as a secret property",
                 "INLINE_SECRET",
             )
         yield from text(f'{at}.properties["{key}"]', value, limit=4096)
         if key in address.secret_properties:
-            yield Violation(f'{at}.properties["{key}"]', "is in secret_properties too", "DUPLICATE")
+            yield Violation(f'{at}.properties["{key}"]', "is a secret property too", "DUPLICATE")
     for key, reference in sorted(address.secret_properties.items()):
         yield from _property(f'{at}.secret_properties["{key}"]', key)
         yield from secret(f'{at}.secret_properties["{key}"]', reference)
@@ -190,7 +190,7 @@ def cluster(at: str, value: spec_pb2.Cluster) -> Iterator[Violation]:
         if not value.influx.url:
             yield Violation(f"{at}.influx.url", "is required", "REQUIRED")
     if not (value.HasField("kafka") or value.spark_master or value.HasField("influx")):
-        yield Violation(at, "must have a kafka, a spark_master or an influx", "REQUIRED")
+        yield Violation(at, "must have a Kafka, a Spark master or an InfluxDB", "REQUIRED")
 
 
 def stream(at: str, value: spec_pb2.Stream) -> Iterator[Violation]:

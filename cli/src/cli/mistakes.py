@@ -1,0 +1,54 @@
+"""What is wrong with the flags of one command: collected, so that all of it is told at once."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from daggers.v1 import spec_pb2
+
+from cli.errors import MisusedError, RefusedError, UnreachableError
+from cli.naming import headline
+
+
+class Mistakes:
+    """Collects findings about flags; each has code, field (the flag) and message."""
+
+    def __init__(self) -> None:
+        self.findings: list[dict[str, Any]] = []
+
+    def add(self, flag: str, message: str, code: str = "BAD_VALUE") -> None:
+        """Note what is wrong with a flag. `message` must not repeat what may be a secret."""
+        self.findings.append({"code": code, "field": flag, "message": message})
+
+    def pair(self, flag: str, text: str) -> tuple[str, str] | None:
+        """Name and value of NAME=VALUE; None, and noted, when it is something else."""
+        name, found, value = text.partition("=")
+        if name and found:
+            return name, value
+        self.add(flag, "must be NAME=VALUE")
+        return None
+
+    def reference(self, flag: str, text: str) -> spec_pb2.SecretRef | None:
+        """The reference env:VARIABLE or file:PATH; None, and noted, when it is something else."""
+        kind, _, where = text.partition(":")
+        if kind in ("env", "file") and where:
+            return spec_pb2.SecretRef(**{kind: where})
+        # what was given may be the secret itself: it is not repeated
+        self.add(
+            flag, "must be a reference, env:VARIABLE or file:PATH, not the secret itself", "INLINE_SECRET"
+        )
+        return None
+
+    def refuse(self, check: Callable[[], object] = lambda: None) -> None:
+        """If anything was noted, raise all of it, and what `check` is refused for, if it reaches the gateway.
+
+        Raises: MisusedError.
+        """
+        if not self.findings:
+            return
+        with suppress(UnreachableError):
+            try:
+                check()
+            except RefusedError as refusal:
+                self.findings += map(dict, refusal.findings)
+        raise MisusedError(headline(self.findings), findings=self.findings)

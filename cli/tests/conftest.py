@@ -1,0 +1,123 @@
+"""A real gateway in this process, for commands that need one but no stack: its log is in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from api_gateway.projection import Projection
+from api_gateway.server import Door, serving
+from cli.__main__ import run
+from eventlog import MemoryLog
+
+SHOP = """\
+syntax = "proto3";
+package shop.v1;
+import "google/protobuf/timestamp.proto";
+message Order {
+  google.protobuf.Timestamp event_time = 1;
+  string city = 2;
+  double price = 3;
+  Status status = 4;
+  enum Status { UNKNOWN = 0; COMPLETED = 1; }
+}
+"""
+DAGGER = """\
+name: orders_by_city
+team: pricing
+cluster: local
+streams:
+  - stream: orders
+sql: |
+  SELECT city AS tag_city, COUNT(1) AS orders,
+         TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp
+  FROM `data_stream`
+  GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND), city
+sinks:
+  - influx:
+      measurement: orders
+"""
+
+
+async def _none_quarantined(_dagger: str, _limit: int) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Commands run against one gateway: exit code, what stood on stdout, what on stderr."""
+
+    address: str
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        """Run one command line in this process."""
+        self.capture.readouterr()
+        code = run([*map(str, words), "--gateway", self.address])
+        said = self.capture.readouterr()
+        return code, said.out, said.err
+
+    def file(self, name: str, text: str) -> Path:
+        """A file to give to a command."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def fill(self) -> None:
+        """Register the cluster `local`, the message shop.v1.Order and the stream `orders`."""
+        done = [
+            self("cluster", "register", "local", "--kafka", "127.0.0.1:1", "--spark-master", "local[2]",
+                 "--influx-url", "http://i:1", "--influx-bucket", "b"),
+            self("schema", "register", self.file("shop.proto", SHOP)),
+            self("stream", "register", "orders", "--cluster", "local", "--topic", "orders",
+                 "--message", "shop.v1.Order", "--time-field", "event_time"),
+        ]  # fmt: skip
+        assert [code for code, _, _ in done] == [0, 0, 0], done
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a gateway that serves in a thread of its own."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
+    address: Future[str] = Future()
+    ends: Future[Callable[[], None]] = Future()
+
+    async def serve() -> None:
+        end = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        ends.set_result(lambda: loop.call_soon_threadsafe(end.set) and None)
+        door = Door("127.0.0.1:0", drain_s=5)
+        async with serving(
+            MemoryLog(), Projection(database), _none_quarantined, door, source="/api-gateway/test"
+        ) as served:
+            address.set_result(f"127.0.0.1:{served.port}")
+            await end.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    yield address.result(60)
+    ends.result(1)()
+    thread.join(60)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def shell(gateway: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Runs commands against the gateway of the module."""
+    return Shell(gateway, tmp_path, capsys)
+
+
+@pytest.fixture
+def dagger_file() -> str:
+    """A dagger file that the filled gateway accepts."""
+    return DAGGER
