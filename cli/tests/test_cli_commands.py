@@ -85,7 +85,7 @@ def test_a_wrong_command_line_exits_2_with_one_document_and_no_trace(
 ) -> None:
     done = daggers(tmp_path, *words, "-o", "json")
 
-    assert (done.returncode, list(json.loads(done.stdout))) == (2, ["error"])
+    assert (done.returncode, list(json.loads(done.stdout)), error(done)["reason"]) == (2, ["error"], "USAGE")
     assert "Traceback" not in done.stderr
 
 

@@ -1,10 +1,14 @@
 """Rows as they are shown, series, and the demo's city and recount."""
 
+import json
 import random
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from daggers.v1 import spec_pb2
 from google.protobuf.message import DecodeError
 
 from cli import driverlog
@@ -15,7 +19,8 @@ from cli.demo.recount import bookings_table, compare, rows_table, s2_id, supply_
 from cli.demo.run import find_examples, with_short_windows
 from cli.schema import load
 from cli.sinks import log
-from cli.sinks.row import Row, from_columns, newest
+from cli.sinks.kafka import decode_json, read
+from cli.sinks.row import Row, from_columns, newest, text
 from cli.sparkline import Series, sparkline
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -43,6 +48,45 @@ def test_the_newest_rows_come_first_and_no_more_than_asked_for() -> None:
     rows = [Row(NOON.replace(minute=minute), {}, {}) for minute in (1, 3, 2)]
 
     assert [row.time.minute for row in newest(rows, 2) if row.time] == [3, 2]
+
+
+def test_rows_without_a_time_stay_in_the_order_they_were_read_in_and_are_all_there() -> None:
+    rows = [from_columns({"n": n}, str(n)) for n in (3, 1, 2)]
+
+    assert [row.fields["n"] for row in newest(rows, 10)] == [3, 1, 2]
+    assert len({row.identity for row in rows}) == 3
+
+
+def test_the_newest_records_of_a_topic_come_first_when_they_have_no_window(kafka: str) -> None:
+    topic = f"cli-rows-{uuid.uuid4().hex}"
+    producer = Producer({"bootstrap.servers": kafka})
+    # the tags sort the other way round, and one row is written again
+    for number, (identity, value) in enumerate([("a", "z"), ("b", "y"), ("a", "z"), ("c", "x")]):
+        producer.produce(
+            topic,
+            json.dumps({"tag_t": value}),
+            timestamp=1_700_000_000_000 + number,
+            headers=[("ce_id", identity.encode())],
+        )
+    producer.flush(30)
+
+    rows = read(spec_pb2.KafkaAddress(bootstrap_servers=kafka), topic, decode_json, 10)
+
+    assert [(row.key, row.tags["tag_t"]) for row in rows] == [("c", "x"), ("a", "z"), ("b", "y")]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        ("text", "text"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ({"a": None, "b": ["ü"]}, '{"a": null, "b": ["ü"]}'),
+    ],
+)
+def test_a_value_is_shown_as_text_and_never_as_python(value: object, shown: str) -> None:
+    assert text(value) == shown
 
 
 def test_rows_are_found_among_the_other_lines_of_a_drivers_log(tmp_path: Path) -> None:

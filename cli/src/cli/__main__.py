@@ -24,10 +24,17 @@ from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings
 
 INTERRUPTED = 130
+EPILOG = (
+    "Exit codes: 0 done · 1 refused, or the wanted state not reached · 2 wrong command line · 3 unreachable"
+    " · 130 interrupted. Warnings never change them.\n\n"
+    'With -o json an error is one document on stdout, {"error": {"reason", "message", "findings"}}. The reason'
+    " of exit code 2 is always USAGE; any other says what it is, for example INVALID_FIELDS."
+)
 
 app = typer.Typer(
     name="daggers",
     help="Self-serve SQL over Protobuf Kafka topics, run on Spark.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -15,10 +15,12 @@ from cli import driverlog, shapes
 from cli.commands.daggers import Name
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
+from cli.happenings import words
 from cli.session import Session, command
 from cli.sinks.choice import Reader, reader
-from cli.sinks.row import Row
+from cli.sinks.row import Row, text
 from cli.sparkline import Series, table
+from cli.times import iso
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000
@@ -59,7 +61,7 @@ def rows(
     with session.connect() as gateway:
         read = _reader(session, gateway, name, sink)
         found = read(limit or (JSON_ROWS if session.out.json else TEXT_ROWS))
-    cells = [(row.document()["window_timestamp"], _pairs(row.tags), _pairs(row.fields)) for row in found]
+    cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in found]
     session.out.show(
         [row.document() for row in found],
         lambda _: session.out.table(("WINDOW TIMESTAMP", "TAGS", "FIELDS"), cells, empty="no rows yet"),
@@ -189,15 +191,13 @@ def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[g
 
 
 def _print_event(console: Console, event: dict[str, Any]) -> None:
-    kind = event["type"].rpartition(".")[2]
-    refused = f"  refused: {event['refused']}" if event["refused"] else ""
-    text = f"{event['sequence']:>6}  {event['time']}  {event['subject']:<24} {kind}{refused}"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    line = f"{event['sequence']:>6}  {event['time']:<27}  {event['subject']:<24}  {words(event)}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_row(console: Console, row: dict[str, Any]) -> None:
-    text = f"{row['window_timestamp']}  {_pairs(row['tags'])}  {_pairs(row['fields'])}"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    cells = (row["window_timestamp"], _pairs(row["tags"]), _pairs(row["fields"]))
+    console.print("  ".join(filter(None, cells)), highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:
@@ -206,4 +206,4 @@ def _print_lines(console: Console, lines: list[str]) -> None:
 
 
 def _pairs(values: Any) -> str:
-    return " ".join(f"{key}={value}" for key, value in values.items())
+    return " ".join(f"{key}={text(value)}" for key, value in values.items())

@@ -19,15 +19,20 @@ Decode = Callable[[bytes], dict[str, Any]]
 
 
 def read(address: spec_pb2.KafkaAddress, topic: str, decode: Decode, limit: int) -> list[Row]:
-    """The newest rows of a topic; a row that was written more than once stands here once."""
+    """The newest rows of a topic; a row that was written more than once stands here once, at its last place.
+
+    Rows without a time are ordered by the times of their records.
+    """
     rows: dict[str, Row] = {}
-    for message in tail(address, topic, limit):
+    for message in sorted(tail(address, topic, limit), key=_written):
         try:
             columns = decode(message.value() or b"")
         except (ValueError, DecodeError):
             continue  # not ours: somebody else writes to this topic too
-        rows[_identity(message)] = from_columns(columns)
-    return newest(rows.values(), limit)
+        identity = _identity(message)
+        rows.pop(identity, None)
+        rows[identity] = from_columns(columns, identity)
+    return newest(reversed(rows.values()), limit)
 
 
 def decode_json(value: bytes) -> dict[str, Any]:
@@ -106,6 +111,12 @@ def _until_end(consumer: Consumer, open_partitions: set[int], topic: str) -> lis
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
                 open_partitions.discard(message.partition())
     return messages
+
+
+def _written(message: Message) -> tuple[int, int]:
+    """When a record was written; its offset tells those of one millisecond apart within a partition."""
+    _, milliseconds = message.timestamp()
+    return milliseconds, message.offset() or 0
 
 
 def _identity(message: Message) -> str:

@@ -12,7 +12,7 @@ PREFIX = "row "
 def read(log: Path, limit: int) -> list[Row]:
     """The rows printed last, the last one first."""
     rows = []
-    for line in lines(log):
+    for number, line in enumerate(lines(log)):
         _, found, text = line.partition(PREFIX)
         if not found:
             continue
@@ -21,5 +21,5 @@ def read(log: Path, limit: int) -> list[Row]:
         except ValueError:
             continue  # some other line with the word in it
         if isinstance(columns, dict):
-            rows.append(from_columns(columns))
+            rows.append(from_columns(columns, str(number)))
     return rows[::-1][:limit]

@@ -1,0 +1,65 @@
+"""Records of the control topic in words: every event there is, with its phase, generation and reason."""
+
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from cli.happenings import words
+
+E = events_pb2
+FACT = E.FactMeta(epoch=3, name="x", generation=40)
+ASKED = E.RequestMeta(actor="ana")
+ERROR = E.DaggerError(domain=E.ERROR_DOMAIN_USER, reason="BAD_SQL", detail="no column a")
+EVENTS = sorted(
+    name
+    for name, message in events_pb2.DESCRIPTOR.message_types_by_name.items()
+    if "meta" in message.fields_by_name or name == "SchedulerStarted"
+)
+
+
+def event(message: Message, refused: str = "") -> dict[str, Any]:
+    data = MessageToDict(message, preserving_proto_field_name=True)
+    return {"type": message.DESCRIPTOR.full_name, "sequence": 41, "data": data, "refused": refused}
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (E.DaggerRequested(meta=E.RequestMeta(actor="ana", expected_version=0)), "created by ana"),
+        (E.DaggerRequested(meta=ASKED, warnings=["w"]), "revised by ana, warnings: 1"),
+        (E.StopRequested(meta=ASKED, mode=E.STOP_MODE_NOW), "asked to stop at once by ana"),
+        (E.LaunchIntended(version=2), "PENDING, generation 41 is being launched for version 2"),
+        (E.Launched(meta=FACT, driver=E.DriverHandle(host="h", pid=7)),
+         "STARTING, generation 40: launched on h, pid 7"),
+        (E.Running(meta=FACT), "RUNNING, generation 40"),
+        (E.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), "DEGRADED, generation 40: NO_PROGRESS"),
+        (E.Exited(meta=FACT, code=64, error=ERROR),
+         "driver exited with code 64, generation 40: USER BAD_SQL: no column a"),
+        (E.Failed(meta=FACT, error=ERROR), "FAILED, generation 40: USER BAD_SQL: no column a"),
+    ],
+)  # fmt: skip
+def test_an_event_says_phase_generation_and_reason(message: Message, said: str) -> None:
+    assert words(event(message)) == said
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_every_event_has_words_even_with_nothing_in_it(name: str) -> None:
+    kind = getattr(E, name)
+    said = words(event(kind(meta={})) if "meta" in kind.DESCRIPTOR.fields_by_name else event(kind()))
+
+    assert said not in ("", name)
+
+
+def test_a_refused_request_says_why() -> None:
+    said = words(event(E.StartRequested(meta=ASKED), refused="it runs already"))
+
+    assert said == "asked to start by ana; refused: it runs already"
+
+
+def test_an_event_of_a_newer_gateway_is_named_as_it_is() -> None:
+    newer = {"type": "daggers.v1.Frozen", "sequence": 1, "data": None, "refused": ""}
+
+    assert words(newer) == "Frozen"
