@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
 from daggersql import emit
 from daggersql.dialect import parse
 from daggersql.findings import Refused, Report, Severity
+from daggersql.known import Known
 from daggersql.limits import check_size
 from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
@@ -16,9 +17,12 @@ from daggersql.queries import QueryChecker
 from daggersql.select import warn_of_keys
 
 
-def check(sql: str, tables: Sequence[Table]) -> Checked:
-    """What the query needs and gives, or everything that is wrong with it. Never raises for any text."""
-    report = Report(sql)
+def check(sql: str, tables: Sequence[Table], references: Collection[str] = ()) -> Checked:
+    """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
+
+    `references` are the names of the reference tables there are.
+    """
+    report = Report(sql, Known(frozenset(references), tuple(table.message for table in tables)))
     plan: Plan | None = None
     try:
         check_size(sql)

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import TypeAlias
 
+from daggersql.known import Known
+
 Span: TypeAlias = tuple[int, int]
 """Start and end offset of a part of the query."""
 
@@ -50,6 +52,8 @@ class Report:
     """Collects the findings about one text."""
 
     text: str
+    known: Known = field(default_factory=Known)
+    """What the text may name beside the streams' columns."""
     _findings: list[Finding] = field(default_factory=list)
     _starts: list[int] | None = None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from daggersql.findings import Report, Span
 from daggersql.plan import Column, Role
 from daggersql.tree import Expr, cast
-from daggersql.types import INTERVAL, NULL, STRING, Family, family
+from daggersql.types import CONDITION, INTERVAL, NULL, STRING, Family, family
 
 TIME = "window_timestamp"
 # Dots build nested messages in a Protobuf sink.
@@ -113,6 +113,9 @@ def _check_type(output: Output, report: Report) -> bool:
         return False
     if value.type == INTERVAL:
         report.error("UNSUPPORTED_TYPE", value.span, "A span of time cannot be an output column.")
+        return False
+    if value.type == CONDITION:
+        report.error("UNSUPPORTED_TYPE", value.span, "CondEq stands inside Filters, and nowhere else.")
         return False
     return True
 

@@ -23,6 +23,7 @@ from daggersql.types import (
     Array,
     MapOf,
     Message,
+    Struct,
     Type,
     of_message,
 )  # fmt: skip
@@ -37,7 +38,7 @@ METADATA: Mapping[str, Type] = {
 _DEPTH, _MOST = 3, 2_000
 
 _MICROS = "extract(SECOND FROM {0}) * 1000000"
-_TIME_FIELDS: dict[tuple[Type, str], tuple[str, Type]] = {
+TIME_FIELDS: dict[tuple[Type, str], tuple[str, Type]] = {
     (MESSAGE_TIME, "seconds"): ("unix_seconds({0})", BIGINT),
     (MESSAGE_TIME, "nanos"): ("CAST(pmod(unix_micros({0}), 1000000) * 1000 AS INT)", INT),
     (DURATION, "seconds"): (
@@ -47,6 +48,7 @@ _TIME_FIELDS: dict[tuple[Type, str], tuple[str, Type]] = {
     ),
     (DURATION, "nanos"): (f"CAST({_MICROS} % 1000000 * 1000 AS INT)", INT),
 }
+"""Fields that a Timestamp and a Duration still have as columns: how Spark is told, and the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +125,15 @@ class Scope:
         if value.wrong:
             return wrong(place)
         kind = value.type
-        if (kind, name.name) in _TIME_FIELDS:
-            template, result = _TIME_FIELDS[kind, name.name]
+        if (kind, name.name) in TIME_FIELDS:
+            template, result = TIME_FIELDS[kind, name.name]
             return call(template, result, place, value)
         known = (
-            list(kind.fields()) if isinstance(kind, Message) else [n for t, n in _TIME_FIELDS if t == kind]
+            list(kind.fields())
+            if isinstance(kind, Message | Struct)
+            else [n for t, n in TIME_FIELDS if t == kind]
         )
-        if isinstance(kind, Message) and (below := kind.fields().get(name.name)) is not None:
+        if isinstance(kind, Message | Struct) and (below := kind.fields().get(name.name)) is not None:
             read = (value.read[0], f"{value.read[1]}.{name.name}") if value.read else None
             step = quote_name(name.name)
             if value.kind is Kind.COLUMN:

@@ -109,6 +109,22 @@ class Message(Type):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Struct(Type):
+    """A row of named parts that is no Protobuf message."""
+
+    parts: tuple[tuple[str, Type], ...]
+
+    @property
+    def spark(self) -> str:
+        """As Spark writes it."""
+        return f"struct<{','.join(f'{name}:{each.spark}' for name, each in self.parts)}>"
+
+    def fields(self) -> Mapping[str, Type]:
+        """Its parts by name, in order."""
+        return dict(self.parts)
+
+
 BOOLEAN, TINYINT, SMALLINT, INT, BIGINT = map(Scalar, ("boolean", "tinyint", "smallint", "int", "bigint"))
 FLOAT, DOUBLE, STRING, BINARY, DATE = map(Scalar, ("float", "double", "string", "binary", "date"))
 TIMESTAMP = Scalar("timestamp")
@@ -120,6 +136,8 @@ UNKNOWN = Scalar("unknown")
 """The type of what was already found to be wrong: fits everywhere, so that one mistake is said once."""
 INTERVAL = Scalar("interval")
 """A constant span of time, as in INTERVAL '1' MINUTE."""
+CONDITION = Scalar("condition")
+"""What CondEq gives to Filters: no value, so nothing else takes it."""
 
 INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 
@@ -140,6 +158,7 @@ class Family(Enum):
     MAP = auto()
     STRUCT = auto()
     INTERVAL = auto()
+    CONDITION = auto()
     NULL = auto()
 
 
@@ -147,6 +166,7 @@ _FAMILIES = {
     "boolean": Family.BOOLEAN, "float": Family.NUMBER, "double": Family.NUMBER, "string": Family.TEXT,
     "binary": Family.BINARY, "date": Family.DATE, "timestamp": Family.TIMESTAMP, "void": Family.NULL,
     "interval": Family.INTERVAL, "interval day to second": Family.INTERVAL, "unknown": Family.NULL,
+    "condition": Family.CONDITION,
 }  # fmt: skip
 WORDS = {
     Family.ANY: "any value",
@@ -162,6 +182,7 @@ WORDS = {
     Family.MAP: "a map",
     Family.STRUCT: "a message",
     Family.INTERVAL: "a span of time",
+    Family.CONDITION: "a condition made by CondEq",
     Family.NULL: "NULL",
 }
 
@@ -173,7 +194,7 @@ def family(kind: Type) -> Family:
             return Family.ARRAY
         case MapOf():
             return Family.MAP
-        case Message():
+        case Message() | Struct():
             return Family.STRUCT
         case EnumText():
             return Family.TEXT
@@ -190,7 +211,7 @@ def fits(kind: Type, wanted: Family) -> bool:
     """Whether a value of this type may stand where `wanted` is asked for."""
     found = family(kind)
     return (
-        wanted is Family.ANY
+        (wanted is Family.ANY and found is not Family.CONDITION)
         or found in (wanted, Family.NULL)
         or (found in (Family.INTEGER, Family.DECIMAL) and wanted is Family.NUMBER)
     )

@@ -1,0 +1,38 @@
+"""What a query may name beside streams and columns: reference tables, and message types inside bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Names that constants in a query may have."""
+
+    references: frozenset[str] = frozenset()
+    """Registered reference tables."""
+    streams: tuple[Descriptor, ...] = ()
+    """The streams' messages: every message that stands in their descriptor pools can be named."""
+
+    def message(self, name: str) -> Descriptor | None:
+        """The message type of that full name; None when there is none."""
+        for stream in self.streams:
+            try:
+                return stream.file.pool.FindMessageTypeByName(name)
+            except KeyError:
+                continue
+        return None
+
+    def messages(self) -> Iterator[str]:
+        """Names of message types, for suggestions: those of the streams' files and all they import."""
+        pending = [stream.file for stream in self.streams]
+        seen: set[str] = set()
+        while pending:
+            file: FileDescriptor = pending.pop()
+            if file.name not in seen:
+                seen.add(file.name)
+                yield from (each.full_name for each in file.message_types_by_name.values())
+                pending += file.dependencies
