@@ -64,14 +64,16 @@ def test_an_idle_source_has_no_lag() -> None:
 def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
     done = after(batch(0))
     for _ in range(2):
-        done = progress.batch_written(done, rows=[3, 4], refused={"MALFORMED": 1, "NO_FIELDS": 2})
+        refused = {"MALFORMED": 1, "NO_FIELDS": 2}
+        done = progress.batch_written(done, rows=[3, 4], refused=refused, bad={"s2id": 5})
 
     assert (done.rows_out, done.quarantined) == ((6, 8), {"MALFORMED": 3, "NO_FIELDS": 4})
+    assert done.bad_values == {"s2id": 10}
 
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     troubled = progress.retrying(progress.batch_began(after(batch(0)), NOON), [DOWN])
-    written = progress.batch_written(troubled, rows=[1, 1], refused={})
+    written = progress.batch_written(troubled, rows=[1, 1], refused={}, bad={})
 
     assert (troubled.retrying, written.retrying) == ((DOWN,), ())
 
@@ -84,7 +86,7 @@ def test_a_draining_job_that_commits_keeps_draining() -> None:
 
 def test_a_heartbeat_says_everything() -> None:
     done = after(batch(0, late=2, watermark=NOON, lag=5))
-    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1})
+    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1}, bad={"jsonquery": 6})
     done = progress.retrying(progress.batch_began(done, NOON), [DOWN])
     done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
 
@@ -95,7 +97,7 @@ def test_a_heartbeat_says_everything() -> None:
         state=Beat.STATE_RUNNING, batch_id=0, batch_duration_ms=150, running_batch_age_ms=90_000,
         rows_in=100, rows_out=[3, 4], late_rows=2, quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
         lag={"bookings/0": 5}, state_rows=9, retrying=[DOWN],
-        warnings=["NOT_REPEATABLE: rows have no time"],
+        warnings=["NOT_REPEATABLE: rows have no time"], bad_values={"jsonquery": 6},
     )  # fmt: skip
     expected.time.FromDatetime(NOON + 90 * SECOND)
     expected.last_progress.FromDatetime(NOON)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis.logging import note as log_note
 from chassis.logging import unit_of_work
-from runtime import progress
+from runtime import badvalues, progress
 from runtime.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
 from runtime.encode.rows import WINDOW_START
 from runtime.errors import EXTERNAL
@@ -53,6 +53,8 @@ class Report:
     """Why sinks must be tried again; empty when all is durable."""
     done: frozenset[tuple[int, int]]
     """(partition, sink) pairs that are finished."""
+    bad: Mapping[str, int] = field(default_factory=dict)
+    """Values that functions could not use, by function."""
 
 
 def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
@@ -125,10 +127,17 @@ class Batches:
         report = self._deliver(self._whole_windows(rows), batch_id)
         sinks = range(len(self._targets))
         self._heart.note(
-            partial(progress.batch_written, rows=[report.written[at] for at in sinks], refused=report.refused)
+            partial(
+                progress.batch_written,
+                rows=[report.written[at] for at in sinks],
+                refused=report.refused,
+                bad=report.bad,
+            )
         )
         self._print(report)
-        log_note(rows=[report.written[at] for at in sinks], refused=dict(report.refused))
+        log_note(
+            rows=[report.written[at] for at in sinks], refused=dict(report.refused), bad=dict(report.bad)
+        )
 
     def _whole_windows(self, rows: DataFrame) -> DataFrame:
         """Without windows that began before the first record read: a part would overwrite the whole."""
@@ -145,6 +154,7 @@ class Batches:
             self._lease.check()
             last_attempt = self._stopping.is_set()
             write = replace(self._delivery, batch_id=batch_id, done=total.done)
+            bad_before = Counter(badvalues.counts(self._session))
             report = read_report(rows.mapInArrow(write, REPORT).collect(), self._targets)
             total = Report(
                 total.written + report.written,
@@ -155,6 +165,8 @@ class Batches:
                 },
                 report.troubles,
                 total.done | report.done,
+                # Every attempt computes all rows again: the last one counts.
+                Counter(badvalues.counts(self._session)) - bad_before,
             )
             if not report.troubles:
                 break

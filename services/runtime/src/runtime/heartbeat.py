@@ -57,6 +57,7 @@ def message(
         rows_out=done.rows_out,
         late_rows=done.late_rows,
         quarantined=done.quarantined,
+        bad_values=done.bad_values,
         lag=done.lag,
         state_rows=done.state_rows,
         retrying=done.retrying,

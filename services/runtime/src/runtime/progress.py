@@ -32,6 +32,8 @@ class Progress:
     late_rows: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Records set aside by the source and rows set aside by the sinks, by reason."""
+    bad_values: Mapping[str, int] = field(default_factory=dict)
+    """Values that a function could not use and gave NULL for, by function."""
     watermark: datetime | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
     """Records not read yet, for each "topic/partition"."""
@@ -75,12 +77,18 @@ def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progr
     return replace(progress, retrying=tuple(why))
 
 
-def batch_written(progress: Progress, rows: Sequence[int], refused: Mapping[str, int]) -> Progress:
-    """A batch is durable in every sink, and not committed yet: rows for each sink, refused rows by reason."""
+def batch_written(
+    progress: Progress, rows: Sequence[int], refused: Mapping[str, int], bad: Mapping[str, int]
+) -> Progress:
+    """A batch is durable in every sink, and not committed yet.
+
+    Rows for each sink, refused rows by reason, bad values by function.
+    """
     return replace(
         progress,
         rows_out=tuple(done + more for done, more in zip(progress.rows_out, rows, strict=True)),
         quarantined=_sum(progress.quarantined, refused),
+        bad_values=_sum(progress.bad_values, bad),
         retrying=(),
     )
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import s2sphere
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
+
+from runtime import badvalues
 
 MAX_LEVEL = 30
 _SWAP, _INVERT = 1, 2
@@ -61,8 +62,7 @@ def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
 
 def register(spark: SparkSession) -> None:
     """Bring `s2id(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("s2id", arrow_udf(compute, "string"))  # type: ignore[call-overload]
+    badvalues.register(spark, "s2id", compute, "string")
 
 
 def _floats(values: pa.Array) -> Floats:
