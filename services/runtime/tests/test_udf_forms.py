@@ -100,4 +100,4 @@ def test_an_unknown_function_is_named_with_those_there_are() -> None:
     with pytest.raises(JobError) as caught:
         udfs.load("s2idd")
 
-    assert "distinctcount, s2id" in caught.value.error.detail
+    assert ", ".join(udfs.names()) in caught.value.error.detail

@@ -92,7 +92,7 @@ def _square(place: Floats) -> Ints:
 
 def _leaves(face: Ints, i: Ints, j: Ints) -> npt.NDArray[np.uint64]:
     """Leaf cell ids: the face, then the position along the Hilbert curve, then a one."""
-    table = _hilbert()
+    table = hilbert()
     cells = face.astype(np.uint64) << np.uint64(60)
     state = face & _SWAP
     for step in range(7, -1, -1):
@@ -113,7 +113,7 @@ def _at_level(leaves: npt.NDArray[np.uint64], level: Ints) -> Ints:
 
 
 @cache
-def _hilbert() -> Ints:
+def hilbert() -> Ints:
     """For four bits of i, four of j and an orientation: eight bits of position and the next orientation."""
     table = np.zeros(1 << (2 * _BITS + 2), dtype=np.int64)
     for start in range(4):

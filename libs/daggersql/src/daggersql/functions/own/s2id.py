@@ -2,29 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from daggersql.findings import Report, Span
-from daggersql.functions.signature import Function, Signature
-from daggersql.tree import Expr
+from daggersql.functions.checks import check_whole
+from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.types import STRING, Family
-
-MAX_LEVEL = 30
-
-
-def _check_level(arguments: Sequence[Expr], place: Span, report: Report) -> None:
-    level = arguments[2]
-    whole = isinstance(level.value, int) and not isinstance(level.value, bool)
-    if level.wrong or (level.is_constant and level.value is None):
-        return
-    if not whole or not 0 <= int(str(level.value)) <= MAX_LEVEL:
-        report.error(
-            "INVALID_ARGUMENT",
-            level.span,
-            f"The level of an S2 cell is a constant from 0 to {MAX_LEVEL}.",
-            "13",
-        )
-
 
 FUNCTION = Function(
     "S2Id",
@@ -36,5 +16,22 @@ FUNCTION = Function(
         ),
     ),
     own=True,
-    check=_check_level,
+    check=check_whole(2, 0, 30, "The level of an S2 cell", example="13"),
+    doc=Doc(
+        "The S2 cell that holds a point, as a signed decimal number in text. Longitudes wrap around. NULL,"
+        " and counted as bad data, for a latitude beyond the poles and for what is not finite.",
+        (
+            ("latitude", "degrees, from -90 to 90"),
+            ("longitude", "degrees"),
+            (
+                "level",
+                "a constant from 0, a sixth of the earth, to 30, a square centimetre",
+            ),
+        ),
+        (
+            ("S2Id(-6.170024, 106.8243203, 13)", "3344474478095368192"),
+            ("S2Id(12.5, 190.0, 13)", "8865059287764828160"),
+        ),
+        dagger="ends the job on NULL and takes any level and any number for a coordinate.",
+    ),
 )

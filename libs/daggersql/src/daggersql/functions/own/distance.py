@@ -1,0 +1,27 @@
+"""Distance(latitude1, longitude1, latitude2, longitude2)."""
+
+from __future__ import annotations
+
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.types import DOUBLE, Family
+
+_DOUBLES = ", ".join(f"CAST({{{place}}} AS DOUBLE)" for place in range(4))
+
+FUNCTION = Function(
+    "Distance",
+    (Signature((Family.NUMBER,) * 4, DOUBLE, f"distance({_DOUBLES})"),),
+    own=True,
+    doc=Doc(
+        "The length in kilometres of the shortest way between two points on a sphere with a radius of 6371"
+        " km. NULL, and counted as bad data, for a latitude beyond the poles and for what is not finite.",
+        (
+            ("latitude1, longitude1", "the one point, in degrees"),
+            ("latitude2, longitude2", "the other point, in degrees"),
+        ),
+        (
+            ("Distance(0, 179.5, 0, -179.5)", "111.19492664455905"),
+            ("Distance(90, 0, -90, 0)", "20015.086796020572"),
+        ),
+        dagger="ends the job on NULL, and gives NaN for some points that lie opposite each other.",
+    ),
+)
