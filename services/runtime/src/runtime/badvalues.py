@@ -17,8 +17,8 @@ hold several bad values, the module counts itself:
         tally = badvalues.tally(spark, "jsonquery")
         spark.udf.register("jsonquery", arrow_udf(partial(compute, tally), …))
 
-with `tally.add(n)` inside. A native expression has nobody to tell: native are the functions that have an
-answer for every value.
+with `tally.add(n)` inside. A native expression has nobody to tell but a flag (`register_flag`), which costs
+a trip to Python: native are the functions that nearly always have an answer.
 """
 
 from __future__ import annotations
@@ -91,6 +91,21 @@ def bad_rows(arguments: tuple[pa.Array, ...], answers: pa.Array) -> int:
     unanswered = pc.is_null(answers)
     known = reduce(pc.and_, (pc.is_valid(each) for each in arguments), unanswered)
     return int(pc.sum(known).as_py() or 0)
+
+
+def register_flag(spark: SparkSession, function: str, name: str) -> None:
+    """Bring `name(flag BOOLEAN) -> BOOLEAN`, the flag itself, to a session: counts each row where it is true.
+
+    So a native expression can tell: `CASE WHEN NOT name(is bad) THEN … END`.
+    """
+    found = tally(spark, function)
+
+    def counted(flags: pa.Array) -> pa.Array:
+        found.add(int(pc.sum(flags).as_py() or 0))
+        return flags
+
+    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
+    spark.udf.register(name, arrow_udf(counted, "boolean"))  # type: ignore[call-overload]
 
 
 def counts(spark: SparkSession) -> Mapping[str, int]:

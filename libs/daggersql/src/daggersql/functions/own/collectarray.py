@@ -1,0 +1,43 @@
+"""CollectArray(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.collected import BEYOND, MOST, kept, order_of, unless_too_many
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, Kind, cast
+from daggersql.types import NULL, STRING, Array, Family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    value = cast(arguments[0], STRING) if arguments[0].type == NULL else arguments[0]
+    # A NULL inside a struct is kept.
+    rows = kept("named_struct('v', {0})", "{1}")
+    kind = Array(value.type)
+    answer = f"coalesce(transform({rows}, e -> e.v), CAST(array() AS {kind.spark}))"
+    return Expr(
+        unless_too_many("collectarray", rows, answer),
+        kind,
+        place,
+        (value, order_of(where, place)),
+        kind=Kind.AGGREGATE,
+    )
+
+
+FUNCTION = Function(
+    "CollectArray",
+    (Signature((Family.ANY,), 0, "{0}"),),
+    aggregate=True,
+    own=True,
+    build=_build,
+    warning=f"CollectArray keeps every value of a group until its window closes, at most {MOST:,}. {BEYOND}",
+    doc=Doc(
+        about="The values of a group as a list, NULLs included, in the order they came. Two lists of one"
+        " group have what came with one record at the same position. Empty for a group without rows.",
+        parameters=(("x", "any value"),),
+        examples=(),
+        state=f"The values themselves, at most {MOST:,} a group. {BEYOND}",
+    ),
+)

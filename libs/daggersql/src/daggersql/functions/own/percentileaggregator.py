@@ -1,0 +1,78 @@
+"""PercentileAggregator(p, x)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.collected import MOST, kept, let
+from daggersql.functions.series import number_of
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, Kind, call, cast
+from daggersql.types import DOUBLE, Family
+
+_ACCURACY = 2_000
+_APPROXIMATE = (
+    f"PercentileAggregator is exact up to {MOST:,} values a group; beyond that it is a value whose rank is at"
+    f" most {100 / _ACCURACY:g} % of the group away."
+)
+
+
+def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    percentile = arguments[0]
+    number = number_of(percentile)
+    if number is None or not 0 < number <= 100:
+        report.error(
+            "INVALID_ARGUMENT",
+            percentile.span,
+            "The percentile is a constant above 0 and at most 100.",
+            "50",
+        )
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    """Below the bound: the value at position p (n + 1) / 100 of the sorted ones, between two of them."""
+    p = number_of(arguments[0]) or 50.0
+    value = cast(arguments[1], DOUBLE)
+    tests = (value,) if where is None else (value, where)
+    number = call(
+        f"CASE WHEN NOT isnan({{0}}){' AND {1}' if where else ''} THEN {{0}} END", DOUBLE, place, *tests
+    )
+    rows = kept("{0}", "CASE WHEN {0} IS NOT NULL THEN 1 END")
+    position = f"({p!r}D * (size(s) + 1) / 100)"
+    low, high = (f"get(s, CAST(floor({position}) AS INT){step})" for step in (" - 1", ""))
+    between = f"{low} + ({position} - floor({position})) * ({high} - {low})"
+    exact = let(
+        f"array_sort({rows})",
+        "s",
+        f"CASE WHEN {position} < 1 THEN get(s, 0) WHEN {position} >= size(s) THEN get(s, size(s) - 1)"
+        f" WHEN {low} = {high} THEN {low} ELSE {between} END",
+    )
+    estimate = f"approx_percentile({{0}}, {p / 100!r}D, {_ACCURACY})"
+    return Expr(
+        f"CASE WHEN size({rows}) > {MOST} THEN {estimate} ELSE {exact} END",
+        DOUBLE,
+        place,
+        (number,),
+        kind=Kind.AGGREGATE,
+    )
+
+
+FUNCTION = Function(
+    "PercentileAggregator",
+    (Signature((Family.NUMBER, Family.NUMBER), DOUBLE, "{1}"),),
+    aggregate=True,
+    own=True,
+    check=_check,
+    build=_build,
+    warning=_APPROXIMATE,
+    doc=Doc(
+        about="The percentile of a group's numbers: the value at position p (n + 1) / 100 of the n sorted"
+        " ones, on the straight line between the two that it falls between. NULL and NaN are left out; NULL"
+        " for a group without numbers.",
+        parameters=(("p", "a constant above 0 and at most 100"), ("x", "a number")),
+        examples=(),
+        dagger="Fails for NULL and for a group without numbers.",
+        state=f"Up to {MOST:,} numbers of 8 bytes, and a summary of some 100 KiB at most. {_APPROXIMATE}",
+    ),
+)

@@ -1,0 +1,55 @@
+"""Arguments of functions over a series: a list of times, a list of values, the window they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from daggersql.findings import Report, Span
+from daggersql.operators import describe
+from daggersql.tree import Expr, call, cast
+from daggersql.types import DOUBLE, NULL, TIMESTAMP, Array, Family, Type, fits
+
+MAX_MINUTES: Final = 31 * 24 * 60
+"""As long as the longest window."""
+VALUES, TIMES = Array(DOUBLE), Array(TIMESTAMP)
+
+
+def check_lists(times: Expr, values: Expr, report: Report) -> None:
+    """What is wrong with the elements of the two lists."""
+    for value, family, words in ((times, Family.TIMESTAMP, "times"), (values, Family.NUMBER, "numbers")):
+        if value.type != NULL and not (isinstance(value.type, Array) and fits(value.type.element, family)):
+            report.error("TYPE_MISMATCH", value.span, f"This is a list of {words}, not {describe(value)}.")
+
+
+def number_of(value: Expr) -> float | None:
+    """The number that a constant stands for, cast or not; None for a column, NULL, and what is no number."""
+    number = value.value
+    if isinstance(number, bool) or not isinstance(number, int | float | str):
+        return None
+    try:
+        return float(number)
+    except ValueError:
+        return None
+
+
+def check_range(value: Expr, what: str, least: float, most: float, report: Report, *, whole: bool) -> None:
+    """A constant that must lie between two numbers; a column is looked at row by row, when the job runs."""
+    if value.value is None:
+        return
+    number = number_of(value)
+    if number is None or not least <= number <= most or (whole and number % 1):
+        kind = "a whole number" if whole else "a number"
+        report.error("INVALID_ARGUMENT", value.span, f"The {what} is {kind} from {least} to {most}.")
+
+
+def check_minutes(value: Expr, what: str, report: Report) -> None:
+    """A span of time in whole minutes."""
+    check_range(value, f"{what}, in minutes,", 1, MAX_MINUTES, report, whole=True)
+
+
+def call_with(name: str, arguments: Sequence[Expr], kinds: Sequence[Type], result: Type, place: Span) -> Expr:
+    """A call of the function `name` in Spark, with each argument in the type that it takes there."""
+    made = [cast(argument, kind) for argument, kind in zip(arguments, kinds, strict=True)]
+    holes = ", ".join(f"{{{number}}}" for number in range(len(made)))
+    return call(f"{name}({holes})", result, place, *made)

@@ -1,0 +1,112 @@
+"""Series of one value a minute, in both forms: what EMA, LinearTrend and OutlierMad have in common.
+
+A plain series is two lists, of aware datetimes and of numbers, of one length; a point whose time or value is
+None is left out. A batch of series is two Arrow list columns, of timestamps (us) and of doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MAX_MINUTES = 31 * 24 * 60
+_MINUTE = timedelta(minutes=1)
+_MINUTE_US = 60_000_000
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+Times = Sequence[datetime | None]
+Numbers = Sequence[float | None]
+
+
+def points(times: Times, values: Numbers) -> Iterator[tuple[datetime, float]]:
+    """The points of a series that have both a time and a value. Both lists have one length."""
+    for time, value in zip(times, values, strict=True):
+        if time is not None and value is not None:
+            yield time, float(value)
+
+
+def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: int) -> list[float]:
+    """The value of each minute of the window: 0 without one; of two the later in the list."""
+    found = [0.0] * window
+    for time, value in series:
+        minute = (time - start) // _MINUTE
+        if 0 <= minute < window:
+            found[minute] = value
+    return found
+
+
+def whole_minutes(window: float | None) -> int | None:
+    """The length of a window; None for what is no whole number of minutes, or too long."""
+    if window is None or not 1 <= window <= MAX_MINUTES or window != int(window):
+        return None
+    return int(window)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of a batch of series, one after the other."""
+
+    row: Ints
+    """Which series each point is of."""
+    time: Ints
+    """Microseconds since 1970."""
+    value: Floats
+
+    def only(self, which: Bools) -> Points:
+        """Some of them."""
+        return Points(self.row[which], self.time[which], self.value[which])
+
+
+def flatten(times: pa.ListArray, values: pa.ListArray) -> tuple[Points, Bools]:
+    """All points that have a time and a value, in order, and which series have both lists, equally long."""
+    there = np.asarray(
+        pc.fill_null(pc.equal(pc.list_value_length(times), pc.list_value_length(values)), False).to_numpy(
+            zero_copy_only=False
+        ),
+        dtype=bool,
+    )
+    mask = pa.array(there)
+    numbers = np.flatnonzero(there)
+    times, values = times.filter(mask), values.filter(mask)
+    row = np.repeat(numbers, pc.list_value_length(times).to_numpy(zero_copy_only=False))
+    time, value = times.flatten(), values.flatten()
+    known = np.asarray(pc.and_(time.is_valid(), value.is_valid()).to_numpy(zero_copy_only=False), dtype=bool)
+    micros = pc.fill_null(time.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
+    found = pc.fill_null(value.cast(pa.float64()), 0.0).to_numpy()
+    return Points(row, micros, found).only(known), there
+
+
+def last_of_minutes(found: Points, start: Ints, window: Ints) -> tuple[Points, Ints]:
+    """The points that count in their windows, the later in the list of two in one minute, and their minutes.
+
+    `start` (us) and `window` (minutes) are those of each series.
+    """
+    minute = (found.time - start[found.row]) // _MINUTE_US
+    inside = (minute >= 0) & (minute < window[found.row])
+    found, minute = found.only(inside), minute[inside]
+    # Of equal numbers `unique` takes the first: so backwards, the last.
+    place = found.row * (MAX_MINUTES + 1) + minute
+    _, behind = np.unique(place[::-1], return_index=True)
+    last = len(place) - 1 - behind
+    return Points(found.row[last], found.time[last], found.value[last]), minute[last]
+
+
+def micros(times: pa.Array) -> tuple[Ints, Bools]:
+    """Timestamps as microseconds, 0 where NULL, and which are not."""
+    known = np.asarray(times.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    numbers = pc.fill_null(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
+    return numbers, known
+
+
+def numbers(values: pa.Array) -> Floats:
+    """Numbers as doubles, NaN where NULL."""
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
