@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,14 @@ class Local:
         return pid
 
     def leftovers(self) -> list[list[str]]:
-        """Command lines that still name the state directory."""
-        lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-        return [words for words in lines if any(str(self.state_dir) in word for word in words)]
+        """Command lines of what still has the state directory in its words or its environment."""
+        left = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                if any(str(self.state_dir) in word for word in (*words, *process.environ().values())):
+                    left.append(words)
+        return left
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +133,34 @@ def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Loc
     assert [after[key] for key in ("kafka", "gateway", "influx")] == [
         before[key] for key in ("kafka", "gateway", "influx")
     ]
+
+
+def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local: Local) -> None:
+    local("up", "--detach")
+    shutil.rmtree(local.state_dir)
+
+    first, second = local("down"), local("down")
+
+    assert (first["stopped"], second["stopped"]) == (True, False)
+    assert local.leftovers() == []
+    assert not local.state_dir.exists()
+
+
+def test_up_starts_no_second_stack_beside_one_whose_files_are_gone(local: Local) -> None:
+    local("up", "--detach")
+    shutil.rmtree(local.state_dir)
+
+    refused = subprocess.run(
+        [DAGGERS, "local", "up", "--detach", "--state-dir", local.state_dir],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    stopped = local("down")["stopped"]
+
+    assert (refused.returncode, "stop it first by `daggers local down`" in refused.stderr, stopped) == (
+        1,
+        True,
+        True,
+    )
 
 
 def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:

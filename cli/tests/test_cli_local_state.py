@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -95,7 +96,9 @@ def test_a_started_process_is_a_session_of_its_own_without_our_descriptors(tmp_p
     # the fourth descriptor is the listing's own
     code = "import os; print(sorted(os.listdir('/proc/self/fd')), os.getsid(0) == os.getpid(), flush=True)"
 
-    started = processes.start("p", [sys.executable, "-c", f"{code}; input()"], log=log, env={})
+    started = processes.start(
+        "p", [sys.executable, "-c", f"{code}; input()"], stack=tmp_path, log=log, env={}
+    )
     processes.await_end([started], 10)
     os.close(inherited)
     os.close(other)
@@ -113,7 +116,7 @@ def test_a_process_that_ignores_sigterm_is_killed_with_its_whole_session(tmp_pat
         "print(child.pid, flush=True); signal.pause()"
     )
     log = tmp_path / "p.log"
-    started = processes.start("p", [sys.executable, "-c", stubborn], log=log, env={})
+    started = processes.start("p", [sys.executable, "-c", stubborn], stack=tmp_path, log=log, env={})
     while not log.read_text().strip():
         processes.await_end([started], 0.05)
     child = psutil.Process(int(log.read_text()))
@@ -123,6 +126,25 @@ def test_a_process_that_ignores_sigterm_is_killed_with_its_whole_session(tmp_pat
     assert killed == ["p"]
     assert started.members() == []
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_a_stack_has_started_is_found_though_nothing_remembers_it(tmp_path: Path) -> None:
+    parent = (
+        "import signal, subprocess, sys;"
+        "subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']);"
+        "print('on', flush=True); signal.pause()"
+    )
+    log = tmp_path / "logs" / "p.log"
+    started = processes.start("p", [sys.executable, "-c", parent], stack=tmp_path, log=log, env={})
+    while not log.read_text():
+        processes.await_end([started], 0.05)
+    shutil.rmtree(tmp_path)
+
+    found, elsewhere = processes.marked(tmp_path), processes.marked(tmp_path / "other")
+    killed = processes.stop(found, grace_s=10)
+
+    assert ([(each.name, each.pid) for each in found], elsewhere, killed) == ([("p", started.pid)], [], [])
+    assert processes.marked(tmp_path) == []
 
 
 def test_a_process_id_that_was_given_away_again_is_left_alone() -> None:

@@ -27,8 +27,8 @@ INTERRUPTED = 130
 EPILOG = (
     "Exit codes: 0 done · 1 refused, or the wanted state not reached · 2 wrong command line · 3 unreachable"
     " · 130 interrupted. Warnings never change them.\n\n"
-    'With -o json an error is one document on stdout, {"error": {"reason", "message", "findings"}}. The reason'
-    " of exit code 2 is always USAGE; any other says what it is, for example INVALID_FIELDS."
+    'With -o json an error is one document on stdout, {"error": {"reason", "message", "findings"}}. The'
+    " reason of exit code 2 is always USAGE; any other says what it is, for example INVALID_FIELDS."
 )
 
 app = typer.Typer(

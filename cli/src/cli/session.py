@@ -12,7 +12,7 @@ import typer
 
 from cli.errors import RefusedError, UnreachableError
 from cli.gateway import Gateway
-from cli.local import remembered, state
+from cli.local import processes, remembered, state
 from cli.local.state import Stack
 from cli.output import Format, Printer
 from cli.parsing import Command
@@ -77,9 +77,10 @@ class Session:
         folder = self.local_dir()
         stack = state.load(folder)
         if stack is None:
-            raise RefusedError(
-                f"no stack was ever started in {folder}: start one by `daggers local up`", reason="NO_STACK"
-            )
+            what = f"no stack was ever started in {folder}: start one by `daggers local up`"
+            if processes.marked(folder):
+                what = f"a stack runs whose files in {folder} are gone: stop it by `daggers local down`"
+            raise RefusedError(what, reason="NO_STACK")
         return stack
 
     def _address(self) -> str:

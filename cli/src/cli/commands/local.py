@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -126,9 +126,8 @@ def down(session: Session) -> None:
 
 def stop(session: Session, folder: Path) -> bool:
     """Stop the stack of a directory; False when nothing of it ran."""
-    if not folder.is_dir():
-        return False
-    with state.locked(folder):
+    # without its directory there is nothing to lock; its processes may run all the same
+    with state.locked(folder) if folder.is_dir() else nullcontext():
         return stop_stack(folder, session.out.steps)
 
 
@@ -172,7 +171,11 @@ def _stay(session: Session, stack: Stack) -> None:
     note("Ctrl-C stops it")
     reported: set[Started] = set()
     try:
-        while (now := state.load(stack.state_dir)) and now.processes:
+        while (now := state.load(stack.state_dir)) is None or now.processes:
+            if now is None:
+                note(f"{stack.state_dir} is gone, so what ran there is stopped")
+                stop(session, stack.state_dir)
+                return
             for process in now.processes:
                 if not process.alive() and process not in reported:
                     reported.add(process)

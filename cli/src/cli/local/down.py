@@ -1,4 +1,8 @@
-"""Stop an embedded stack: those who act first, what they stand on last. Nothing of it is left running."""
+"""Stop an embedded stack: those who act first, what they stand on last. Nothing of it is left running.
+
+What runs is what the state directory remembers and what is marked as its own in the process table: the
+directory may have been deleted meanwhile.
+"""
 
 from pathlib import Path
 
@@ -13,25 +17,28 @@ DRIVER_GRACE_S = 20.0
 def down(state_dir: Path, steps: Steps) -> bool:
     """Stop what runs; False when nothing did. Raises RefusedError when something cannot be stopped."""
     stack = state.load(state_dir)
-    if stack is None:
-        return False
-    alive = {process.name: process for process in stack.processes if process.members()}
-    launched = drivers.find(state_dir)
-    if not alive and not launched:
-        state.save(stack.without_processes())
-        return False
+    alive = _running(state_dir, stack)
+    ran = bool(alive or drivers.find(state_dir))
     for name in ("scheduler", "drivers", "gateway", "influxdb", "kafka"):
+        parts = [process for process in alive if process.name == name]
         if name == "drivers":
             _stop_drivers(state_dir, steps)
-        elif name in alive:
+        elif parts:
             with steps.step(f"stopping {name}"):
-                processes.stop([alive[name]], grace_s=GRACE_S[name])
-    left = [p for p in alive.values() if p.members()] + [d.session for d in drivers.find(state_dir)]
+                processes.stop(parts, grace_s=GRACE_S[name])
+    left = _running(state_dir, stack) + [driver.session for driver in drivers.find(state_dir)]
     if left:
         names = ", ".join(f"{process.name} (pid {process.pid})" for process in left)
         raise RefusedError(f"still running: {names}; stop them by hand", reason="STILL_RUNNING")
-    state.save(stack.without_processes())
-    return True
+    if stack is not None:
+        state.save(stack.without_processes())
+    return ran
+
+
+def _running(state_dir: Path, stack: state.Stack | None) -> list[processes.Started]:
+    recorded = [process for process in stack.processes if process.members()] if stack else []
+    known = {process.pid for process in recorded}
+    return recorded + [process for process in processes.marked(state_dir) if process.pid not in known]
 
 
 def _stop_drivers(state_dir: Path, steps: Steps) -> None:

@@ -2,6 +2,7 @@
 
 A session id is its leader's process id, and the kernel does not give a process id away while a session of
 that number lives; so what we started, and all it started, is the session of the process we recorded.
+What was recorded may be lost; so each process also carries a mark in its environment, which names its stack.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 
 POLL_S = 0.05
+MARK = "DAGGERS_LOCAL_PROCESS"
 DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -48,18 +50,41 @@ class Started:
         return session_members(self.pid)
 
 
-def start(name: str, words: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) -> Started:
-    """Start a process that outlives us: its own session, no input, none of our descriptors."""
+def start(
+    name: str, words: Sequence[str | Path], *, stack: Path, log: Path, env: Mapping[str, str]
+) -> Started:
+    """Start a process that outlives us: its own session, no input, none of our descriptors.
+
+    stack: the state directory that it is marked with, for `marked` to find it by.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
             [str(word) for word in words],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True, close_fds=True, cwd=log.parent, env=dict(env),
+            start_new_session=True, close_fds=True, cwd=log.parent, env={**env, MARK: _mark(name, stack)},
         )  # fmt: skip
     # it is detached on purpose; reaped by `stop`, or by init after we are gone
     process.returncode = 0
     return Started(name, process.pid, start_ticks(process.pid) or 0, boot_id(), str(log))
+
+
+def marked(stack: Path) -> list[Started]:
+    """The processes of a stack that run, found in the process table of this user; one for each session."""
+    found: dict[int, Started] = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            name, _, _ = process.environ().get(MARK, "").partition(":")
+            if not name or process.uids().real != os.getuid() or process.status() in DEAD:
+                continue
+            if process.environ()[MARK] == _mark(name, stack):
+                session = os.getsid(process.pid)
+                found[session] = Started(name, session, start_ticks(session) or 0, boot_id(), "")
+    return list(found.values())
+
+
+def _mark(name: str, stack: Path) -> str:
+    return f"{name}:{os.path.realpath(stack)}"
 
 
 def boot_id() -> str:

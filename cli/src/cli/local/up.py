@@ -57,6 +57,13 @@ def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
     """
     before = state.load(state_dir) or Stack(state_dir)
     alive = tuple(process for process in before.processes if process.alive())
+    if {process.pid for process in processes.marked(state_dir)} - {
+        process.pid for process in before.processes
+    }:
+        raise RefusedError(
+            f"a stack runs whose files in {state_dir} are gone: stop it first by `daggers local down`",
+            reason="STILL_RUNNING",
+        )
     if alive and own_influx is None:
         own_influx = before.own_influx
     if alive and before.own_influx != own_influx:
@@ -83,7 +90,9 @@ def up(stack: Stack, tools: Tools, steps: Steps) -> Stack:
             with steps.step(part.name) as report:
                 log = stack.log(part.name)
                 begin = log.stat().st_size if log.exists() else 0
-                process = processes.start(part.name, part.words(), log=log, env=part.env)
+                process = processes.start(
+                    part.name, part.words(), stack=stack.state_dir, log=log, env=part.env
+                )
                 started.append(process)
                 stack = stack.with_process(process)
                 state.save(stack)
