@@ -370,7 +370,9 @@ def test_rows_behind_a_closed_window_are_counted_as_late(feed: Feed, run: Callab
     feed.send([booking(6), booking(25), booking(32)])
     job.until(lambda job: job.total(lambda c: c.rows) == 5)
 
-    assert (job.total(lambda c: c.late), job.rows) == (1, windows([5]))
+    # On a busy machine the stream may fall silent meanwhile, and the window of 25 and 31 close too.
+    (closed,) = windows([5])
+    assert (job.total(lambda c: c.late), job.rows[closed]) == (1, 1)
 
 
 def test_a_silent_topic_does_not_hold_back_one_that_goes_on(feed: Feed, run: Callable[..., Job]) -> None:

@@ -7,16 +7,15 @@ plan of a batch once (materialise it for all sinks): Spark adds up what is obser
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from runtime.source.offsets import Offsets
-from runtime.source.rows import KIND, REASONS, ROWTIME, Kind
+from runtime.source.rows import TALLY, Reason
 
 _PREFIX = "source."
 
@@ -42,15 +41,11 @@ def metric(key: str) -> str:
 
 
 def metrics() -> list[Column]:
-    """What is observed of each reader's rows."""
-    kind = F.col(KIND)
+    """What is observed of each reader's rows: their notes, added up."""
+    note = F.col(TALLY)
     return [
-        F.count_if(kind <= Kind.LATE).alias("rows"),
-        F.count_if(kind == Kind.LATE).alias("late"),
-        F.count_if(kind == Kind.TICK).alias("ticks"),
-        *(F.count_if(kind == reason).alias(reason.name) for reason in REASONS),
-        F.max(ROWTIME).alias("reached"),
-        F.max(F.when(kind <= Kind.LATE, F.col(ROWTIME))).alias("data"),
+        *(F.sum(note[name]).alias(name) for name in ("rows", "late", "ticks", *Reason)),
+        *(F.max(note[name]).alias(name) for name in ("data", "reached")),
     ]
 
 
@@ -61,12 +56,10 @@ def read(progress: StreamingQueryProgress) -> SourceCounts:
     for source in progress.sources:
         lag |= _lag(source.endOffset, source.latestOffset)
     return SourceCounts(
-        rows=sum(row["rows"] for row in observed),
-        late=sum(row["late"] for row in observed),
-        ticks=sum(row["ticks"] for row in observed),
-        quarantined={
-            reason.name: count for reason in REASONS if (count := sum(row[reason.name] for row in observed))
-        },
+        rows=_sum(observed, "rows"),
+        late=_sum(observed, "late"),
+        ticks=_sum(observed, "ticks"),
+        quarantined={reason.value: count for reason in Reason if (count := _sum(observed, reason))},
         lag=lag,
     )
 
@@ -88,6 +81,10 @@ def _lag(end: str | None, latest: str | None) -> dict[str, int]:
     return {str(partition): max(0, offset - read_.get(partition, 0)) for partition, offset in there.items()}
 
 
-def _ms(time: Any) -> int | None:
-    # Rows travel from the JVM with naive local times; markers carry a time before everything.
-    return None if time is None or time.year < 1900 else int(time.timestamp() * 1000)
+def _sum(observed: Iterable[Row], name: str) -> int:
+    # Of no notes at all the sum is NULL.
+    return sum(row[name] or 0 for row in observed)
+
+
+def _ms(micros: int | None) -> int | None:
+    return None if micros is None else micros // 1000

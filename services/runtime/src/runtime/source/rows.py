@@ -1,15 +1,17 @@
 """Kafka records become rows of the stream's view, in an executor's Python worker.
 
-A row has a kind, so that one `observe` above the watermark counts exactly, once for each committed batch:
-data, late data, a tick, or a marker (nothing but the kind) for a record that was set aside.
+A row is data, or it is a note: a row without data whose tally says what a range held, or a tick. Notes pass
+the watermark as data does, so one `observe` above it counts exactly, once for each committed batch, and looks
+at little more than a NULL in each row of data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import IntEnum
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from runtime.decode.decoder import Decoder
 from runtime.source.offsets import Partition
 
 ROWTIME = "rowtime"
-KIND = "__kind"
+TALLY = "__tally"
 TOLERANCE_MS = 5 * 60 * 1000
 _TIME = pa.timestamp("us", tz="UTC")
 # Of rows that have no event time: moves no watermark, whatever the age of the data.
@@ -36,19 +38,48 @@ _METADATA = {
 }
 
 
-class Kind(IntEnum):
-    """What a row is. From MALFORMED on, a marker for a record that was set aside, and why."""
+class Reason(StrEnum):
+    """Why a record was set aside."""
 
-    DATA = 0
-    LATE = 1
-    TICK = 2
-    MALFORMED = 3
-    FROM_THE_FUTURE = 4
-    NO_EVENT_TIME = 5
-    EMPTY_VALUE = 6
+    MALFORMED = "MALFORMED"
+    FROM_THE_FUTURE = "FROM_THE_FUTURE"
+    NO_EVENT_TIME = "NO_EVENT_TIME"
+    EMPTY_VALUE = "EMPTY_VALUE"
 
 
-REASONS = (Kind.MALFORMED, Kind.FROM_THE_FUTURE, Kind.NO_EVENT_TIME, Kind.EMPTY_VALUE)
+@dataclass(slots=True)
+class Tally:
+    """What a range held. Event times are microseconds after the epoch."""
+
+    first_ms: int | None = None
+    """Kafka time of the first record, in milliseconds; None before it."""
+    rows: int = 0
+    """Records that became rows, those `late` among them."""
+    late: int = 0
+    """Rows that came after their last window was closed: Spark drops them."""
+    ticks: int = 0
+    data: int | None = None
+    """The greatest event time of a record; None without one."""
+    reached: int | None = None
+    """The greatest event time of a record or a tick."""
+    aside: Counter[Reason] = field(default_factory=Counter)
+
+    def add(self, micros: np.ndarray, late: int) -> None:
+        """Count rows with these event times."""
+        if len(micros):
+            self.rows += len(micros)
+            self.late += late
+            self.data = self.reached = max(int(micros.max()), self.data or int(micros.max()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.rows or self.ticks or self.aside)
+
+
+TALLY_TYPE = pa.struct(
+    [pa.field(name, pa.int64()) for name in ("rows", "late", "ticks", "data", "reached", *Reason)]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +87,12 @@ class Aside:
     """A record that was set aside: the message, why, and one sentence about it."""
 
     message: Message
-    reason: Kind
+    reason: Reason
     detail: str
 
 
 class Rows:
-    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for, kind."""
+    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for, tally."""
 
     def __init__(self, message: Descriptor, paths: Sequence[str], time_field: str) -> None:
         self._message = message
@@ -74,7 +105,7 @@ class Rows:
                         *self._decoder.schema,
                         pa.field(ROWTIME, _TIME),
                         *(pa.field(name, _METADATA[name]) for name in self._metadata),
-                        pa.field(KIND, pa.int8()),
+                        pa.field(TALLY, TALLY_TYPE),
                     ]
                 )
             ),
@@ -82,59 +113,69 @@ class Rows:
         )
 
     def rows(
-        self, messages: Sequence[Message], partition: Partition, planned_ms: int, late_before_ms: int | None
+        self,
+        messages: Sequence[Message],
+        partition: Partition,
+        planned_ms: int,
+        late_before_ms: int | None,
+        tally: Tally,
     ) -> tuple[pa.RecordBatch, list[Aside]]:
         """Rows of these messages without errors, in order, and the records among them that were set aside.
 
         `planned_ms` stands for the Kafka time of records that have none. Rows before `late_before_ms` are
-        late.
+        late. Both are counted in `tally`.
         """
-        raw = [message.value() for message in messages]
-        if None in raw:
-            kept = [message for message in messages if message.value() is not None]
-            aside = [
-                Aside(message, Kind.EMPTY_VALUE, "The record has no value.")
-                for message in messages
-                if message.value() is None
-            ]
-        else:
-            kept, aside = list(messages), []
-        decoded = self._decoder.decode([value for value in raw if value is not None])
+        kept, aside, values = list(messages), [], [message.value() for message in messages]
+        if None in values:
+            gone = {index for index, value in enumerate(values) if value is None}
+            aside += [Aside(kept[index], Reason.EMPTY_VALUE, "The record has no value.") for index in gone]
+            kept = _without(kept, gone)
+        decoded = self._decoder.decode([value for value in values if value is not None])
         if decoded.broken:
-            aside += [Aside(kept[i], Kind.MALFORMED, _sentence(why)) for i, why in decoded.broken.items()]
-            kept = [message for index, message in enumerate(kept) if index not in decoded.broken]
-        written = np.fromiter((_time_of(message, planned_ms) for message in kept), np.int64, len(kept))
+            aside += [Aside(kept[i], Reason.MALFORMED, _sentence(why)) for i, why in decoded.broken.items()]
+            kept = _without(kept, decoded.broken)
         event = decoded.rowtime.cast(pa.int64())
         timeless = np.asarray(event.is_null())
         micros = np.asarray(event.fill_null(0))
-        future = ~timeless & (micros > (written + TOLERANCE_MS) * 1000)
+        if tally.first_ms is None and kept:
+            tally.first_ms = _time_of(kept[0], planned_ms)
+        future = ~timeless & _ahead(micros, kept, tally.first_ms or 0, planned_ms)
         columns, times = decoded.columns, decoded.rowtime
         if timeless.any() or future.any():
             for index in np.flatnonzero(timeless):
-                aside.append(Aside(kept[index], Kind.NO_EVENT_TIME, "The record's event time is not set."))
+                aside.append(Aside(kept[index], Reason.NO_EVENT_TIME, "The record's event time is not set."))
             for index in np.flatnonzero(future):
-                aside.append(Aside(kept[index], Kind.FROM_THE_FUTURE, _future(micros[index], written[index])))
+                written_ms = _time_of(kept[index], planned_ms)
+                aside.append(Aside(kept[index], Reason.FROM_THE_FUTURE, _future(micros[index], written_ms)))
             sound = ~(timeless | future)
             mask = pa.array(sound)
             columns, times, micros = columns.filter(mask), times.filter(mask), micros[sound]
             kept = [kept[index] for index in np.flatnonzero(sound)]
-            written = written[sound]
-        kinds = np.zeros(len(kept), np.int8)
-        if late_before_ms is not None:
-            kinds[micros < late_before_ms * 1000] = Kind.LATE
-        metadata = [self._column(name, kept, partition, written) for name in self._metadata]
+        tally.add(micros, 0 if late_before_ms is None else int((micros < late_before_ms * 1000).sum()))
+        tally.aside.update(one.reason for one in aside)
+        metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays(
-            [*columns.columns, times, *metadata, pa.array(kinds)], schema=self.schema
+            [*columns.columns, times, *metadata, pa.nulls(len(kept), TALLY_TYPE)], schema=self.schema
         )
         return batch, aside
 
     def tick(self, time_ms: int) -> pa.RecordBatch:
         """One row that carries event time to `time_ms`, and nothing else."""
-        return self._bare([Kind.TICK], time_ms * 1000)
+        return self.note(Tally(ticks=1, reached=time_ms * 1000))
 
-    def markers(self, aside: Sequence[Aside]) -> pa.RecordBatch:
-        """One row for each record that was set aside."""
-        return self._bare([one.reason for one in aside], _BEFORE_EVERYTHING_US)
+    def note(self, tally: Tally) -> pa.RecordBatch:
+        """One row that says what a range held."""
+        told = {name: getattr(tally, name) for name in ("rows", "late", "ticks", "data", "reached")}
+        fixed: Mapping[str, pa.Array] = {
+            ROWTIME: pa.array([_BEFORE_EVERYTHING_US if tally.reached is None else tally.reached]).cast(
+                _TIME
+            ),
+            TALLY: pa.array([told | {reason: tally.aside[reason] for reason in Reason}], TALLY_TYPE),
+        }
+        arrays = [
+            fixed[field.name] if field.name in fixed else pa.nulls(1, field.type) for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def quarantined(self, aside: Aside, partition: Partition) -> telemetry_pb2.Quarantined:
         """What the quarantine keeps of a record, the job's name and generation left to the caller."""
@@ -143,8 +184,8 @@ class Rows:
             topic=partition.topic,
             partition=partition.number,
             offset=message.offset() or 0,
-            stage="decode" if aside.reason is Kind.MALFORMED else "event_time",
-            reason=aside.reason.name,
+            stage="decode" if aside.reason is Reason.MALFORMED else "event_time",
+            reason=aside.reason.value,
             detail=aside.detail,
             value=message.value() or b"",
             key=_bytes(message.key()),
@@ -156,23 +197,8 @@ class Rows:
             record.record_time.FromMilliseconds(written)
         return record
 
-    def _bare(self, kinds: Sequence[Kind], time_us: int) -> pa.RecordBatch:
-        fixed: Mapping[str, pa.Array] = {
-            ROWTIME: pa.array([time_us] * len(kinds), pa.int64()).cast(_TIME),
-            KIND: pa.array([int(kind) for kind in kinds], pa.int8()),
-        }
-        return pa.RecordBatch.from_arrays(
-            [
-                fixed[field.name] if field.name in fixed else pa.nulls(len(kinds), field.type)
-                for field in self.schema
-            ],
-            schema=self.schema,
-        )
-
     @staticmethod
-    def _column(
-        name: str, messages: Sequence[Message], partition: Partition, written: np.ndarray
-    ) -> pa.Array:
+    def _column(name: str, messages: Sequence[Message], partition: Partition, planned_ms: int) -> pa.Array:
         match name:
             case "__topic":
                 return pa.repeat(pa.scalar(partition.topic), len(messages))
@@ -181,7 +207,8 @@ class Rows:
             case "__offset":
                 return pa.array([message.offset() for message in messages], pa.int64())
             case _:
-                return pa.array(written * 1000).cast(_TIME)
+                written = [_time_of(message, planned_ms) * 1000 for message in messages]
+                return pa.array(written, pa.int64()).cast(_TIME)
 
 
 def event_times(messages: Sequence[Message], decoder: Decoder) -> Iterator[tuple[Message, int]]:
@@ -193,6 +220,23 @@ def event_times(messages: Sequence[Message], decoder: Decoder) -> Iterator[tuple
     for message, micros in zip(sound, decoded.rowtime.cast(pa.int64()).to_pylist(), strict=True):
         if micros is not None and micros <= (_time_of(message, micros // 1000) + TOLERANCE_MS) * 1000:
             yield message, micros
+
+
+def _ahead(micros: np.ndarray, messages: Sequence[Message], first_ms: int, planned_ms: int) -> np.ndarray:
+    """Which records are ahead of their Kafka time by more than the tolerance.
+
+    To ask each of millions of messages for its time costs as much as to decode it. So those are taken as
+    sound that are not ahead of the range's first record's time either: they move event time no further than
+    a sound record could.
+    """
+    ahead = np.zeros(len(micros), bool)
+    for index in np.flatnonzero(micros > (first_ms + TOLERANCE_MS) * 1000).tolist():
+        ahead[index] = micros[index] > (_time_of(messages[index], planned_ms) + TOLERANCE_MS) * 1000
+    return ahead
+
+
+def _without(messages: Sequence[Message], gone: Container[int]) -> list[Message]:
+    return [message for index, message in enumerate(messages) if index not in gone]
 
 
 def _time_of(message: Message, otherwise_ms: int) -> int:

@@ -26,7 +26,7 @@ from runtime.source import counts, starts, worker
 from runtime.source.board import Board, Word
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
-from runtime.source.rows import KIND, ROWTIME, Kind, Rows
+from runtime.source.rows import ROWTIME, TALLY, Rows
 from runtime.source.ticks import Windows
 
 _DEFAULT_DELAY_MS = 5_000
@@ -78,8 +78,8 @@ def open_stream(
             .load()
             .withWatermark(ROWTIME, f"{plan.delay} milliseconds")
             .observe(counts.metric(plan.key), *counts.metrics())
-            .filter(F.col(KIND) <= Kind.LATE)
-            .drop(KIND)
+            .filter(F.col(TALLY).isNull())
+            .drop(TALLY)
         )
     return reduce(DataFrame.unionByName, frames)
 

@@ -13,7 +13,7 @@ from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import Quarantine
 from runtime.source.plan import ReaderPlan
 from runtime.source.ranges import Consumers, Range
-from runtime.source.rows import Aside, Rows
+from runtime.source.rows import Aside, Rows, Tally
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
 WATERMARK_PROPERTY = "daggers.lateWatermark"
@@ -31,16 +31,17 @@ def read_range(plan: ReaderPlan, what: Range, planned_ms: int, siblings: int) ->
 
     Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
-    rows = _rows_of(plan)
+    rows, tally = _rows_of(plan), Tally()
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
-        batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms)
+        batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms, tally)
         if aside:
             quarantine = quarantine or _quarantine(plan)
             _set_aside(quarantine, plan, rows, what, aside)
-            yield rows.markers(aside)
         yield batch
+    if not tally.is_empty:
+        yield rows.note(tally)
     if quarantine is not None:
         quarantine.flush()
 
