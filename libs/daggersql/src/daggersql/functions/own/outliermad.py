@@ -59,10 +59,10 @@ FUNCTION = Function(
         about="Whether a series goes astray at its end, by the double median absolute deviation: the median"
         " of all values splits them in two halves, each with its own deviation; a value further from the"
         " median than the tolerance times its half's deviation is an outlier. Gives a row for each point of"
-        " the observation period, in the order of time, with the bounds its value is held against; the flag, the"
-        " same on every row, tells whether outliers make up the percentage of these points. When a half does"
-        " not deviate at all nothing is an outlier, and both bounds are the value. No row when a list or a"
-        " number is NULL, when the lists differ in length, and for an empty observation period.",
+        " the observation period, in the order of time, with the bounds its value is held against; the flag,"
+        " the same on every row, tells whether outliers make up the percentage of these points. When a half"
+        " does not deviate at all nothing is an outlier, and both bounds are the value. No row when a list or"
+        " a number is NULL, when the lists differ in length, and for an empty observation period.",
         parameters=(
             ("values", "list of numbers, such as CollectArray(v); NULL and what is not finite are left out"),
             ("times", "list of timestamps of the same length"),

@@ -1,0 +1,56 @@
+"""Features(key, value, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.collected import BEYOND, MOST, kept, order_of, unless_too_many
+from daggersql.functions.featurerows import FEATURES, list_of, untyped
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, Kind, wrong
+from daggersql.types import Family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    if len(arguments) % 2:
+        report.error(
+            "WRONG_ARGUMENT_COUNT",
+            place,
+            f"Features takes pairs of key and value, not {len(arguments)} arguments.",
+        )
+        return wrong(place)
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    made = [untyped(key, value, report) for key, value in pairs]
+    found = [each for each in made if each is not None]
+    if len(found) < len(made):
+        return wrong(place)
+    rows = kept("{0}", "{1}")
+    answer = f"coalesce(flatten({rows}), CAST(array() AS {FEATURES.spark}))"
+    return Expr(
+        unless_too_many("features", rows, answer),
+        FEATURES,
+        place,
+        (list_of(found, place), order_of(where, place)),
+        kind=Kind.AGGREGATE,
+    )
+
+
+FUNCTION = Function(
+    "Features",
+    (Signature((Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),),
+    aggregate=True,
+    own=True,
+    build=_build,
+    warning=f"Features keeps the pairs of a group until its window closes, of at most {MOST:,} rows."
+    f" {BEYOND}",
+    doc=Doc(
+        about="A feature row for each pair of each row: name and id are the key as text, the value stands in"
+        " the slot of its type (bytes, string, int, long, double, float, bool, timestamp), a decimal number"
+        " in double. NULL fills no slot. Pairs that come twice are given twice. Empty for a group without"
+        " rows.",
+        parameters=(("key", "text or a number"), ("value", "a scalar; further pairs may follow")),
+        examples=(),
+        state=f"The pairs of at most {MOST:,} rows of a group. {BEYOND}",
+    ),
+)

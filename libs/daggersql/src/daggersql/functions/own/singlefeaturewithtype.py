@@ -1,0 +1,42 @@
+"""SingleFeatureWithType(key, value, type, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daggersql.findings import Report, Span
+from daggersql.functions.featurerows import FEATURES, TYPES
+from daggersql.functions.own.featureswithtype import triplets
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, wrong
+from daggersql.types import Family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    features = triplets("SingleFeatureWithType", arguments, place, report)
+    if features is None:
+        return wrong(place)
+    return replace(features, template=f"array_distinct({features.template})")
+
+
+FUNCTION = Function(
+    "SingleFeatureWithType",
+    (Signature((Family.ANY, Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),),
+    own=True,
+    build=_build,
+    doc=Doc(
+        about="The feature rows of one row: name and id are the key as text, the value stands, converted, in"
+        " the slot that the type names. NULL is 0 or false under a numeric type or BooleanType and an empty"
+        " slot under the others; what cannot be converted is an empty slot, and counted. A triplet that comes"
+        " twice is given once.",
+        parameters=(
+            ("key", "text or a number"),
+            ("value", "a scalar that the type can hold"),
+            ("type", f"a constant, one of {', '.join(TYPES)}; further triplets may follow"),
+        ),
+        examples=(),
+        dagger="Takes rows of equal hash codes for equal, and fails for NULL text and for text that is no"
+        " number.",
+    ),
+)

@@ -1,0 +1,153 @@
+"""Feature rows, plain: what Features, FeaturesWithType and SingleFeatureWithType give, written out in Python.
+
+Python tells neither INT from BIGINT nor FLOAT from DOUBLE: an int is INT when it fits, a float DOUBLE, unless
+numpy says otherwise (`np.int64`, `np.float32`). A timestamp is an aware datetime, or a pair (seconds, nanos).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Feature: TypeAlias = dict[str, Any]
+SLOTS = ("bytes", "string", "int", "long", "double", "float", "bool", "timestamp")
+_TYPES = {
+    "ByteType": "bytes", "StringType": "string", "IntegerType": "int", "LongType": "long",
+    "DoubleType": "double", "FloatType": "float", "BooleanType": "bool", "TimestampType": "timestamp",
+}  # fmt: skip
+_ZERO: dict[str, Any] = {"int": 0, "long": 0, "double": 0.0, "float": 0.0, "bool": False}
+_BITS = {"int": 31, "long": 63}
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|NaN|[+-]?Infinity")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def untyped(key: Any, value: Any) -> Feature:
+    """The feature of one pair."""
+    value = _moment(value)
+    if isinstance(value, np.int64):
+        return _row(key, "long", int(value))
+    if isinstance(value, np.float32):
+        return _row(key, "float", float(value))
+    match value:
+        case None:
+            return _row(key, None, None)
+        case bool():
+            return _row(key, "bool", value)
+        case int():
+            return _row(key, "int" if -(2**31) <= value < 2**31 else "long", value)
+        case float() | Decimal():
+            return _row(key, "double", float(value))
+        case bytes():
+            return _row(key, "bytes", value)
+        case datetime():
+            return _row(key, "timestamp", value)
+    return _row(key, "string", str(value))
+
+
+def typed(key: Any, value: Any, kind: str) -> Feature:
+    """The feature of one triplet: an empty slot for what the type cannot hold."""
+    slot = _TYPES[kind]
+    value = _moment(value)
+    made = _ZERO.get(slot) if value is None else _converted(slot, value)
+    return _row(key, slot, made)
+
+
+def distinct(features: Iterable[Feature]) -> list[Feature]:
+    """Each feature once, where it came first. NaN is one value, as in SQL."""
+    found: dict[tuple[Any, ...], Feature] = {}
+    for feature in features:
+        values = tuple(
+            "NaN" if isinstance(value, float) and math.isnan(value) else value
+            for value in feature["value"].values()
+        )
+        # Slot by slot: true, 1 and 1.0 stand in slots of their own.
+        found.setdefault((feature["name"], *values), feature)
+    return list(found.values())
+
+
+def _row(key: Any, slot: str | None, value: Any) -> Feature:
+    name = _text(_moment(key))
+    return {"name": name, "value": {each: value if each == slot else None for each in SLOTS}, "id": name}
+
+
+def _moment(value: Any) -> Any:
+    if isinstance(value, tuple):
+        seconds, nanos = value
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    return value
+
+
+def _converted(slot: str, value: Any) -> Any:
+    match slot:
+        case "bytes":
+            return value.encode() if isinstance(value, str) else value
+        case "string":
+            return _text(value)
+        case "int" | "long":
+            return _whole(value, _BITS[slot])
+        case "double" | "float":
+            return _real(value, slot)
+        case "bool" if isinstance(value, str):
+            return {"true": True, "false": False}.get(value.lower())
+    return value
+
+
+def _whole(value: Any, bits: int) -> int | None:
+    if isinstance(value, str):
+        if not re.fullmatch("[+-]?[0-9]+", value):
+            return None
+        number = int(value)
+    elif not math.isfinite(value) or value != int(value):
+        return None
+    else:
+        number = int(value)
+    return number if -(1 << bits) <= number < 1 << bits else None
+
+
+def _real(value: Any, slot: str) -> float | None:
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        return None
+    number = float(value)
+    if slot == "double":
+        return number
+    with np.errstate(over="ignore"):  # beyond the range of a float is infinity
+        return float(np.float32(number))
+
+
+def _text(value: Any) -> str | None:
+    """As Spark writes it."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return None
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03d}"
+        case float() | np.floating():
+            return java_text(value)
+    return str(value)
+
+
+def java_text(number: float | np.floating[Any]) -> str:
+    """A FLOAT or DOUBLE as Java writes it: plain from 0.001 up to 10,000,000, else like 1.0E10."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "-0.0" if math.copysign(1, number) < 0 else "0.0"
+    if 1e-3 <= abs(float(number)) < 1e7:
+        return str(np.format_float_positional(number, trim="0"))
+    digits, _, exponent = np.format_float_scientific(number, trim="0").partition("e")
+    return f"{digits}E{int(exponent)}"
