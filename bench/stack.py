@@ -1,0 +1,60 @@
+"""The embedded stack for a bench: started in a folder of its own, stopped and removed at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_DAGGERS = Path(sys.executable).with_name("daggers")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running embedded stack."""
+
+    state_dir: Path
+    kafka: str
+    gateway: str
+
+    def daggers(self, *words: str | Path) -> Any:
+        """What a command of the CLI answers, as JSON. Raises with what it printed when it fails."""
+        return _daggers(self.state_dir, *words)
+
+    def driver_session(self, name: str) -> int:
+        """Session id of a dagger's driver."""
+        runs = sorted((self.state_dir / "runs" / name).iterdir(), key=lambda run: int(run.name))
+        facts = json.loads((runs[-1] / "driver.json").read_text())
+        return os.getsid(facts["pid"])
+
+
+@contextmanager
+def stack() -> Iterator[Stack]:
+    """A fresh stack."""
+    with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
+        state_dir = Path(folder)
+        _daggers(state_dir, "local", "up", "--detach")
+        try:
+            status = _daggers(state_dir, "local", "status")
+            yield Stack(state_dir, status["kafka"]["bootstrap_servers"], status["gateway"]["address"])
+        finally:
+            _daggers(state_dir, "local", "down")
+
+
+def _daggers(state_dir: Path, *words: str | Path) -> Any:
+    done = subprocess.run(
+        [_DAGGERS, *words, "--state-dir", state_dir, "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"daggers {' '.join(map(str, words))}:\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout) if done.stdout.strip() else None

@@ -1,0 +1,106 @@
+"""The common workload: bookings of about 170 bytes on 4 partitions, event time one second per RATE records.
+
+    .venv/bin/python bench/workload.py COUNT TOPIC BOOTSTRAP_SERVERS [RATE]
+
+With 4,000,000 records at the default rate the first seed query has exactly 23,932 rows, whose counts add up
+to 2,406,181 (1,003,312 in one window, 1,402,869 in the other).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from google.protobuf import descriptor_pb2, message_factory
+from grpc_tools import protoc
+
+PROTO = Path(__file__).with_name("booking.proto")
+MESSAGE = "bench.v1.BookingLogMessage"
+PARTITIONS = 4
+RATE = 41_667
+START = 1_700_000_000
+ROWS, COUNTED = 23_932, 2_406_181
+_POOL = 20_000
+
+
+@cache
+def message_class() -> Any:
+    """The class of the workload's message."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "set.pb"
+        google = resources.files("grpc_tools") / "_proto"
+        options = ["protoc", f"-I{PROTO.parent}", f"-I{google}", "--include_imports"]
+        if protoc.main([*options, f"--descriptor_set_out={out}", PROTO.name]) != 0:
+            raise SystemExit(f"{PROTO} does not compile")
+        files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+    return message_factory.GetMessages(files.file)[MESSAGE]
+
+
+def create_topic(bootstrap_servers: str, topic: str) -> None:
+    """A topic with the workload's partitions; fails when there is one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for done in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        done.result(30)
+
+
+def bodies(chance: random.Random) -> list[Any]:
+    """Bookings without a time, to be stamped and written again and again."""
+    kinds = ["bike", "car", "truck", "van"]
+    pool = []
+    for number in range(_POOL):
+        booking = message_class()(
+            order_number=f"RB-{number:09d}", status=chance.choices([1, 2, 3], [2, 6, 2])[0],
+            city_id=chance.randrange(1, 50), vehicle_type=chance.choice(kinds),
+            lat=-6.4 + chance.random() * 0.9, long=106.5 + chance.random() * 0.9,
+            fare=chance.random() * 100000, driver_id=f"driver-{chance.randrange(200000):06d}",
+            pickup_address=f"Jalan {chance.randrange(10**6)} No. {chance.randrange(200)}, Jakarta Selatan",
+            promo_codes=[f"PROMO{chance.randrange(99)}"],
+        )  # fmt: skip
+        booking.customer.id = str(chance.randrange(10**7))
+        booking.customer.name = f"Customer {chance.randrange(10**6)}"
+        booking.customer.phone = f"+62812{chance.randrange(10**8):08d}"
+        pool.append(booking)
+    return pool
+
+
+def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, rate: int = RATE) -> None:
+    """Write `count` records, in event time from `start` (seconds) on; the same ones every time."""
+    chance = random.Random(7)
+    pool = bodies(chance)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "linger.ms": 20,
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.messages": 500_000,
+            "compression.type": "lz4",
+        }
+    )
+    for number in range(count):
+        booking = pool[chance.randrange(_POOL)]
+        booking.event_timestamp.seconds = start + number // rate
+        booking.event_timestamp.nanos = (number % rate) * (1_000_000_000 // rate)
+        value = booking.SerializeToString()
+        while True:
+            try:
+                producer.produce(topic, value, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if number % _POOL == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    create_topic(sys.argv[3], sys.argv[2])
+    fill(sys.argv[3], sys.argv[2], int(sys.argv[1]), rate=int(sys.argv[4]) if len(sys.argv) > 4 else RATE)
