@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,30 +86,46 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a gateway that serves in a thread of its own."""
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Door], int]]:
+    """Starts a gateway behind a door, in a thread of its own; answers its port."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
-    database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
-    address: Future[str] = Future()
-    ends: Future[Callable[[], None]] = Future()
+    with ExitStack() as running:
 
-    async def serve() -> None:
-        end = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        ends.set_result(lambda: loop.call_soon_threadsafe(end.set) and None)
-        door = Door("127.0.0.1:0", drain_s=5)
+        def start(door: Door) -> int:
+            database = tmp_path_factory.mktemp("gateway") / "projection.db"
+            return running.enter_context(_served(door, f"sqlite:///{database}"))
+
+        yield start
+    structlog.reset_defaults()
+
+
+@contextmanager
+def _served(door: Door, database: str) -> Iterator[int]:
+    port: Future[int] = Future()
+    stop: Future[Callable[[], object]] = Future()
+
+    async def serving_until_stopped() -> None:
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
         async with serving(
             MemoryLog(), Projection(database), _none_quarantined, door, source="/api-gateway/test"
         ) as served:
-            address.set_result(f"127.0.0.1:{served.port}")
-            await end.wait()
+            port.set_result(served.port)
+            await stopped.wait()
 
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread = threading.Thread(target=asyncio.run, args=(serving_until_stopped(),))
     thread.start()
-    yield address.result(60)
-    ends.result(1)()
-    thread.join(60)
-    structlog.reset_defaults()
+    try:
+        yield port.result(60)
+    finally:
+        stop.result(60)()
+        thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def gateway(serve: Callable[[Door], int]) -> str:
+    """Address of a gateway without TLS and tokens."""
+    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5))}"
 
 
 @pytest.fixture

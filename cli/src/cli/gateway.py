@@ -41,7 +41,7 @@ class Gateway:
         self.address = address
         self._flags = flags
         self._metadata: tuple[tuple[str, str | bytes], ...] = (
-            (("authorization", f"Bearer {_read(token_file).strip()}"),) if token_file else ()
+            (("authorization", f"Bearer {_token(token_file)}"),) if token_file else ()
         )
         self._channel = _channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
@@ -111,14 +111,17 @@ def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingPro
         # the gateway answers, and says itself what it cannot reach
         return UnreachableError(error.message, reason=error.reason, detail={"address": address})
     if error.code in UNREACHED:
-        detail = (
-            "did not answer in time" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "does not answer"
-        )
         return UnreachableError(
-            f"the gateway at {address} {detail}: start the stack by `daggers local up`, "
-            "or name another gateway by --gateway HOST:PORT",
+            f"the gateway at {address} {_silence(error)}",
             reason=error.code.name,
             detail={"address": address, "cause": error.message},
+        )
+    if error.code is grpc.StatusCode.UNAUTHENTICATED:
+        return RefusedError(
+            f"the gateway at {address} does not know this user: DAGGERS_TOKEN_FILE must name a file with a"
+            " token of its own",
+            reason=error.reason,
+            detail={"code": error.code.name, "request_id": error.request_id},
         )
     findings = [finding(violation, flags) for violation in error.violations]
     return RefusedError(
@@ -127,6 +130,23 @@ def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingPro
         findings=findings,
         detail={"code": error.code.name, "request_id": error.request_id},
     )
+
+
+def _silence(error: ApiError) -> str:
+    """Why no answer came, as far as the transport tells, and what to do."""
+    cause = error.message.lower()
+    if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "did not answer in time: try again"
+    if "wrong_version_number" in cause:
+        return "does not speak TLS: name it without https://"
+    if "handshake" in cause:
+        return (
+            "has a certificate that is not trusted here: DAGGERS_CA_FILE names the authority that signed it"
+        )
+    if "socket closed" in cause:
+        return "closed the connection: if it speaks TLS, name it https://HOST:PORT"
+    start = "start the stack by `daggers local up`"
+    return f"does not answer: {start}, or name another gateway by --gateway HOST:PORT"
 
 
 def finding(violation: Violation, flags: Mapping[str, str]) -> dict[str, Any]:
@@ -153,7 +173,16 @@ def _channel(address: str, ca_file: Path | None) -> grpc.Channel:
     if parts.scheme == "http":
         return grpc.insecure_channel(parts.netloc)
     authority = _read(ca_file).encode() if ca_file else None
+    if authority is not None and b"-----BEGIN CERTIFICATE-----" not in authority:
+        raise MisusedError(f"DAGGERS_CA_FILE: {ca_file} holds no certificate in PEM")
     return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(authority))
+
+
+def _token(file: Path) -> str:
+    token = _read(file).strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise MisusedError(f"DAGGERS_TOKEN_FILE: {file} must hold one token, and nothing else")
+    return token
 
 
 def _read(file: Path) -> str:

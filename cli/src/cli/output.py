@@ -63,7 +63,7 @@ class Printer:
         if not listed:
             self.messages.print(empty, highlight=False, soft_wrap=True, markup=False)
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in listed:

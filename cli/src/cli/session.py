@@ -27,7 +27,10 @@ StateDir = Annotated[
 GatewayAddress = Annotated[
     str | None,
     typer.Option(
-        "--gateway", metavar="HOST:PORT", help="Address of the gateway; default: the local stack's."
+        "--gateway",
+        metavar="HOST:PORT",
+        help="Address of the gateway; default: the local stack's. https://HOST:PORT for TLS: DAGGERS_CA_FILE "
+        "and DAGGERS_TOKEN_FILE name the authority and the token, if they are needed.",
     ),
 ]
 Output = Annotated[
