@@ -1,5 +1,6 @@
 """Rows as they are shown, series, and the demo's city and recount."""
 
+import io
 import json
 import random
 import uuid
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.message import DecodeError
+from rich.console import Console
 
 from cli import driverlog
 from cli.daggerfile.parse import parse
@@ -21,7 +23,7 @@ from cli.schema import load
 from cli.sinks import log
 from cli.sinks.kafka import decode_json, read
 from cli.sinks.row import Row, from_columns, newest, text
-from cli.sparkline import Series, sparkline
+from cli.sparkline import Series, sparkline, table
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -104,6 +106,15 @@ def test_rows_are_found_among_the_other_lines_of_a_drivers_log(tmp_path: Path) -
 def test_a_sparkline_goes_from_zero_to_the_largest_value() -> None:
     assert sparkline([0, 7, 3.5, 7]) == "▁█▅█"
     assert sparkline([]) == ""
+
+
+def test_a_table_of_no_series_says_so_under_its_whole_title() -> None:
+    console = Console(width=80, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(table("a_rather_long_name  RUNNING", [], 5))
+
+    lines = [line.strip() for line in capture.get().splitlines()]
+    assert (lines[0], lines[-1]) == ("a_rather_long_name  RUNNING", "no rows yet")
 
 
 def test_a_series_is_the_values_of_one_field_with_one_set_of_tags() -> None:

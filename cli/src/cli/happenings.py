@@ -51,7 +51,8 @@ def _intended(data: Data, sequence: int) -> str:
 def _launched(data: Data, _: int) -> str:
     driver = data.get("driver", {})
     how = "adopted" if data.get("adopted") else "launched"
-    return f"STARTING{_launch(data)}: {how} on {driver.get('host', '?')}, pid {driver.get('pid', '?')}"
+    shown = f", UI {driver['ui_url']}" if driver.get("ui_url") else ""
+    return f"STARTING{_launch(data)}: {how} on {driver.get('host', '?')}, pid {driver.get('pid', '?')}{shown}"
 
 
 def _exited(data: Data, _: int) -> str:

@@ -50,13 +50,22 @@ def sparkline(values: Iterable[float], width: int = WIDTH) -> str:
 
 def table(title: str, series: Sequence[Series], height: int) -> Table:
     """A table of the first series that fit into `height` lines."""
-    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    drawn = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        min_width=len(title),  # a title is wrapped at its table's width
+    )
     for column in ("SERIES", "FIELD", "LAST", "AT", ""):
         drawn.add_column(column, overflow="fold")
     for each in series[: max(height, 1)]:
         values = sparkline(each.values)
         cells = (each.tags or "-", each.field, f"{each.values[-1]:g}", each.last, values)
         drawn.add_row(*(Text(cell) for cell in cells))
+    if not series:
+        drawn.caption, drawn.caption_justify = "no rows yet", "left"
     hidden = len(series) - max(height, 1)
     if hidden > 0:
         drawn.caption = f"and {hidden} more series"
