@@ -17,12 +17,13 @@ from daggersql.queries import QueryChecker
 from daggersql.select import warn_of_keys
 
 
-def check(sql: str, tables: Sequence[Table], references: Collection[str] = ()) -> Checked:
+def check(sql: str, tables: Sequence[Table], references: Collection[str] | None = None) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
-    `references` are the names of the reference tables there are.
+    `references` are the names of the reference tables there are; None lets any name through.
     """
-    report = Report(sql, Known(frozenset(references), tuple(table.message for table in tables)))
+    names = None if references is None else frozenset(references)
+    report = Report(sql, Known(names, tuple(table.message for table in tables)))
     plan: Plan | None = None
     try:
         check_size(sql)

@@ -12,8 +12,8 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 class Known:
     """Names that constants in a query may have."""
 
-    references: frozenset[str] = frozenset()
-    """Registered reference tables."""
+    references: frozenset[str] | None = None
+    """Registered reference tables; None: whoever asks does not know them, and any name is let through."""
     streams: tuple[Descriptor, ...] = ()
     """The streams' messages: every message that stands in their descriptor pools can be named."""
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from runtime import sinks, udfs
+from runtime import messages, sinks, udfs
 from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
@@ -127,6 +127,7 @@ def assemble(
         if (read := reads.get(table_name(stream))) is not None:
             rows = open_stream(spark, stream, read, source)
             rows.createOrReplaceTempView(f"`{read.table}`")
+    messages.share(spark, spec.descriptors)
     for name in plan.functions:
         udfs.load(name).register(spark)
     rows = spark.sql(plan.spark_sql)

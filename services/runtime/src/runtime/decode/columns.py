@@ -22,11 +22,11 @@ from runtime.errors import user
 RECURSION_LIMIT = 2
 
 _TIME = pa.timestamp("us", tz="UTC")
-_WRAPPERS = {
+WRAPPERS = {
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
-_JSON = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")}
+JSON = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")}
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
     FieldDescriptor.CPPTYPE_INT64: pa.int64(),
@@ -166,9 +166,9 @@ def _kind(field: FieldDescriptor) -> Kind:
         return Kind.TIMESTAMP
     if name == "google.protobuf.Duration":
         return Kind.DURATION
-    if name in _WRAPPERS:
+    if name in WRAPPERS:
         return Kind.WRAPPER
-    return Kind.JSON if name in _JSON else Kind.STRUCT
+    return Kind.JSON if name in JSON else Kind.STRUCT
 
 
 def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:

@@ -65,16 +65,17 @@ def find_message(pool: DescriptorPool, name: str) -> Descriptor:
 
 
 class Decoder:
-    """Decodes records of `message` into the columns of `paths`, and its `time_field` into rowtime."""
+    """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into"
+    " rowtime."""
 
-    def __init__(self, message: Descriptor, paths: Iterable[str], time_field: str) -> None:
+    def __init__(self, message: Descriptor, paths: Iterable[str], time_field: str | None) -> None:
         wanted = tuple(paths)
         self.columns = select(message, wanted)
         self.schema = arrow_schema(self.columns)
         # The event time may be one of the columns, part of one, or none of them: it is decoded beside them.
-        wire = select(message, [*wanted, time_field])
+        wire = select(message, [*wanted, *([time_field] if time_field else [])])
         self._decoded = {column.name: column for column in wire}
-        self._time_path = time_field.split(".")
+        self._time_path = time_field.split(".") if time_field else []
         pruned = prune(wire)
         self._handler = HandlerPool([pruned.file], config=_CONFIG).get_for_message(pruned)
         self._pool = message.file.pool
@@ -161,7 +162,9 @@ class Decoder:
 
 
 def _follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.TimestampArray:
-    """The column at a dotted path, null wherever a message on the way is null."""
+    """The column at a dotted path, null wherever a message on the way is null; nulls without a path."""
+    if not path:
+        return pa.nulls(batch.num_rows, _TIME)
     array = batch.column(path[0])
     for name in path[1:]:
         array = pc.struct_field(array, name)

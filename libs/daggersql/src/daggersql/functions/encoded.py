@@ -1,0 +1,45 @@
+"""Fields of encoded messages: `selectfields(bytes, type, path)` gives the JSON of their list, in Spark's"
+" types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from daggersql.findings import Report, Span
+from daggersql.messages import ddl, is_known_later, leaf, message_type
+from daggersql.operators import describe
+from daggersql.tree import Expr, call, quote_text
+from daggersql.types import STRING, Array, Type
+
+
+def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) -> Expr | None:
+    """The field at a path of each encoded message; None, with a finding, when it cannot be had.
+
+    Where the type comes in a column, values come as text.
+    """
+    kind: Type = STRING
+    if not is_known_later(name):
+        message = message_type(name, report)
+        found = leaf(message, path, report) if message is not None else None
+        if found is None:
+            return None
+        kind = found.type
+    elif not isinstance(path.value, str):
+        report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
+        return None
+    written = ddl(Array(kind))
+    if written is None:
+        report.error(
+            "UNSUPPORTED_TYPE",
+            path.span,
+            f"A field that is {describe(call('', kind, place))} like this one cannot be taken out of bytes:"
+            " durations and maps without text keys cannot.",
+        )
+        return None
+    template = f"from_json(selectfields({{0}}, {{1}}, {{2}}), {quote_text(written)})"
+    return replace(call(template, Array(kind), place, values, name, path), function="selectfields")
+
+
+def type_of(values: Expr) -> Expr | None:
+    """The type that Filters was told of the messages it gives; None for other lists."""
+    return values.args[1] if values.function == "filters" else None

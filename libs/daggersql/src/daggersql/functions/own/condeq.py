@@ -1,0 +1,47 @@
+"""CondEq(path, value): a condition for Filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, call
+from daggersql.types import CONDITION, Family
+
+
+def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    path, value = arguments
+    if not isinstance(path.value, str):
+        report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
+    elif not path.value:
+        report.error("UNKNOWN_FIELD", path.span, "The path names no field.")
+    own = next((node.function for node in value.nodes() if node.function), None)
+    if own is not None:
+        report.error(
+            "INVALID_ARGUMENT", value.span, f"{own} cannot stand inside of CondEq: use WHERE for it."
+        )
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    return call("NULL", CONDITION, place, *arguments)
+
+
+FUNCTION = Function(
+    "CondEq",
+    (Signature((Family.TEXT, Family.ANY), CONDITION, "NULL"),),
+    own=True,
+    check=_check,
+    build=_build,
+    doc=Doc(
+        about="A condition for Filters: the field at the path equals the value. Numbers are equal by value,"
+        " whatever their types; enums compare by name; a field that is not set equals its default. Never true"
+        " for NULL.",
+        parameters=(
+            ("path", "a constant: the field, with dots into messages"),
+            ("value", "a scalar"),
+        ),
+        examples=(),
+        dagger="Numbers of different types are never equal.",
+    ),
+)

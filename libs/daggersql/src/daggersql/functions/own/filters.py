@@ -1,0 +1,114 @@
+"""Filters(messages, type, condition, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql import comparisons
+from daggersql.findings import Report, Span
+from daggersql.functions.collected import let
+from daggersql.functions.encoded import selected
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.messages import check_same, element_message, is_known_later, leaf
+from daggersql.operators import describe, unify
+from daggersql.tree import Expr, Kind, call, cast, wrong
+from daggersql.types import BINARY, DOUBLE, NULL, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    values, name, *conditions = arguments
+    if any(len(each.args) != 2 for each in conditions):
+        odd = next(each for each in conditions if len(each.args) != 2)
+        report.error("TYPE_MISMATCH", odd.span, "Filters takes conditions made by CondEq.")
+        return wrong(place)
+    if element_message(values) is not None:
+        return _structs(values, name, conditions, place, report)
+    if values.type not in (Array(BINARY), NULL):
+        report.error("TYPE_MISMATCH", values.span, f"Filters takes messages, not {describe(values)}.")
+        return wrong(place)
+    return _encoded(cast(values, Array(BINARY)), name, conditions, place, report)
+
+
+def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """A repeated field: a filter over structs."""
+    message = element_message(values)
+    if message is None or not check_same(message, name, report):
+        return wrong(place)
+    parts, tests, args = ["'b', {0}"], [], [values, name]
+    for number, condition in enumerate(conditions):
+        path, value = condition.args
+        found = leaf(message, path, report)
+        if found is None:
+            return wrong(place)
+        args.append(value)
+        parts.append(f"'v{number}', {{{len(args) - 1}}}")
+        tests.append(_equal(found.sql, found.type, f"e.v{number}", value, path, report))
+    body = f"filter(e.b, x -> {' AND '.join(tests)})"
+    return call(let(f"named_struct({', '.join(parts)})", "e", body), values.type, place, *args)
+
+
+def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """Encoded messages: the fields are taken out beside them, and tell which messages stay."""
+    parts, kept, args = ["'b', {0}"], "e.b", [values, name]
+    for number, condition in enumerate(conditions):
+        path, value = condition.args
+        fields = selected(values, name, path, path.span, report)
+        if fields is None or not isinstance(fields.type, Array):
+            return wrong(place)
+        args += [fields, value]
+        parts.append(f"'s{number}', {{{len(args) - 2}}}, 'v{number}', {{{len(args) - 1}}}")
+        loose = is_known_later(name)
+        kind = fields.type.element
+        test = (
+            _equal_text("y", f"e.v{number}", value)
+            if loose
+            else _equal("y", kind, f"e.v{number}", value, path, report)
+        )
+        kept = f"zip_with({kept}, e.s{number}, (x, y) -> CASE WHEN {test} THEN x END)"
+    body = f"filter({kept}, x -> x IS NOT NULL)"
+    return call(let(f"named_struct({', '.join(parts)})", "e", body), values.type, place, *args)
+
+
+def _equal(field: str, kind: Type, sql: str, value: Expr, path: Expr, report: Report) -> str:
+    """SQL that tells whether a field of this type has the value, which stands in `sql`."""
+    common = unify(kind, value.type)
+    if common is None or family(common) in (Family.STRUCT, Family.ARRAY, Family.MAP):
+        what = describe(call("", kind, path.span))
+        report.warn(
+            "TYPE_MISMATCH", value.span, f"{path.value} is {what}: it never equals {describe(value)}."
+        )
+        return "false"
+    # For its warning: an enum has no value of that name.
+    comparisons.compare("=", Expr(field, kind, path.span, kind=Kind.COLUMN), value, value.span, report)
+    left, right = (f"CAST({each} AS {common.spark})" for each in (field, sql))
+    return f"{left} = {right}"
+
+
+def _equal_text(field: str, sql: str, value: Expr) -> str:
+    """The same for a field that came as text, its type not being known before."""
+    found = family(value.type)
+    if found in NUMERIC:
+        return f"try_cast({field} AS {DOUBLE.spark}) = CAST({sql} AS {DOUBLE.spark})"
+    if found is Family.TIMESTAMP:
+        return f"try_cast({field} AS {TIMESTAMP.spark}) = {sql}"
+    if found is Family.BINARY:
+        return f"{field} = base64({sql})"
+    return f"{field} = CAST({sql} AS {STRING.spark})"
+
+
+FUNCTION = Function(
+    "Filters",
+    (Signature((Family.ARRAY, Family.TEXT, Family.CONDITION), 0, "{0}", variadic=True),),
+    own=True,
+    build=_build,
+    doc=Doc(
+        about="The messages of a list for which every condition is true, in their order. Bytes that are not"
+        " such a message are left out, and counted. NULL for NULL.",
+        parameters=(
+            ("messages", "a repeated message, or a list of encoded messages"),
+            ("type", "full name of the message type, a constant; or a column that holds it"),
+            ("condition", "CondEq(path, value); further ones may follow, all must be true"),
+        ),
+        examples=(),
+    ),
+)

@@ -1,0 +1,67 @@
+"""SelectFields(messages, type, path); SelectFields(Filters(…), path)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.encoded import selected, type_of
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.messages import check_same, element_message, leaf
+from daggersql.operators import describe
+from daggersql.tree import Expr, cast, wrong
+from daggersql.types import BINARY, NULL, Array, Family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    values, path = arguments[0], arguments[-1]
+    name = arguments[1] if len(arguments) == 3 else None
+    message = element_message(values)
+    if message is not None:
+        if name is not None and not check_same(message, name, report):
+            return wrong(place)
+        found = leaf(message, path, report)
+        if found is None:
+            return wrong(place)
+        read = (values.read[0], f"{values.read[1]}.{found.path}") if values.read else None
+        return Expr(f"transform({{0}}, x -> {found.sql})", Array(found.type), place, (values,), read=read)
+    if values.type not in (Array(BINARY), NULL):
+        report.error("TYPE_MISMATCH", values.span, f"SelectFields takes messages, not {describe(values)}.")
+        return wrong(place)
+    name = name or type_of(values)
+    if name is None:
+        report.error(
+            "INVALID_ARGUMENT",
+            values.span,
+            "Name the type of these messages: SelectFields(messages, type, path).",
+        )
+        return wrong(place)
+    found_in_bytes = selected(cast(values, Array(BINARY)), name, path, place, report)
+    return found_in_bytes or wrong(place)
+
+
+FUNCTION = Function(
+    "SelectFields",
+    (
+        Signature((Family.ARRAY, Family.TEXT), 0, "{0}"),
+        Signature((Family.ARRAY, Family.TEXT, Family.TEXT), 0, "{0}"),
+    ),
+    own=True,
+    build=_build,
+    doc=Doc(
+        about="One field of each message of a list, as a list. A field that is not set reads as its default,"
+        " NULL where the schema tells whether it is set; bytes that are not such a message give NULL, and are"
+        " counted. NULL for NULL.",
+        parameters=(
+            ("messages", "a repeated message, a list of encoded messages, or what Filters gives"),
+            (
+                "type",
+                "full name of the message type, a constant; or a column that holds it, then the values come"
+                " as text. May be left out where the messages tell",
+            ),
+            ("path", "a constant: the field, with dots into messages"),
+        ),
+        examples=(),
+        dagger="Fails for a map field.",
+    ),
+)

@@ -1,0 +1,231 @@
+"""Fields of encoded messages, in both forms: what SelectFields, Filters and CondEq have in common.
+
+The plain form is Protobuf's own Python. The fast form decodes all messages of a batch at once, pruned to the
+one field, and gives each list as JSON, which the query reads back in the type it knows: a function has one
+type for all queries, JSON text. Numbers that JSON has no form of are text there, as Spark reads them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from pyspark.sql import SparkSession
+
+from runtime.decode.columns import JSON, WRAPPERS
+from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.decode.json_text import renderer
+from runtime.encode import json_text
+from runtime.errors import JobError, user
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_shared: dict[str, bytes] = {}
+
+
+def share(spark: SparkSession, files: FileDescriptorSet) -> None:
+    """Let the functions of this application know these message types. To be called before they are"
+    " registered."""
+    _shared[str(spark.sparkContext.applicationId)] = files.SerializeToString(deterministic=True)
+
+
+def shared(spark: SparkSession) -> bytes:
+    """The message types that functions of this application know, as a serialised FileDescriptorSet."""
+    return _shared.get(str(spark.sparkContext.applicationId), b"")
+
+
+# --- plain ---------------------------------------------------------------------------------------------
+
+
+def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
+    """The field at a dotted path of one encoded message, as SQL has it in Python.
+
+    Defaults are read through messages that are not set; None is a field that knows it is not set. Raises:
+    DecodeError for bytes that are no such message, KeyError for a message or path that is not there.
+    """
+    value: Any = GetMessageClass(pool.FindMessageTypeByName(message)).FromString(data)
+    *parents, last = path.split(".")
+    for name in parents:
+        value = getattr(value, _field(value, name).name)
+    field = _field(value, last)
+    if not field.is_repeated and field.has_presence and not value.HasField(last):
+        return None
+    return _plain(field, getattr(value, last))
+
+
+def _field(message: Any, name: str) -> Any:
+    if not isinstance(message, Message):
+        raise KeyError(name)
+    return message.DESCRIPTOR.fields_by_name[name]
+
+
+def _plain(field: FieldDescriptor, value: Any) -> Any:
+    below = field.message_type
+    if below is not None and below.GetOptions().map_entry:
+        of = below.fields_by_name["value"]
+        return {key: _single(of, value[key]) for key in value}
+    return [_single(field, each) for each in value] if field.is_repeated else _single(field, value)
+
+
+def _single(field: FieldDescriptor, value: Any) -> Any:
+    if field.enum_type is not None:
+        named = field.enum_type.values_by_number.get(value)
+        return str(value) if named is None else named.name
+    below = field.message_type
+    if below is None:
+        return value
+    match below.full_name:
+        case "google.protobuf.Timestamp":
+            return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+        case "google.protobuf.Duration":
+            return timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+        case name if name in WRAPPERS:
+            return value.value
+        case name if name in JSON:
+            return renderer(name, below.file.pool)(value.SerializeToString())
+    return {
+        part.name: None
+        if part.has_presence and not part.is_repeated and not value.HasField(part.name)
+        else _plain(part, getattr(value, part.name))
+        for part in below.fields
+    }
+
+
+def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None], path: str) -> list[Any]:
+    """The field of each message; None for None, and for bytes that are no such message."""
+    found = []
+    for item in items:
+        try:
+            found.append(None if item is None else value_at(pool, message, item, path))
+        except DecodeError:
+            found.append(None)
+    return found
+
+
+# --- fast ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """A decoder of one field."""
+
+    decoder: Decoder
+    names: tuple[str, ...]
+    """From the decoded column down."""
+    part: str
+    """`seconds` or `nanos` of a Timestamp, or nothing."""
+    default: str
+    """JSON of a field that is not set."""
+
+
+def lists(
+    files: bytes, items: pa.ListArray, messages: Sequence[str | None], paths: Sequence[str | None]
+) -> tuple[list[str | None], int]:
+    """The JSON of each list's fields, and how many values could not be used. NULL for a type or path"
+    " unknown."""
+    answers: list[str | None] = [None] * len(items)
+    bad = 0
+    wanted: dict[tuple[str, str], list[int]] = {}
+    valid = items.is_valid().to_pylist()
+    for row, (message, path) in enumerate(zip(messages, paths, strict=True)):
+        if valid[row] and message is not None and path is not None:
+            wanted.setdefault((message, path), []).append(row)
+    for (message, path), rows in wanted.items():
+        try:
+            reader = _reader(files, message, path)
+        except JobError:
+            bad += len(rows)
+            continue
+        part = items.take(pa.array(rows))
+        texts, broken = _texts(reader, part.flatten().to_pylist())
+        bad += broken
+        each = iter(texts)
+        for row, length in zip(rows, pc.list_value_length(part).to_pylist(), strict=True):
+            answers[row] = f"[{','.join(islice(each, length))}]"
+    return answers, bad
+
+
+def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:
+    """JSON of the field of each message, `null` for None and for what cannot be decoded, and how many"
+    " cannot."""
+    there = [at for at, item in enumerate(items) if item is not None]
+    decoded = reader.decoder.decode([item for item in items if item is not None])
+    sound = [at for number, at in enumerate(there) if number not in decoded.broken]
+    column = decoded.columns.column(0)
+    for name in reader.names:
+        column = pc.struct_field(column, name)
+    texts = ["null"] * len(items)
+    for at, text in zip(sound, _json(column, reader.part), strict=True):
+        texts[at] = reader.default if text == "null" else text
+    return texts, len(decoded.broken)
+
+
+def _json(column: pa.Array, part: str) -> list[str]:
+    if pa.types.is_floating(column.type):
+        return [_number(value) for value in column.to_pylist()]
+    if part:
+        micros = column.cast(pa.int64()).to_pylist()
+        return [
+            "null"
+            if each is None
+            else str(each // 1_000_000 if part == "seconds" else each % 1_000_000 * 1000)
+            for each in micros
+        ]
+    return json_text.texts(column)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "null"
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+@lru_cache(maxsize=256)
+def _reader(files: bytes, message: str, path: str) -> _Path:
+    """Raises: JobError for a message or a path that is not there."""
+    descriptor = find_message(_pool(files), message)
+    names = path.split(".")
+    part, default = "", "null"
+    owner: Descriptor | None = descriptor
+    for at, name in enumerate(names):
+        field = None if owner is None else owner.fields_by_name.get(name)
+        if field is None:
+            raise user("UNKNOWN_FIELD", f"The message {message} has no field {path!r}.")
+        default, owner = _default(field), None if field.is_repeated else field.message_type
+        is_time = owner is not None and owner.full_name == "google.protobuf.Timestamp"
+        if is_time and names[at + 1 :] in (["seconds"], ["nanos"]):
+            part, default, names = names[-1], "0", names[:-1]
+            break
+    decoder = Decoder(descriptor, [".".join(names)], None)
+    return _Path(decoder, tuple(names[1:]), part, default)
+
+
+@lru_cache(maxsize=4)
+def _pool(files: bytes) -> DescriptorPool:
+    return message_pool(FileDescriptorSet.FromString(files))
+
+
+def _default(field: FieldDescriptor) -> str:
+    if field.is_repeated:
+        below = field.message_type
+        return "{}" if below is not None and below.GetOptions().map_entry else "[]"
+    if field.has_presence:
+        return "null"
+    if field.enum_type is not None:
+        return f'"{field.enum_type.values[0].name}"'
+    if isinstance(field.default_value, bool):
+        return str(field.default_value).lower()
+    return "0" if isinstance(field.default_value, int | float) else '""'
