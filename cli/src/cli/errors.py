@@ -17,9 +17,12 @@ class CliError(Exception):
     reason:   UPPER_SNAKE code for programs.
     findings: everything that is wrong, when there is more to say; each has at least `code` and `message`.
     detail:   further keys for the JSON document's `error` object.
+
+    answered tells that the JSON document of the command stands on stdout already, as far as it came.
     """
 
     exit_code = 1
+    answered = False
 
     def __init__(
         self,

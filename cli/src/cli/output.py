@@ -41,21 +41,24 @@ class Printer:
             text(self.console)
 
     def stream(self, items: Iterable[Any], text: Callable[[Console, Any], None]) -> None:
-        """Print items as they come; in JSON one array, closed when they end or are interrupted."""
+        """Print items as they come; in JSON one array, closed when they end, fail or are interrupted."""
         if not self.json:
             for item in items:
                 text(self.console, item)
             return
-        first = True
-        sys.stdout.write("[")
+        begun = failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{'' if first else ','}\n{_dump(item)}")
+                sys.stdout.write(f"{',' if begun else '['}\n{_dump(item)}")
                 sys.stdout.flush()
-                first = False
+                begun = True
+        except CliError as error:
+            failed, error.answered = True, begun
+            raise
         finally:
-            sys.stdout.write("\n]\n")
-            sys.stdout.flush()
+            if begun or not failed:
+                sys.stdout.write(f"{'' if begun else '['}\n]\n")
+                sys.stdout.flush()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
         """Print a table, or the sentence that says why there is none."""
@@ -83,7 +86,7 @@ def print_json(document: Any) -> None:
 
 def print_error(error: CliError, *, as_json: bool) -> None:
     """Say on stderr, or as the JSON document on stdout, why the command ends early."""
-    if as_json:
+    if as_json and not error.answered:
         print_json(error.document())
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message))

@@ -1,0 +1,92 @@
+"""With -o json every command puts one document on stdout, whatever becomes of it."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from cli.__main__ import app, run
+from cli.errors import UnreachableError
+from cli.output import Format, Printer, print_error
+
+ARGUMENTS = {
+    "cluster register": ["prod", "--spark-master", "local[2]"],
+    "schema register": ["shop.proto"],
+    "stream register": [
+        "orders", "--cluster", "c", "--topic", "t", "--message", "m.M", "--time-field", "f"
+    ],
+    "apply": ["-f", "dagger.yaml"],
+    "delete": ["orders", "--yes"],
+    "init": ["orders", "--force"],
+    "quarantine list": ["orders"],
+    **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},
+}  # fmt: skip
+# These start, or change, what a unit test must not.
+NOT_RUN = {"local setup", "local up", "demo"}
+
+
+def every_command() -> list[str]:
+    found = [str(command.name) for command in app.registered_commands]
+    for group in app.registered_groups:
+        assert isinstance(group.typer_instance, typer.Typer)
+        found += [f"{group.name} {command.name}" for command in group.typer_instance.registered_commands]
+    return sorted(set(found) - NOT_RUN)
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.fixture(autouse=True)
+def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> None:
+    """The files that the command lines name, in the working directory; no state of the user's."""
+    shell.file("dagger.yaml", dagger_file)
+    shell.file("shop.proto", 'syntax = "proto3"; message Order {}')
+    monkeypatch.chdir(shell.folder)
+    monkeypatch.setenv("XDG_STATE_HOME", str(shell.folder))
+
+
+@pytest.mark.parametrize("name", every_command())
+def test_a_command_answers_with_one_document(shell: Any, name: str) -> None:
+    code, out, _ = shell(*name.split(), *ARGUMENTS.get(name, []), "-o", "json")
+
+    assert (code in (0, 1, 2), json.loads(out) is not None) == (True, True)
+
+
+@pytest.mark.parametrize("name", every_command())
+def test_an_unknown_flag_is_one_document_with_exit_code_2(shell: Any, name: str) -> None:
+    code, out, _ = shell(*name.split(), "--bogus", "-o", "json")
+
+    assert (code, json.loads(out)["error"]["reason"]) == (2, "USAGE")
+
+
+@pytest.mark.parametrize("name", sorted(set(every_command()) - {"version", "local status", "local down"}))
+def test_a_gateway_that_is_not_there_is_one_document_with_exit_code_3(
+    name: str, silent_address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*name.split(), *ARGUMENTS.get(name, []), "--gateway", silent_address, "-o", "json"]
+    code = run(words)
+
+    assert (code, json.loads(capsys.readouterr().out)["error"]["reason"]) == (3, "UNAVAILABLE")
+
+
+@pytest.mark.parametrize(("items", "document"), [([], dict), ([{"n": 1}], list)])
+def test_a_stream_that_breaks_leaves_one_document(
+    items: list[Any], document: type, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> Iterator[Any]:
+        yield from items
+        raise UnreachableError("gone")
+
+    with pytest.raises(UnreachableError) as caught:
+        Printer(Format.JSON).stream(broken(), lambda _console, _item: None)
+    print_error(caught.value, as_json=True)
+
+    assert type(json.loads(capsys.readouterr().out)) is document
