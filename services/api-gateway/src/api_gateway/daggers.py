@@ -10,7 +10,7 @@ from typing import TypeAlias
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
 
-from api_gateway import filters, specs, validation
+from api_gateway import answers, filters, specs, validation
 from api_gateway.catalog import check_sequence
 from api_gateway.defaults import filled
 from api_gateway.events import watch
@@ -137,6 +137,18 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         event = events_pb2.RestartRequested(meta=_meta(request), name=request.name)
         dagger, sequence = await self._named(request, event)
         return gateway_pb2.RestartDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def Validate(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ValidateRequest, context: Context
+    ) -> gateway_pb2.ValidateResponse:
+        """Everything that is found about a specification; what cannot run is an answer, not an error."""
+        name, spec = request.name, filled(request.name, request.spec)
+        judged = await specs.judge("spec", name, spec, self._fleet, now=datetime.now(UTC))
+        event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=judged.warnings)
+        wrong = list(validation.name("name", name)) if name else []
+        if not judged.violations:
+            wrong += validation.event_size("spec", event.ByteSize())
+        return answers.validation(judged, wrong)
 
     async def WatchEvents(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchEventsRequest, context: Context

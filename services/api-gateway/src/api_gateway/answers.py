@@ -1,0 +1,59 @@
+"""What was found about a specification, as Validate answers it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from daggers.v1 import gateway_pb2
+
+from api_gateway.specs import Judged
+from chassis.errors import Violation
+from daggersql import Column, Finding, Role, Severity
+
+_SEVERITIES: Final = {
+    Severity.ERROR: gateway_pb2.SEVERITY_ERROR,
+    Severity.WARNING: gateway_pb2.SEVERITY_WARNING,
+}
+_ROLES: Final = {
+    Role.TIME: gateway_pb2.OutputColumn.ROLE_TIME,
+    Role.TAG: gateway_pb2.OutputColumn.ROLE_TAG,
+    Role.FIELD: gateway_pb2.OutputColumn.ROLE_FIELD,
+}
+
+
+def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.ValidateResponse:
+    """All of it: `more`, what is wrong beside the query, and what was found about the query."""
+    findings = [_violation(each) for each in (*more, *judged.others)]
+    findings += [_finding(f"{judged.at}.sql", each) for each in judged.query.findings]
+    columns = judged.query.plan.columns if judged.query.plan else ()
+    return gateway_pb2.ValidateResponse(findings=findings, columns=map(_column, columns))
+
+
+def _violation(violation: Violation) -> gateway_pb2.Finding:
+    return gateway_pb2.Finding(
+        code=violation.reason,
+        severity=gateway_pb2.SEVERITY_ERROR,
+        message=violation.description,
+        field=violation.field,
+    )
+
+
+def _finding(field: str, finding: Finding) -> gateway_pb2.Finding:
+    return gateway_pb2.Finding(
+        code=finding.code,
+        severity=_SEVERITIES[finding.severity],
+        message=finding.message,
+        field=field,
+        line=finding.line,
+        column=finding.column,
+        end_line=finding.end_line,
+        end_column=finding.end_column,
+        suggestion=finding.suggestion or "",
+    )
+
+
+def _column(column: Column) -> gateway_pb2.OutputColumn:
+    return gateway_pb2.OutputColumn(
+        name=column.name, role=_ROLES[column.role], key=column.key, type=column.type
+    )
