@@ -119,7 +119,8 @@ def _bounds(
     if low == 0 or high == 0:
         return seen, seen, seen, bool(percentage <= 0)
     own = np.where(seen <= middle, low, high)
-    astray = np.count_nonzero(np.abs(seen - middle) / own > tolerance)
+    with np.errstate(over="ignore"):  # further away than any number tells
+        astray = np.count_nonzero(np.abs(seen - middle) / own > tolerance)
     flag = astray * 100 / len(seen) >= percentage
     return seen, middle + tolerance * own, middle - tolerance * own, bool(flag)
 
