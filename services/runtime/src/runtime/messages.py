@@ -228,4 +228,4 @@ def _default(field: FieldDescriptor) -> str:
         return f'"{field.enum_type.values[0].name}"'
     if isinstance(field.default_value, bool):
         return str(field.default_value).lower()
-    return "0" if isinstance(field.default_value, int | float) else '""'
+    return str(field.default_value) if isinstance(field.default_value, int | float) else '""'

@@ -158,7 +158,8 @@ def _whole(kind: Type) -> Callable[[Expr, str], Expr | None]:
             case Family.INTEGER | Family.NULL:
                 return _or_zero(_flagged(made, function), kind, cast(value, BIGINT))
             case Family.NUMBER:
-                made = f"CASE WHEN {{0}} = rint({{0}}) THEN {made} END"
+                # 2^63, which is no BIGINT any more, would be cast to the greatest one.
+                made = f"CASE WHEN {{0}} = rint({{0}}) AND {{0}} < 9223372036854775808D THEN {made} END"
             case Family.DECIMAL:
                 made = f"CASE WHEN {{0}} = round({{0}}, 0) THEN {made} END"
             case Family.TEXT:
