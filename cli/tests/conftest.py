@@ -135,6 +135,12 @@ def shell(gateway: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> S
 
 
 @pytest.fixture
+def shop() -> str:
+    """The schema that the filled gateway knows."""
+    return SHOP
+
+
+@pytest.fixture
 def dagger_file() -> str:
     """A dagger file that the filled gateway accepts."""
     return DAGGER

@@ -16,10 +16,11 @@ from google.protobuf import any_pb2
 from chassis.errors import ApiError, sql_violation
 from cli import shapes
 from cli.__main__ import app, run, wants_json
-from cli.applying import caret, with_place
 from cli.commands.init import columns, draft
 from cli.daggerfile.parse import DaggerFile, parse
 from cli.errors import MisusedError, RefusedError
+from cli.examining import with_place
+from cli.excerpt import excerpt
 from cli.gateway import refusal
 from cli.schema import load
 from cli.waiting import is_running, not_reached
@@ -223,8 +224,33 @@ def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
     assert finding["source"] == "    WHERE statsu = 1\n          ^"
 
 
-def test_a_caret_stands_right_under_text_with_tabs() -> None:
-    assert caret("\t\tx", 3) == "\t\t^"
+@pytest.mark.parametrize(
+    ("line", "place", "shown"),
+    [
+        ("\t\txy", {"column": 3, "end_line": 1, "end_column": 5}, "    \t\txy\n    \t\t^^"),
+        ("a 日本 x", {"column": 3, "end_line": 1, "end_column": 5}, "    a 日本 x\n      ^^^^"),
+        ("日 x", {"column": 3}, "    日 x\n       ^"),
+        ("SELECT a", {"column": 8, "end_line": 2, "end_column": 3}, "    SELECT a\n           ^"),
+        ("SELECT", {"column": 7, "end_line": 1, "end_column": 7}, "    SELECT\n          ^"),
+        ("a\x1b[2Jb", {"column": 6}, "    a\ufffd[2Jb\n         ^"),
+    ],
+)
+def test_carets_stand_under_the_place(line: str, place: dict[str, int], shown: str) -> None:
+    assert excerpt([line, "x"], {"line": 1, **place}) == shown
+
+
+def test_a_line_of_megabytes_is_cut_around_the_place() -> None:
+    shown = excerpt(
+        ["a" * 5_000_000 + "XY" + "b" * 5_000_000], {"line": 1, "column": 5_000_001, "end_column": 5_000_003}
+    )
+
+    assert shown is not None
+    text, carets = shown.splitlines()
+    assert (len(text) < 120, text[carets.index("^") : carets.index("^") + 2], carets.strip()) == (
+        True,
+        "XY",
+        "^^",
+    )
 
 
 def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:

@@ -1,7 +1,9 @@
 """With -o json every command puts one document on stdout, whatever becomes of it."""
 
+import io
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +21,8 @@ ARGUMENTS = {
         "orders", "--cluster", "c", "--topic", "t", "--message", "m.M", "--time-field", "f"
     ],
     "apply": ["-f", "dagger.yaml"],
+    "validate": ["-f", "dagger.yaml"],
+    "sql check": ["--streams", "streams.json"],
     "delete": ["orders", "--yes"],
     "init": ["orders", "--force"],
     "quarantine list": ["orders"],
@@ -26,6 +30,7 @@ ARGUMENTS = {
 }  # fmt: skip
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
+ASK_NO_GATEWAY = {"version", "local status", "local down", "sql check"}
 
 
 def every_command() -> list[str]:
@@ -49,6 +54,8 @@ def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> No
     """The files that the command lines name, in the working directory; no state of the user's."""
     shell.file("dagger.yaml", dagger_file)
     shell.file("shop.proto", 'syntax = "proto3"; message Order {}')
+    shell.file("streams.json", '{"t": {"schema": "shop.proto", "message": "Order", "time_field": "t"}}')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 1")))
     monkeypatch.chdir(shell.folder)
     monkeypatch.setenv("XDG_STATE_HOME", str(shell.folder))
 
@@ -67,7 +74,7 @@ def test_an_unknown_flag_is_one_document_with_exit_code_2(shell: Any, name: str)
     assert (code, json.loads(out)["error"]["reason"]) == (2, "USAGE")
 
 
-@pytest.mark.parametrize("name", sorted(set(every_command()) - {"version", "local status", "local down"}))
+@pytest.mark.parametrize("name", sorted(set(every_command()) - ASK_NO_GATEWAY))
 def test_a_gateway_that_is_not_there_is_one_document_with_exit_code_3(
     name: str, silent_address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ def test_what_the_gateway_refuses_of_a_file_names_key_and_line(shell: Any, dagge
         1,
         [("streams[0].start", 5, str(path)), ("sinks[0].influx.url", 13, str(path))],
     )
-    assert "error: orders_by_city: streams[0].start, line 5: is in the future" in err
+    assert f"error: {path}: streams[0].start, line 5: is in the future" in err
     assert f"{path}:13:12: sinks[0].influx.url: must be a URL" in err
 
 

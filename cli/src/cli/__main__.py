@@ -16,7 +16,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, daggers, demo, init, local, reading, version
+from cli.commands import catalogue, checking, daggers, demo, init, local, reading, version
 from cli.errors import CliError, MisusedError
 from cli.local.state import write
 from cli.output import Format, print_error
@@ -53,6 +53,7 @@ def root(
 
 
 daggers.add(app)
+checking.add(app)
 reading.add(app)
 init.add(app)
 demo.add(app)
@@ -63,6 +64,7 @@ for name, group in (
     ("schema", catalogue.schemas),
     ("stream", catalogue.streams),
     ("quarantine", reading.quarantine),
+    ("sql", checking.sql),
 ):
     app.add_typer(group, name=name, no_args_is_help=True)
 

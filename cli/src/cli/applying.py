@@ -1,12 +1,9 @@
 """Bring a dagger to what its file says: create it, revise it, run it again, or leave it alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from daggers.v1 import gateway_pb2
 
-from cli import naming
 from cli.daggerfile.parse import DaggerFile
 from cli.errors import RefusedError
 from cli.gateway import Gateway
@@ -70,31 +67,3 @@ def find(gateway: Gateway, name: str) -> gateway_pb2.Dagger | None:
         if refusal.detail.get("code") in ("NOT_FOUND", "INVALID_ARGUMENT"):
             return None
         raise
-
-
-def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
-    """The refusal by the file's own keys, with their places; a finding in the query has its line of SQL."""
-    findings = [placed(found, file, path) for found in refusal.findings]
-    message = naming.headline(findings) if findings else refusal.message
-    return RefusedError(
-        f"{file.name}: {message}", reason=refusal.reason, findings=findings, detail=refusal.detail
-    )
-
-
-def placed(found: Mapping[str, Any], file: DaggerFile, path: str) -> dict[str, Any]:
-    """A finding of the gateway as one about a file; one that has line and column speaks of the query."""
-    named = {**found, "field": naming.key(found["field"]), "file": path}
-    line, column = found.get("line"), found.get("column")
-    lines = file.spec.sql.splitlines()
-    if line and column and line <= len(lines):
-        source = f"    {lines[line - 1]}\n    {caret(lines[line - 1], column)}"
-        file_line = {"file_line": file.sql_line + line - 1} if file.sql_line else {}
-        return {**named, **file_line, "source": source}
-    place = naming.place(named["field"], file.places)
-    return {**named, "line": place[0], "column": place[1]} if place else dict(found)
-
-
-def caret(line: str, column: int) -> str:
-    """A caret under the given column, counted from 1; tabs stay tabs, so that it stands right."""
-    before = line[: column - 1]
-    return "".join("\t" if character == "\t" else " " for character in before) + "^"

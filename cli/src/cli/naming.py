@@ -44,6 +44,7 @@ def headline(findings: Sequence[Mapping[str, Any]]) -> str:
     first = findings[0]
     of_file = "file" in first and "source" not in first
     line = first.get("file_line") or (first.get("line") if of_file else None)
-    where = f"{first['field']}, line {line}" if line else first["field"]
+    field = "" if first["message"].startswith(first["field"]) else first["field"]
+    where = ", ".join(filter(None, (field, f"line {line}" if line else "")))
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return f"{where}: {first['message']}{more}"
+    return ": ".join(filter(None, (where, first["message"]))) + more

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -90,23 +90,31 @@ def print_error(error: CliError, *, as_json: bool) -> None:
         print_json(error.document())
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message))
-    for finding in error.findings:
-        console.print(Text(_sentence(finding)))
+    print_findings(console, error.findings)
+
+
+def print_findings(console: Console, findings: Iterable[Mapping[str, Any]]) -> None:
+    """Each finding in a line: where, of what, what, and its code; the line of the query; what to write."""
+    for finding in findings:
+        style = "yellow" if finding.get("severity") == "warning" else ""
+        console.print(Text(_sentence(finding), style=style), soft_wrap=True)
         if source := finding.get("source"):
-            console.print(Text(source, style="dim"))
+            console.print(Text(source, style="dim"), soft_wrap=True)
+        if suggestion := finding.get("suggestion"):
+            console.print(Text(f"    suggestion: {suggestion}"), soft_wrap=True)
 
 
-def _sentence(finding: Any) -> str:
-    """A finding in one line: where, of what, what, and its code."""
+def _sentence(finding: Mapping[str, Any]) -> str:
     line, column = finding.get("line"), finding.get("column")
     place = ":".join(str(part) for part in (finding.get("file"), line, column) if part)
     if "source" in finding:  # line and column are the query's own; the file's line is beside them
         file = ":".join(str(finding[key]) for key in ("file", "file_line") if key in finding)
-        place = f"SQL line {line}, column {column} ({file})"
+        place = f"SQL line {line}, column {column}" + (f" ({file})" if file else "")
     code = f" [{finding['code']}]" if finding.get("code") else ""
     message = finding["message"]
     named = "source" in finding or message.startswith(finding.get("field") or "")
-    parts = (place, "" if named else finding["field"], message)
+    severity = "warning" if finding.get("severity") == "warning" else ""
+    parts = (place, severity, "" if named else finding["field"], message)
     return "  " + ": ".join(part for part in parts if part) + code
 
 

@@ -1,10 +1,9 @@
 """apply, get, list, start, stop, restart, delete: a dagger's life."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
@@ -12,10 +11,11 @@ from rich.console import Console
 
 from cli import shapes
 from cli.applying import apply as apply_file
-from cli.applying import check, with_place
-from cli.daggerfile.parse import DaggerFile, read, wrong
+from cli.applying import check
+from cli.daggerfile.parse import DaggerFile
 from cli.daggerfile.show import to_yaml
-from cli.errors import MisusedError, RefusedError, UnreachableError
+from cli.errors import MisusedError, RefusedError
+from cli.examining import examine, with_place
 from cli.gateway import Gateway
 from cli.session import Session, command
 from cli.waiting import Written, until_deleted, until_running, until_stopped
@@ -46,10 +46,9 @@ def apply(
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
-    files, findings = read(_read(file), str(file))
-    if findings:
-        also = _also(session, str(file), files, findings)
-        raise wrong(str(file), (*findings, *also))
+    examined = examine(session, read_file(file), str(file))
+    examined.check()
+    files = examined.daggers
     with session.connect() as gateway:
         if len(files) > 1:
             # nothing half-done: all of the file is accepted, or none of it
@@ -176,7 +175,7 @@ def _finish(
     session.out.done(shapes.dagger(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
 
 
-def _each(files: list[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:
+def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:
     """Act on each document; what is refused is told of all of them, with which one and where."""
     done, refused = [], []
     for file in files:
@@ -191,23 +190,8 @@ def _each(files: list[DaggerFile], path: str, act: Callable[[DaggerFile], T]) ->
     raise RefusedError(message, reason=first.reason, findings=findings, detail=first.detail)
 
 
-def _also(
-    session: Session, path: str, files: list[DaggerFile], findings: list[dict[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    """What the gateway finds wrong with the parts of a file that could be read, if it answers."""
-    told = [finding["field"] for finding in findings]
-    with suppress(UnreachableError), session.connect() as gateway:
-        for file in files:
-            try:
-                check(gateway, file)
-            except RefusedError as refusal:
-                for finding in with_place(refusal, file, path).findings:
-                    name = finding["field"]
-                    if not any(name.startswith(each) or each.startswith(name) for each in told):
-                        yield finding
-
-
-def _read(file: Path) -> str:
+def read_file(file: Path) -> str:
+    """The text of a dagger file; of standard input for -. Raises MisusedError, RefusedError."""
     if str(file) == "-":
         return sys.stdin.read()
     try:

@@ -9,6 +9,7 @@ from daggers.v1 import spec_pb2
 
 from cli.daggerfile.reader import Reader, nearest
 from cli.errors import RefusedError
+from cli.naming import headline
 
 KEYS = (
     "name", "team", "cluster", "streams", "sql", "sinks", "trigger", "emit", "driver_memory",
@@ -28,7 +29,8 @@ MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
 class DaggerFile:
     """One document of a dagger file.
 
-    sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when the SQL is not a block.
+    sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when its lines are not those
+              of the file.
     places: line and column, both from 1, of each key's value by its path, such as sinks[0].influx.url.
     """
 
@@ -42,14 +44,8 @@ def parse(text: str, file: str) -> list[DaggerFile]:
     """The daggers of a file, in its order. Raises RefusedError with everything that is wrong with it."""
     daggers, findings = read(text, file)
     if findings:
-        raise wrong(file, findings)
+        raise RefusedError(f"{file}: {headline(findings)}", reason="INVALID_FILE", findings=findings)
     return daggers
-
-
-def wrong(file: str, findings: Sequence[Mapping[str, Any]]) -> RefusedError:
-    """What a file is refused with."""
-    what = "one thing is" if len(findings) == 1 else f"{len(findings)} things are"
-    return RefusedError(f"{what} wrong in {file}", reason="INVALID_FILE", findings=findings)
 
 
 def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
@@ -211,10 +207,12 @@ def _memory(reader: Reader, node: yaml.Node) -> int:
 
 
 def _first_line(node: yaml.Node | None) -> int | None:
-    # in a block scalar (|) the text begins on the line after the indicator
-    if isinstance(node, yaml.ScalarNode) and node.style == "|":
-        return int(node.start_mark.line) + 2
-    return None
+    if not isinstance(node, yaml.ScalarNode):
+        return None
+    first = int(node.start_mark.line) + 1
+    if node.style == "|":  # in a block the text begins on the line after the indicator
+        return first + 1
+    return first if node.end_mark.line == node.start_mark.line else None
 
 
 def _is_null(node: yaml.Node) -> bool:
@@ -223,7 +221,8 @@ def _is_null(node: yaml.Node) -> bool:
 
 def _syntax(file: str, problem: str, line: int, column: int) -> dict[str, object]:
     return {
-        "code": "INVALID_YAML", "field": "", "message": f"this is not YAML: {problem}", "file": file,
+        "code": "INVALID_YAML", "severity": "error", "field": "",
+        "message": f"this is not YAML: {problem}", "file": file,
         "line": line + 1, "column": column + 1, "suggestion": None,
     }  # fmt: skip
 

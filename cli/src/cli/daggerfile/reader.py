@@ -20,7 +20,7 @@ KINDS = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.Scalar
 
 @dataclass
 class Reader:
-    """Findings so far; each has code, field, message, line and column (both from 1) and suggestion.
+    """Findings so far; each has code, severity, field, message, line and column (both from 1) and suggestion.
 
     places: line and column of everything read since `begin`, by its path; that of the whole by "".
     """
@@ -41,6 +41,7 @@ class Reader:
         self.findings.append(
             {
                 "code": code,
+                "severity": "error",
                 "field": path,
                 "message": message,
                 "file": self.file,

@@ -10,8 +10,11 @@ from cli.errors import RefusedError
 from cli.local import drivers, processes, state
 from cli.progress import Steps
 
-GRACE_S = {"scheduler": 20.0, "gateway": 15.0, "influxdb": 15.0, "kafka": 30.0}
-DRIVER_GRACE_S = 20.0
+GRACE_S = {
+    "health-monitor": 20.0, "alert-receiver": 10.0, "scheduler": 20.0, "drivers": 20.0, "gateway": 15.0,
+    "influxdb": 15.0, "kafka": 30.0,
+}  # fmt: skip
+"""In the order of stopping: seconds until what has not ended is killed."""
 
 
 def down(state_dir: Path, steps: Steps) -> bool:
@@ -19,13 +22,13 @@ def down(state_dir: Path, steps: Steps) -> bool:
     stack = state.load(state_dir)
     alive = _running(state_dir, stack)
     ran = bool(alive or drivers.find(state_dir))
-    for name in ("scheduler", "drivers", "gateway", "influxdb", "kafka"):
+    for name, grace_s in GRACE_S.items():
         parts = [process for process in alive if process.name == name]
         if name == "drivers":
             _stop_drivers(state_dir, steps)
         elif parts:
             with steps.step(f"stopping {name}"):
-                processes.stop(parts, grace_s=GRACE_S[name])
+                processes.stop(parts, grace_s=grace_s)
     left = _running(state_dir, stack) + [driver.session for driver in drivers.find(state_dir)]
     if left:
         names = ", ".join(f"{process.name} (pid {process.pid})" for process in left)
@@ -45,6 +48,6 @@ def _stop_drivers(state_dir: Path, steps: Steps) -> None:
     launched = drivers.find(state_dir)
     if launched:
         with steps.step(f"stopping drivers: {', '.join(driver.dagger for driver in launched)}"):
-            killed = drivers.stop_all(state_dir, grace_s=DRIVER_GRACE_S)
+            killed = drivers.stop_all(state_dir, grace_s=GRACE_S["drivers"])
         if killed:
-            steps.note(f"killed, as they did not end in {DRIVER_GRACE_S:.0f} s: {', '.join(killed)}")
+            steps.note(f"killed, as they did not end in {GRACE_S["drivers"]:.0f} s: {', '.join(killed)}")

@@ -31,7 +31,7 @@ class Influx:
 class Stack:
     """What a state directory remembers.
 
-    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc.
+    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts.
     processes: what was started and not yet seen to end, in the order of starting.
     own_influx: the user's InfluxDB, in place of the embedded one.
     """

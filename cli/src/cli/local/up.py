@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from daggers.v1 import gateway_pb2
 
@@ -17,10 +18,10 @@ from cli.local.tools.install import Tools
 from cli.progress import Report, Steps
 
 POLL_S = 0.1
-READY_S = {"kafka": 60.0, "influxdb": 60.0, "gateway": 60.0, "scheduler": 90.0}
+READY_S = 90.0
 GRACE_S = 20.0
 TAIL_LINES, TAIL_BYTES = 15, 16_384
-PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway")
+PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "alerts")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def is_up(stack: Stack) -> bool:
 def expected(stack: Stack) -> tuple[str, ...]:
     """The names of the processes that make up the stack, in the order of starting."""
     database = () if stack.own_influx else ("influxdb",)
-    return ("kafka", *database, "gateway", "scheduler")
+    return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor")
 
 
 def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
@@ -76,14 +77,17 @@ def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
     return Stack(state_dir, keep | chosen, alive, own_influx)
 
 
-def up(stack: Stack, tools: Tools, steps: Steps) -> Stack:
+def up(
+    stack: Stack, tools: Tools, steps: Steps, monitor_env: Mapping[str, str] = MappingProxyType({})
+) -> Stack:
     """Start what does not run, and register the cluster `local`. On failure, what was started is stopped.
 
+    monitor_env: settings of the health monitor that differ from its defaults.
     Raises RefusedError with the last lines of the log of what did not start.
     """
     started: list[Started] = []
     try:
-        for part in _parts(stack, tools):
+        for part in _parts(stack, tools, monitor_env):
             if stack.running(part.name):
                 continue
             part.prepare()
@@ -119,7 +123,7 @@ def tail(log: Path, begin: int = 0) -> str:
     return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
-def _parts(stack: Stack, tools: Tools) -> list[Part]:
+def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[Part]:
     kafka = Part(
         "kafka",
         lambda: broker.prepare(stack, tools),
@@ -149,7 +153,37 @@ def _parts(stack: Stack, tools: Tools) -> list[Part]:
         services.scheduler_environment(stack, tools),
         leadership.taken,
     )
-    return [part for part in (kafka, influx, gateway, scheduler) if part.name in expected(stack)]
+    receiver = Part(
+        "alert-receiver",
+        lambda: None,
+        services.receiver_command,
+        services.receiver_environment(stack),
+        lambda: services.receiver_ready(stack),
+    )
+    claims = _MonitorClaims(stack)
+    monitor = Part(
+        "health-monitor",
+        claims.remember,
+        services.monitor_command,
+        services.monitor_environment(stack) | monitor_env,
+        claims.new,
+    )
+    parts = (kafka, influx, gateway, scheduler, receiver, monitor)
+    return [part for part in parts if part.name in expected(stack)]
+
+
+class _MonitorClaims:
+    """Whether the health monitor that is being started has come to lead."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._before: frozenset[str] = frozenset()
+
+    def remember(self) -> None:
+        self._before = services.monitor_claims(self._stack)
+
+    def new(self) -> bool:
+        return bool(services.monitor_claims(self._stack) - self._before)
 
 
 class _Leadership:
@@ -170,14 +204,13 @@ class _Leadership:
 
 
 def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
-    limit = READY_S[part.name]
     start = time.monotonic()
     while not part.ready():
         waited = time.monotonic() - start
         if not process.alive():
             raise _did_not_start(part, process, begin, "ended at once")
-        if waited > limit:
-            raise _did_not_start(part, process, begin, f"was not ready after {limit:.0f} s")
+        if waited > READY_S:
+            raise _did_not_start(part, process, begin, f"was not ready after {READY_S:.0f} s")
         report(f"({waited:.0f} s)")
         time.sleep(POLL_S)
 
@@ -192,4 +225,5 @@ def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliEr
 
 
 def _owner(port: str) -> str:
-    return {"controller": "kafka", "influx": "influxdb", "influx_rpc": "influxdb"}.get(port, port)
+    owners = {"controller": "kafka", "influx": "influxdb", "influx_rpc": "influxdb", "alerts": "alert-receiver"}
+    return owners.get(port, port)

@@ -1,0 +1,132 @@
+"""`daggers validate` and `daggers sql check`: everything that would be refused, before anything runs."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cli import streams
+from cli.commands.daggers import read_file
+from cli.errors import RefusedError
+from cli.examining import examine
+from cli.excerpt import excerpt, lines
+from cli.output import print_findings
+from cli.session import Session, command
+from daggersql import Checked, Severity, check
+
+sql = typer.Typer(help="Queries, without a gateway.")
+REFUSED = 1
+STREAMS_HELP = (
+    "File that names the streams: a JSON object by table, each with `schema` (a .proto file or a descriptor"
+    " set, or a list of them, beside this file), `message` (its full name) and `time_field` (the event time):"
+    ' {"data_stream": {"schema": "booking.proto", "message": "examples.v1.Booking", "time_field":'
+    ' "event_timestamp"}}.'
+)
+
+
+def add(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "validate", example="daggers validate -f completed_bookings.yaml")(validate)
+
+
+def validate(
+    session: Session,
+    file: Annotated[Path, typer.Option("--file", "-f", help="Dagger file; - reads standard input.")],
+) -> None:
+    """Everything that is wrong with a dagger file, with its place, and the output columns; writes nothing.
+
+    Exit code 1 when apply would refuse it. Warnings do not change that.
+    """
+    examined = examine(session, read_file(file), str(file))
+    if examined.unreached and not examined.errors:
+        raise examined.unreached
+    documents: list[dict[str, Any]] = [
+        {"name": dagger.name, "columns": examined.columns.get(dagger.name, [])} for dagger in examined.daggers
+    ]
+    valid = not examined.errors
+
+    def text(console: Console) -> None:
+        print_findings(console, examined.findings)
+        for each in documents:
+            if each["columns"]:
+                _print_columns(session, f"{each['name']} gives", each["columns"])
+
+    session.out.show(
+        {"valid": valid, "file": str(file), "findings": examined.findings, "daggers": documents}, text
+    )
+    _end(session, valid=valid, errors=len(examined.errors), what=str(file))
+    if examined.unreached:
+        session.out.steps.note("the gateway does not answer, so the rest was not checked")
+
+
+@command(sql, "check", example="daggers sql check --streams streams.json < query.sql")
+def check_sql(
+    session: Session,
+    file: Annotated[Path, typer.Option("--streams", help=STREAMS_HELP)],
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("-I", "--include", help="Folder to look for imports in; may be repeated."),
+    ] = None,
+) -> None:
+    """Check the query on standard input: what is wrong with it, and where; its columns. Asks no gateway.
+
+    Exit code 1 when it would be refused. Warnings do not change that.
+    """
+    tables = streams.tables(file, include or ())
+    try:
+        query = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError("the query is not UTF-8 text", reason="INVALID_QUERY") from error
+    checked = check(query, tables)
+    document = answer(checked, query)
+
+    def text(console: Console) -> None:
+        print_findings(console, document["findings"])
+        if document["columns"]:
+            _print_columns(session, "the query gives", document["columns"])
+
+    session.out.show(document, text)
+    errors = sum(finding["severity"] == "error" for finding in document["findings"])
+    _end(session, valid=document["valid"], errors=errors, what="the query")
+
+
+def answer(checked: Checked, query: str) -> dict[str, Any]:
+    """What the check of a query found, as the JSON document."""
+    split = lines(query)
+    findings = []
+    for each in checked.findings:
+        finding = {
+            "code": each.code,
+            "severity": each.severity.value,
+            "message": each.message,
+            "line": each.line,
+            "column": each.column,
+            "end_line": each.end_line,
+            "end_column": each.end_column,
+            "suggestion": each.suggestion,
+        }
+        findings.append({**finding, "source": excerpt(split, finding)})
+    columns = [
+        {"name": each.name, "role": each.role.value, "key": each.key, "type": each.type}
+        for each in (checked.plan.columns if checked.plan else ())
+    ]
+    valid = all(each.severity is not Severity.ERROR for each in checked.findings)
+    return {"valid": valid, "findings": findings, "columns": columns}
+
+
+def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:
+    session.out.console.print(f"{title}:", highlight=False, markup=False)
+    rows = [(each["name"], each["role"], each["key"], each["type"]) for each in columns]
+    session.out.table(("COLUMN", "ROLE", "KEY", "TYPE"), rows, empty="")
+
+
+def _end(session: Session, *, valid: bool, errors: int, what: str) -> None:
+    """Say how it went, on stderr, and end with the exit code. Raises: typer.Exit."""
+    if not valid:
+        things = "one thing is" if errors == 1 else f"{errors} things are"
+        session.out.steps.note(f"{things} wrong with {what}")
+        raise typer.Exit(REFUSED)
+    session.out.steps.note(f"{what} can run")

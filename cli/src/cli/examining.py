@@ -1,0 +1,119 @@
+"""What is found about a dagger file: its own mistakes, and what the gateway says of the rest, by its keys."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daggers.v1 import gateway_pb2
+
+from cli import naming
+from cli.daggerfile.parse import DaggerFile, read
+from cli.errors import RefusedError, UnreachableError
+from cli.excerpt import excerpt, lines
+from cli.gateway import Gateway
+from cli.session import Session
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A dagger file and everything that was found about it.
+
+    findings: as the JSON document shows them, errors first.
+    columns: output columns by dagger, of those whose query has no error.
+    unreached: why the gateway could not be asked, so that only the file itself was judged.
+    """
+
+    path: str
+    daggers: Sequence[DaggerFile]
+    findings: Sequence[Mapping[str, Any]]
+    columns: Mapping[str, Sequence[Mapping[str, Any]]]
+    unreached: UnreachableError | None = None
+
+    @property
+    def errors(self) -> list[Mapping[str, Any]]:
+        """The findings that keep it from running."""
+        return [finding for finding in self.findings if finding["severity"] == "error"]
+
+    def check(self) -> None:
+        """Raises: RefusedError with every error; UnreachableError."""
+        if self.errors:
+            message = f"{self.path}: {naming.headline(self.errors)}"
+            raise RefusedError(message, reason="INVALID_FILE", findings=self.findings)
+        if self.unreached:
+            raise self.unreached
+
+
+def examine(session: Session, text: str, path: str) -> Examined:
+    """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
+    daggers, own = read(text, path)
+    told = [finding["field"] for finding in own]
+    findings: list[Mapping[str, Any]] = list(own)
+    columns: dict[str, Sequence[Mapping[str, Any]]] = {}
+    unreached = None
+    try:
+        with session.connect() as gateway:
+            for dagger in daggers:
+                found, columns[dagger.name] = _asked(gateway, dagger)
+                # what the file itself has wrong, the gateway finds missing, or finds its default
+                findings += (
+                    each for each in _placed(found, dagger, path) if not _is_told(each["field"], told)
+                )
+    except UnreachableError as error:
+        unreached = error
+    findings.sort(key=lambda finding: finding["severity"] != "error")
+    return Examined(path, daggers, findings, columns, unreached)
+
+
+def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
+    """A refusal of the gateway by the file's own keys, with their places, and the name of the dagger."""
+    findings = _placed(refusal.findings, file, path)
+    message = naming.headline(findings) if findings else refusal.message
+    return RefusedError(
+        f"{file.name}: {message}", reason=refusal.reason, findings=findings, detail=refusal.detail
+    )
+
+
+def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
+    """An output column as the JSON document shows it."""
+    role = gateway_pb2.OutputColumn.Role.Name(what.role).removeprefix("ROLE_").lower()
+    return {"name": what.name, "role": role, "key": what.key, "type": what.type}
+
+
+def _asked(gateway: Gateway, file: DaggerFile) -> tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]:
+    request = gateway_pb2.ValidateRequest(name=file.name, spec=file.spec)
+    answer = gateway.call(gateway.daggers.Validate, request)
+    return [_document(each) for each in answer.findings], [column(each) for each in answer.columns]
+
+
+def _document(finding: gateway_pb2.Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": gateway_pb2.Severity.Name(finding.severity).removeprefix("SEVERITY_").lower(),
+        "field": finding.field,
+        "message": finding.message,
+        "line": finding.line or None,
+        "column": finding.column or None,
+        "end_line": finding.end_line or None,
+        "end_column": finding.end_column or None,
+        "suggestion": finding.suggestion or None,
+    }
+
+
+def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
+    """Findings of the gateway as ones about a file; one that has a line and a column speaks of the query."""
+    query = lines(file.spec.sql)
+    return [_place(finding, query, file, path) for finding in findings]
+
+
+def _place(found: Mapping[str, Any], query: list[str], file: DaggerFile, path: str) -> dict[str, Any]:
+    named = {**found, "dagger": file.name, "field": naming.key(found["field"]), "file": path}
+    source = excerpt(query, found)
+    if source is not None:
+        file_line = {"file_line": file.sql_line + found["line"] - 1} if file.sql_line else {}
+        return {**named, **file_line, "source": source}
+    place = naming.place(named["field"], file.places)
+    return {**named, "line": place[0], "column": place[1]} if place else named
+
+
+def _is_told(field: str, told: Sequence[str]) -> bool:
+    return any(field.startswith(each) or each.startswith(field) for each in told)

@@ -1,0 +1,45 @@
+"""The line of a query that a finding speaks of, with carets under the place."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rich.cells import cell_len
+
+WIDTH = 100
+CUT = "…"
+
+
+def lines(sql: str) -> list[str]:
+    """The lines of a query as its findings count them."""
+    return re.split(r"\r\n|\n|\r", sql)
+
+
+def excerpt(query: list[str], found: Mapping[str, Any]) -> str | None:
+    """The finding's line of the query, indented, and carets under it; None when it has no place there.
+
+    A long line is cut around the place. Tabs stay tabs, and a wide character has two carets, so that they
+    stand right; what does not print, or would move what follows it, is shown as a replacement character.
+    """
+    line, column = found.get("line"), found.get("column")
+    if not line or not column or line > len(query):
+        return None
+    text, first = query[line - 1], column - 1
+    same_line = found.get("end_line") in (None, line)
+    last = max((found.get("end_column") or 0) - 1 if same_line else len(text), first + 1)
+    begin = max(first - WIDTH // 2, 0) if len(text) > WIDTH else 0
+    end = min(begin + WIDTH, len(text))
+    before, marked, after = (
+        _printable(text[part])
+        for part in (slice(begin, first), slice(first, min(last, end)), slice(last, end))
+    )
+    left, right = CUT if begin else "", CUT if end < len(text) else ""
+    space = "".join("\t" if each == "\t" else " " * cell_len(each) for each in left + before)
+    carets = "^" * max(cell_len(marked), 1)
+    return f"    {left}{before}{marked}{after}{right}\n    {space}{carets}"
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
