@@ -1,0 +1,168 @@
+"""How long a warm check of a 50-line query takes: by the library alone, and by Validate over gRPC.
+
+    .venv/bin/python bench/validate.py [--runs N]
+
+The gateway is the real one, in this process, over a log in memory: the time is that of the call as a client
+on this machine sees it, with the wire, the specification and the catalogue. Every run changes the query, so
+that nothing may be remembered from the run before. The first 20 runs are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import structlog
+from daggers.v1 import gateway_pb2 as pb
+from daggers.v1 import gateway_pb2_grpc, spec_pb2, telemetry_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from machine import header
+
+from api_gateway.projection import Projection
+from api_gateway.server import Door, serving
+from cli.schema import load
+from daggersql import Table, check
+from eventlog import MemoryLog
+
+WARM_UP = 20
+MESSAGE, TIME_FIELD = "examples.v1.Booking", "event_timestamp"
+SCHEMA = Path(__file__).parent.parent / "examples" / "schemas" / "booking.proto"
+QUERY = """\
+SELECT
+  city_id AS tag_city_id,
+  vehicle_type AS tag_vehicle_type,
+  customer.locale AS label_locale,
+  S2Id(lat, long, 13) AS label_s2id,
+  CASE
+    WHEN price.amount >= 100000 THEN 'high'
+    WHEN price.amount >= 20000 THEN 'middle'
+    ELSE 'low'
+  END AS label_price,
+  COUNT(1) AS bookings,
+  DistinctCount(customer.id) AS customers,
+  DistinctCount(driver_id) AS drivers,
+  SUM(price.amount) AS revenue,
+  SUM(price.discount) AS discount,
+  AVG(price.amount) AS mean_price,
+  MIN(price.amount) AS least_price,
+  SUM(
+    CASE
+      WHEN price.discount > 0 THEN 1
+      ELSE 0
+    END
+  ) AS discounted,
+  SUM(
+    CASE
+      WHEN customer.locale = 'id' AND price.currency = 'IDR' THEN price.amount - price.discount
+      WHEN customer.locale = 'vi' AND price.currency = 'VND' THEN price.amount - price.discount
+      ELSE 0.0
+    END
+  ) AS home_revenue,
+  MAX(ABS(price.amount - price.discount) * 1.1 + 5) AS largest_with_tax,
+  TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
+FROM `data_stream`
+WHERE status = 'COMPLETED'
+  AND vehicle_type IN ('bike', 'car', 'van')
+  AND price.amount BETWEEN 1000 AND 10000000
+  AND (customer.locale LIKE 'i%' OR customer.locale LIKE 'v%' OR customer.locale IS NULL)
+  AND lat BETWEEN -11.0 AND 24.0
+  AND long BETWEEN 95.0 AND 141.0
+GROUP BY
+  TUMBLE(rowtime, INTERVAL '60' SECOND),
+  city_id,
+  vehicle_type,
+  customer.locale,
+  S2Id(lat, long, 13),
+  CASE
+    WHEN price.amount >= 100000 THEN 'high'
+    WHEN price.amount >= 20000 THEN 'middle'
+    ELSE 'low'
+  END
+"""
+
+
+def main() -> None:
+    """Print two lines: p50, p95 and the largest of each way."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("--runs", type=int, default=500, help="checks that are counted, of each way")
+    runs = arguments.parse_args().runs
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    print(header("sqlglot", "protobuf", "grpcio"))
+    print(f"# a query of {len(QUERY.splitlines())} lines, {runs} runs after {WARM_UP} that are not counted")
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_measure(runs, f"sqlite:///{folder}/projection.db"))
+
+
+async def _measure(runs: int, database: str) -> None:
+    schema = load([SCHEMA], [])
+    table = _table(schema)
+
+    async def alone(query: str) -> None:
+        found = check(query, [table])
+        assert found.plan is not None, found.findings
+
+    await _time("daggersql.check", alone, runs)
+    door = Door("127.0.0.1:0", drain_s=1)
+    async with (
+        serving(MemoryLog(), Projection(database), _nothing, door, source="/bench") as gateway,
+        grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
+    ):
+        await _fill(gateway_pb2_grpc.CatalogServiceStub(channel), schema)
+        daggers = gateway_pb2_grpc.DaggerServiceStub(channel)
+        spec = spec_pb2.DaggerSpec(
+            team="bench",
+            cluster="local",
+            streams=[spec_pb2.StreamInput(stream="bookings")],
+            sinks=[spec_pb2.Sink(log=spec_pb2.LogSink())],
+        )
+
+        async def called(query: str) -> None:
+            spec.sql = query
+            answer = await daggers.Validate(pb.ValidateRequest(name="bench", spec=spec), timeout=30)
+            assert answer.columns, answer.findings
+
+        await _time("DaggerService.Validate", called, runs)
+
+
+async def _time(name: str, act: Callable[[str], Awaitable[None]], runs: int) -> None:
+    took = []
+    for number in range(WARM_UP + runs):
+        query = QUERY.replace("100000 ", f"{100000 + number} ")
+        begin = time.perf_counter()
+        await act(query)
+        took.append((time.perf_counter() - begin) * 1000)
+    cuts = statistics.quantiles(took[WARM_UP:], n=100)
+    print(f"{name}: p50 {cuts[49]:.1f} ms, p95 {cuts[94]:.1f} ms, largest {max(took[WARM_UP:]):.1f} ms")
+
+
+async def _fill(catalog: gateway_pb2_grpc.CatalogServiceStub, schema: spec_pb2.Schema) -> None:
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
+    cluster = spec_pb2.Cluster(name="local", kafka=kafka, spark_master="local[2]")
+    await catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=cluster), timeout=30)
+    await catalog.RegisterSchema(pb.RegisterSchemaRequest(schema=schema), timeout=30)
+    stream = spec_pb2.Stream(
+        name="bookings", cluster="local", topics=["bookings"], message=MESSAGE, time_field=TIME_FIELD
+    )
+    await catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), timeout=30)
+
+
+def _table(schema: spec_pb2.Schema) -> Table:
+    pool = DescriptorPool()
+    for file in schema.files.file:
+        pool.Add(file)
+    return Table("data_stream", pool.FindMessageTypeByName(MESSAGE), TIME_FIELD)
+
+
+async def _nothing(_dagger: str, _limit: int) -> list[telemetry_pb2.Quarantined]:
+    """No record is set aside here."""
+    return []
+
+
+if __name__ == "__main__":
+    main()
