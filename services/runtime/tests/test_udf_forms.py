@@ -77,9 +77,9 @@ def test_an_empty_batch_is_fine() -> None:
 
 @pytest.mark.parametrize("name", sorted(DISTINCT))
 def test_distinctcount_gives_what_the_corpus_says(name: str) -> None:
-    values = [row[0] for row in DISTINCT[name]["args"]]
+    rows = [(row[0],) for row in DISTINCT[name]["args"]]
 
-    assert distinctcount.reference(values) == DISTINCT[name]["expected"]
+    assert distinctcount.reference(rows) == DISTINCT[name]["expected"]
 
 
 def test_every_function_of_the_dialect_has_a_file_and_every_file_a_signature() -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pyspark.sql import SparkSession
 
 
-def reference(values: Iterable[object]) -> int:
+def reference(rows: Iterable[tuple[object]]) -> int:
     """How many different values there are, counted one by one. NaN is one value, as in SQL."""
-    known = (value for value in values if value is not None)
+    known = (value for (value,) in rows if value is not None)
     return len({"NaN" if isinstance(value, float) and math.isnan(value) else value for value in known})
 
 

@@ -1,0 +1,92 @@
+"""ArrayAggregate(list, steps, type)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions import steps
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, call, cast, wrong
+from daggersql.types import BIGINT, DOUBLE, STRING, Array, Family, Type
+
+_COUNT = "CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END"
+_FIRST = "get({0}, 0)"
+_SUMS = {
+    BIGINT: "aggregate({0}, 0L, (a, x) -> try_add(a, coalesce(CAST(x AS BIGINT), 0L)))",
+    DOUBLE: "aggregate({0}, 0.0D, (a, x) -> a + coalesce(x, 0.0D))",
+}
+_AVERAGE = (
+    "transform(array(filter({0}, x -> x IS NOT NULL)), f -> CASE WHEN size(f) = 0 THEN 0.0D"
+    " ELSE aggregate(f, 0.0D, (a, x) -> a + x) / size(f) END)[0]"
+)
+# The last step of numbers: an empty list gives 0.
+_NUMERIC = ("sum", "average", "min", "max", "count", "findFirst")
+_OTHER = ("count", "findFirst")
+
+
+def _last(step: str, values: Expr, numeric: bool) -> tuple[str, Type]:
+    """Template and type of the step that makes one value of a list."""
+    element = values.type.element if isinstance(values.type, Array) else STRING
+    zero = f"CASE WHEN size({{0}}) = 0 THEN CAST(0 AS {element.spark}) ELSE {_FIRST} END"
+    extreme = (
+        f"CASE WHEN {{0}} IS NOT NULL THEN coalesce(array_{step}({{0}}), CAST(0 AS {element.spark})) END"
+    )
+    match step:
+        case "count":
+            return _COUNT, BIGINT
+        case "findFirst":
+            return (zero if numeric else _FIRST), element
+        case "sum":
+            kind = DOUBLE if element == DOUBLE else BIGINT
+            return _SUMS[kind], kind
+        case "average":
+            return _AVERAGE, DOUBLE
+    return extreme, element
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    values, named, declared = arguments
+    kind = steps.read_kind(declared, report)
+    ends = _OTHER if kind == "other" else _NUMERIC
+    names = steps.read_steps(named, (*steps.TRANSFORMS, *ends), report)
+    if names is None or kind is None:
+        return wrong(place)
+    *before, last = names
+    if last not in ends or any(each in ends for each in before):
+        listed = ", ".join(ends)
+        report.error(
+            "UNSUPPORTED_OPERATION", named.span, f"The last step, and no other, is one of {listed}.", ends[0]
+        )
+        return wrong(place)
+    made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
+    prepared = None if made is None else steps.applied(made, before, report)
+    if prepared is None:
+        return wrong(place)
+    template, result = _last(last, prepared, kind != "other")
+    return call(template, result, place, prepared)
+
+
+FUNCTION = Function(
+    "ArrayAggregate",
+    (Signature((Family.ARRAY, Family.TEXT, Family.TEXT), 0, "{0}"),),
+    own=True,
+    build=_build,
+    doc=Doc(
+        "One value made of a list: after distinct and sorted (or sort), if any, the last step is sum,"
+        " average, min, max, count or findFirst; of the type other it is count or findFirst. An empty list"
+        " of numbers gives 0. Numbers leave NULLs out, count does not. NULL for NULL, and for a sum of whole"
+        " numbers beyond 64 bits.",
+        (
+            ("list", "any list without messages in it"),
+            ("steps", "a constant: steps with dots between them"),
+            ("type", "a constant: int, long, float, double (the last two give DOUBLE), or other"),
+        ),
+        (
+            ("ArrayAggregate(Split('1,2,2', ','), 'distinct.sum', 'int')", "3"),
+            ("ArrayAggregate(Split('1,2', ','), 'average', 'double')", "1.5"),
+            ("ArrayAggregate(Split('b,a', ','), 'sorted.findFirst', 'other')", "a"),
+        ),
+        dagger="gives some answers as Java objects (Optional[b]), sums int in 32 bits, and knows no sort.",
+    ),
+)

@@ -1,0 +1,44 @@
+"""ArrayOperate(list, steps, type)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions import steps
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.tree import Expr, call, cast, wrong
+from daggersql.types import STRING, Array, Family
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    values, named, declared = arguments
+    names = steps.read_steps(named, steps.TRANSFORMS, report)
+    kind = steps.read_kind(declared, report)
+    if names is None or kind is None:
+        return wrong(place)
+    made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
+    answer = None if made is None else steps.applied(made, names, report)
+    return wrong(place) if answer is None else call("{0}", answer.type, place, answer)
+
+
+FUNCTION = Function(
+    "ArrayOperate",
+    (Signature((Family.ARRAY, Family.TEXT, Family.TEXT), 0, "{0}"),),
+    own=True,
+    build=_build,
+    doc=Doc(
+        "A list after some steps, from left to right: distinct keeps the first of equal elements, sorted (or"
+        " sort) puts the smallest first and NULL last. NULL for NULL.",
+        (
+            ("list", "any list without messages in it"),
+            ("steps", "a constant: steps with dots between them"),
+            ("type", "a constant: int, long, float, double (the last two give DOUBLE), or other"),
+        ),
+        (
+            ("ArrayOperate(Split('b,a,b', ','), 'distinct', 'other')", "[b, a]"),
+            ("ArrayOperate(Split('b,a,b', ','), 'distinct.sorted', 'other')", "[a, b]"),
+        ),
+        dagger="ends the job on NULL; its elements have no SQL type.",
+    ),
+)

@@ -1,0 +1,21 @@
+"""ByteToString(bytes)."""
+
+from __future__ import annotations
+
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.types import STRING, Family
+
+FUNCTION = Function(
+    "ByteToString",
+    (Signature((Family.BINARY,), STRING, "make_valid_utf8(CAST({0} AS STRING))"),),
+    own=True,
+    doc=Doc(
+        "Bytes as text, read as UTF-8. What is no UTF-8 becomes the replacement character U+FFFD; NULL"
+        " for NULL.",
+        (("bytes", "a bytes field"),),
+        (
+            ("ByteToString(X'7465737453747269')", "testStri"),
+            ("ByteToString(X'6F6B806F6B')", "ok\ufffdok"),
+        ),
+    ),
+)

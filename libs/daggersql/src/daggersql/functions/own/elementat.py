@@ -1,0 +1,127 @@
+"""ElementAt(list, index); ElementAt(list, list path, index, path[, table])."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.scope import TIME_FIELDS
+from daggersql.tree import Expr, call, cast, quote_name, wrong
+from daggersql.types import NULL, STRING, Array, Family, Message, Struct, family
+
+_FROM_START = "get({0}, try_cast({1} AS INT))"
+_FROM_END = "get({0}, size({0}) + try_cast({1} AS INT))"
+_EITHER = f"CASE WHEN {{1}} >= 0 THEN {_FROM_START} ELSE {_FROM_END} END"
+_AS_TEXT = {
+    Family.TEXT: "{0}",
+    Family.BINARY: "replace(base64({0}), '\\r\\n', '')",
+    Family.TIMESTAMP: "date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')",
+    **dict.fromkeys(
+        (Family.ARRAY, Family.MAP, Family.STRUCT), "to_json({0}, map('ignoreNullFields', 'false'))"
+    ),
+}
+
+
+def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    values = arguments[0]
+    index = arguments[1] if len(arguments) == 2 else arguments[2]
+    if values.type == NULL:
+        return cast(call("NULL", NULL, place), STRING)
+    assert isinstance(values.type, Array)
+    if index.is_constant and isinstance(index.value, int):
+        template = _FROM_START if index.value >= 0 else _FROM_END
+    else:
+        template = _EITHER
+    found = Expr(template, values.type.element, place, (values, index), read=values.read)
+    if len(arguments) > 2:
+        known = _names_itself(values, arguments[1], report)
+        if len(arguments) == 5:
+            known = _names_table(values, arguments[4], report) and known
+        below = _below(found, arguments[3], report)
+        if not known or below is None:
+            return wrong(place)
+        found = below
+    return call(_AS_TEXT.get(family(found.type), "CAST({0} AS STRING)"), STRING, place, found)
+
+
+def _names_itself(values: Expr, path: Expr, report: Report) -> bool:
+    """Whether the path is that of the list. A list that is no stream's field has none to compare with."""
+    if not _constant(path, report):
+        return False
+    if values.read is not None and path.value != values.read[1]:
+        own = values.read[1]
+        report.error("UNKNOWN_FIELD", path.span, f"The path of this list is {own}, not {path.value}.", own)
+        return False
+    return True
+
+
+def _names_table(values: Expr, table: Expr, report: Report) -> bool:
+    if not _constant(table, report):
+        return False
+    if values.read is not None and table.value != values.read[0]:
+        own = values.read[0]
+        report.error("UNKNOWN_TABLE", table.span, f"The table of this list is {own}, not {table.value}.", own)
+        return False
+    return True
+
+
+def _constant(text: Expr, report: Report) -> bool:
+    if isinstance(text.value, str):
+        return True
+    report.error("INVALID_ARGUMENT", text.span, "Paths and tables are written as constants.")
+    return False
+
+
+def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
+    """The field of a message; NULL when a message on the way is. Says when there is no such field."""
+    if not _constant(path, report):
+        return None
+    for name in str(path.value).split("."):
+        if (value.type, name) in TIME_FIELDS:
+            template, kind = TIME_FIELDS[value.type, name]
+            value = call(template, kind, value.span, value)
+            continue
+        fields = value.type.fields() if isinstance(value.type, Message | Struct) else {}
+        if name not in fields:
+            meant = nearest(name, fields)
+            hint = f": did you mean {meant}?" if meant else "."
+            report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint}", meant)
+            return None
+        read = None if value.read is None else (value.read[0], f"{value.read[1]}.{name}")
+        value = Expr(f"{{0}}.{quote_name(name)}", fields[name], value.span, (value,), read=read)
+    return value
+
+
+_LIST, _TEXT, _WHOLE = Family.ARRAY, Family.TEXT, Family.INTEGER
+
+FUNCTION = Function(
+    "ElementAt",
+    (
+        Signature((_LIST, _WHOLE), STRING, "{0}"),
+        Signature((_LIST, _TEXT, _WHOLE, _TEXT), STRING, "{0}"),
+        Signature((_LIST, _TEXT, _WHOLE, _TEXT, _TEXT), STRING, "{0}"),
+    ),
+    own=True,
+    build=_build,
+    doc=Doc(
+        "An element of a list, or a field of it, as text. Positions count from 0, negative ones from the"
+        " end: -1 is the last. A message is given as JSON, times as yyyy-MM-dd HH:mm:ss.SSS, bytes in"
+        " Base64. NULL when there is no such element or it is NULL, and for NULL. With its own type an"
+        " element is list[1].",
+        (
+            ("list", "any list; one of messages in the longer forms"),
+            ("list path", "a constant: the path of the list itself"),
+            ("index", "position from 0, or from the end when negative"),
+            ("path", "a constant: a field of the element, with dots into messages"),
+            ("table", "a constant: the table that the list is of"),
+        ),
+        (
+            ("ElementAt(Split('a,b,c', ','), 1)", "b"),
+            ("ElementAt(Split('a,b,c', ','), -1)", "c"),
+            ("ElementAt(Split('a,b,c', ','), 5)", "NULL"),
+        ),
+        dagger="gives '' for an unknown path, the text null for NULL, and looks a path up in the first stream"
+        " when no table is named.",
+    ),
+)

@@ -1,0 +1,83 @@
+"""Steps over a list, as ArrayOperate and ArrayAggregate take them: 'distinct.sorted', 'distinct.sum'.
+
+The list is first made one of a declared type: `int` and `long` are whole numbers, `float` and `double` both
+DOUBLE, `other` leaves it as it is. Text is read as numbers, what is none becomes NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from daggersql.findings import Report, nearest
+from daggersql.functions.checks import is_null
+from daggersql.operators import describe
+from daggersql.tree import Expr, call
+from daggersql.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Type, family
+
+KINDS: Mapping[str, Type | None] = {
+    "int": BIGINT, "long": BIGINT, "float": DOUBLE, "double": DOUBLE, "other": None,
+}  # fmt: skip
+TRANSFORMS: Mapping[str, str] = {
+    "distinct": "array_distinct({0})",
+    "sorted": "array_sort({0})",
+    "sort": "array_sort({0})",
+}
+_UNORDERED = (Family.MAP, Family.STRUCT, Family.ARRAY, Family.NULL)
+
+
+def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str] | None:
+    """The steps that a constant names; None, with a finding, when one of them is not known."""
+    if not isinstance(steps.value, str):
+        report.error("INVALID_ARGUMENT", steps.span, "The steps are written as a constant.", "'distinct'")
+        return None
+    names = steps.value.split(".")
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            hint = f": did you mean {meant}?" if meant else f"; there are {', '.join(known)}."
+            report.error("UNSUPPORTED_OPERATION", steps.span, f"There is no step {name!r}{hint}", meant)
+            return None
+    return names
+
+
+def read_kind(kind: Expr, report: Report) -> str | None:
+    """The declared type of the elements, in lower case; None, with a finding, when it is none."""
+    if not isinstance(kind.value, str):
+        report.error("INVALID_ARGUMENT", kind.span, "The type is written as a constant.", "'other'")
+        return None
+    name = kind.value.lower()
+    if name not in KINDS:
+        hint = "text is 'other'" if name in ("string", "text", "varchar") else f"one of {', '.join(KINDS)}"
+        report.error("UNSUPPORTED_TYPE", kind.span, f"There is no type {kind.value!r}: {hint}.", "other")
+        return None
+    return name
+
+
+def elements_as(values: Expr, kind: str, report: Report) -> Expr | None:
+    """The list with elements of the declared type; None, with a finding, when they cannot be."""
+    found = values.type.element if isinstance(values.type, Array) else STRING
+    wanted = KINDS[kind]
+    if wanted is None or found == wanted or (wanted == BIGINT and found in INTEGERS):
+        return values
+    takes = {Family.TEXT, Family.INTEGER, Family.DECIMAL} | ({Family.NUMBER} if wanted == DOUBLE else set())
+    if family(found) not in takes:
+        what = "whole numbers" if wanted == BIGINT else "numbers"
+        report.error("TYPE_MISMATCH", values.span, f"{kind} is for {what}, not for {describe(values)}.")
+        return None
+    return call(f"transform({{0}}, x -> try_cast(x AS {wanted.spark}))", Array(wanted), values.span, values)
+
+
+def applied(values: Expr, steps: Collection[str], report: Report) -> Expr | None:
+    """The list after steps that keep it a list; None, with a finding, when its elements have no order."""
+    for step in steps:
+        kind = values.type.element if isinstance(values.type, Array) else STRING
+        if family(kind) in _UNORDERED and not is_null(values):
+            report.error("TYPE_MISMATCH", values.span, f"{step} does not work on {describe(values)}.")
+            return None
+        values = call(TRANSFORMS[step], values.type, values.span, values)
+    return values
+
+
+def nothing(values: Expr) -> bool:
+    """Whether the list is the constant NULL."""
+    return values.type == NULL

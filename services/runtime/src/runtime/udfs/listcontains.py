@@ -1,0 +1,25 @@
+"""ListContains(list, item): whether a list has the item. Never NULL.
+
+The fast form is native: `array_contains`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def reference(items: Sequence[Any] | None, item: Any) -> bool:
+    """Whether one of the items is this one. NaN equals NaN, as in SQL."""
+    if items is None or item is None:
+        return False
+    if isinstance(item, float) and math.isnan(item):
+        return any(isinstance(each, float) and math.isnan(each) for each in items)
+    return any(each is not None and each == item for each in items)
+
+
+def register(spark: SparkSession) -> None:
+    """Nothing to bring: Spark has it."""
