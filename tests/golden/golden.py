@@ -22,9 +22,9 @@ HISTORY = FOLDER / "history.json"
 STATE = FOLDER / "state.json"
 
 
-def history() -> list[dict[str, Any]]:
+def history(file: Path = HISTORY) -> list[dict[str, Any]]:
     """The records as they stand in the file."""
-    entries: list[dict[str, Any]] = json.loads(HISTORY.read_text())
+    entries: list[dict[str, Any]] = json.loads(file.read_text())
     return entries
 
 
@@ -91,6 +91,7 @@ def state(fleet: Fleet) -> dict[str, Any]:
             ("clusters", fleet.clusters),
             ("streams", fleet.streams),
             ("messages", fleet.messages),
+            ("references", fleet.references),
         )
     }
     answers = {

@@ -1,4 +1,4 @@
-"""The catalogue: clusters, schemas and streams, each whole and with its version."""
+"""The catalogue: clusters, schemas, streams and reference tables, each whole and with its version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 
 from fleet.answers import Refusal, version_mismatch
 
-T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema)
+T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema, spec_pb2.ReferenceTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,13 @@ class Entry(Generic[T]):
 
 
 class Catalogue:
-    """Clusters and streams by name, schemas by the full name of each message they define."""
+    """Clusters, streams and reference tables by name, schemas by the full name of each message."""
 
     def __init__(self) -> None:
         self.clusters: dict[str, Entry[spec_pb2.Cluster]] = {}
         self.streams: dict[str, Entry[spec_pb2.Stream]] = {}
         self.messages: dict[str, Entry[spec_pb2.Schema]] = {}
+        self.references: dict[str, Entry[spec_pb2.ReferenceTable]] = {}
 
     def register_cluster(self, event: events_pb2.ClusterRegistered, sequence: int) -> int | Refusal:
         """Take in a cluster; answers its version."""
@@ -40,6 +41,11 @@ class Catalogue:
     def register_stream(self, event: events_pb2.StreamRegistered, sequence: int) -> int | Refusal:
         """Take in a stream; answers its version."""
         return _put(self.streams, "stream", event.stream.name, event.stream, event.meta, sequence)
+
+    def register_reference(self, event: events_pb2.ReferenceRegistered, sequence: int) -> int | Refusal:
+        """Take in a reference table; answers its version."""
+        value = event.reference
+        return _put(self.references, "reference table", value.name, value, event.meta, sequence)
 
     def register_schema(self, event: events_pb2.SchemaRegistered, sequence: int) -> int | Refusal:
         """Take in a schema under every message it defines, all or none; answers the highest version."""

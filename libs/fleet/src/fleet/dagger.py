@@ -72,6 +72,8 @@ class Dagger:
     """Relaunches since the last healthy progress, or since a person last asked it to run."""
     not_before: datetime | None = None
     """In BACKING_OFF: when the next attempt may be made; None until that is decided."""
+    references: tuple[tuple[str, str], ...] = ()
+    """Reference tables that its driver uses, and the version of each one's content; by name."""
     confirmed_dead: bool = False
     """On-call vouches that the host of `generation` is gone."""
 
@@ -249,6 +251,7 @@ def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, sequence: int) ->
         "observed_version": fact.version,
         "epoch": fact.meta.epoch,
         "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
+        "references": (),
         "confirmed_dead": False,
     }
 
@@ -304,5 +307,8 @@ _EVOLUTIONS: Final[Mapping[type[Message], Callable[[Dagger, Any, int], Changes]]
     events_pb2.Stopped: _at_rest,
     events_pb2.Deleted: _at_rest,
     events_pb2.Settled: _of_a_driver(lambda _: {"attempt": 0}),
+    events_pb2.ReferencesLoaded: _of_a_driver(
+        lambda fact: {"references": tuple(sorted(fact.versions.items()))}
+    ),
 }
 assert _EVOLUTIONS.keys() == PHASES.keys()

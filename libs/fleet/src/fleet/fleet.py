@@ -47,7 +47,8 @@ class Applied:
     """What one record did."""
 
     subject: str
-    """The dagger, cluster or stream it is about; the first message name of a schema; a scheduler's id."""
+    """The dagger, cluster, stream or reference table it is about; the first message name of a schema; a
+    scheduler's id."""
     changed: bool
     """Whether the state is another one now."""
     answer: Answer | None = None
@@ -91,6 +92,11 @@ class Fleet:
     def messages(self) -> Mapping[str, Entry[spec_pb2.Schema]]:
         """Registered schemas by the full name of each message they define."""
         return self._catalogue.messages
+
+    @property
+    def references(self) -> Mapping[str, Entry[spec_pb2.ReferenceTable]]:
+        """Registered reference tables by name."""
+        return self._catalogue.references
 
     def living(self, name: str) -> Dagger | None:
         """A dagger that is not deleted."""
@@ -181,6 +187,12 @@ class Fleet:
 
         return self._answered(record, request, request.stream.name, apply)
 
+    def _reference(self, record: Record, request: events_pb2.ReferenceRegistered) -> Applied:
+        def apply() -> int | Refusal:
+            return self._catalogue.register_reference(request, record.sequence)
+
+        return self._answered(record, request, request.reference.name, apply)
+
     def _answered(
         self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
     ) -> Applied:
@@ -230,6 +242,7 @@ _FACTS: Final = (
     events_pb2.OrphanKilled,
     events_pb2.Deleted,
     events_pb2.Settled,
+    events_pb2.ReferencesLoaded,
 )
 _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
     **dict.fromkeys(_REQUESTS, Fleet._request),  # noqa: SLF001 - the class's own table
@@ -238,6 +251,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     events_pb2.ClusterRegistered: Fleet._cluster,  # noqa: SLF001
     events_pb2.SchemaRegistered: Fleet._schema,  # noqa: SLF001
     events_pb2.StreamRegistered: Fleet._stream,  # noqa: SLF001
+    events_pb2.ReferenceRegistered: Fleet._reference,  # noqa: SLF001
 }
 _ABOUT_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name
@@ -246,5 +260,6 @@ _ABOUT_NO_DAGGER: Final = frozenset(
         events_pb2.ClusterRegistered,
         events_pb2.SchemaRegistered,
         events_pb2.StreamRegistered,
+        events_pb2.ReferenceRegistered,
     )
 )

@@ -31,6 +31,7 @@ Heartbeat = telemetry_pb2.Heartbeat
 
 START_TIMEOUT: Final = "START_TIMEOUT"
 MAX_DRIVERS: Final = "MAX_DRIVERS"
+REFERENCE_STALE: Final = "REFERENCE_STALE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ Fact: TypeAlias = (
     | events_pb2.Stopped
     | events_pb2.Deleted
     | events_pb2.Settled
+    | events_pb2.ReferencesLoaded
 )
 Action: TypeAlias = Fact | Launch | Drain | Kill
 
@@ -130,7 +132,20 @@ def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Polic
         return _health(dagger, now, seen, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
         return events_pb2.Launched(driver=dagger.driver, adopted=True)
-    return _new_ui(dagger, seen) or _stop(dagger, now, policy) or _health(dagger, now, seen, policy)
+    return (
+        _new_ui(dagger, seen)
+        or _stop(dagger, now, policy)
+        or _health(dagger, now, seen, policy)
+        or _new_references(dagger, seen)
+    )
+
+
+def _new_references(dagger: Dagger, seen: Seen) -> Action | None:
+    """The versions of reference tables, whenever the driver tells of others."""
+    versions = dict(seen.heartbeat.references) if seen.heartbeat else {}
+    if not versions or dagger.phase not in (RUNNING, DEGRADED) or versions == dict(dagger.references):
+        return None
+    return events_pb2.ReferencesLoaded(versions=versions)
 
 
 def _new_ui(dagger: Dagger, seen: Seen) -> Action | None:
@@ -278,6 +293,8 @@ def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list
         reasons.append("BATCH_STUCK")
     if heartbeat.retrying:
         reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
+    if any(warning.startswith(REFERENCE_STALE) for warning in heartbeat.warnings):
+        reasons.append(REFERENCE_STALE)
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         late = now - dagger.phase_time >= policy.start_timeout
         return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []

@@ -91,6 +91,7 @@ PHASES: Final[Mapping[type[Message], Phases]] = {
         STOPPED: DELETED,
     },
     events_pb2.Settled: {RUNNING: RUNNING, DEGRADED: DEGRADED},
+    events_pb2.ReferencesLoaded: {RUNNING: RUNNING, DEGRADED: DEGRADED},
 }
 
 # What a person's request to run does to a dagger that waits or has given up.

@@ -53,7 +53,13 @@ def job(
         platform=platform,
         checkpoint_root=checkpoint_root,
         run_dir=run_dir,
+        references=_named(fleet, spec.sql),
     )
+
+
+def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
+    """The reference tables whose names stand in the query as text. More than it uses, never less."""
+    return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
 
 
 def tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> tuple[Table, ...]:

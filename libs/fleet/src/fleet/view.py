@@ -26,6 +26,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         attempt=dagger.attempt,
         sinks=[_shown(fleet, dagger.spec, each) for each in dagger.spec.sinks],
         create_sequence=dagger.create_sequence,
+        reference_versions=dict(dagger.references),
     )
     shown.create_time.FromDatetime(dagger.create_time)
     shown.update_time.FromDatetime(dagger.update_time)

@@ -1,0 +1,54 @@
+"""What the golden history of the alerts topic folds to, as plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daggers.v1 import alerts_pb2
+from google.protobuf.json_format import MessageToDict
+from tests.golden.golden import FOLDER, decoded
+
+from health_monitor.alert import Alert
+from health_monitor.ledger import Ledger
+
+ALERTS = FOLDER / "alerts.json"
+ALERTS_STATE = FOLDER / "alerts_state.json"
+
+
+def said_of(ledger: Ledger, entry: dict[str, Any], *, changed: bool) -> dict[str, Any]:
+    """What the fold said of a record, as `then`."""
+    then = {"changed": changed, "epoch": ledger.epoch}
+    meta = getattr(decoded(entry), "meta", None)
+    return then if meta is None else then | _shown(ledger.alert(meta.dagger, meta.condition))
+
+
+def alerts_state(ledger: Ledger) -> dict[str, Any]:
+    """The whole state of a fold."""
+    return {
+        "sequence": ledger.sequence,
+        "epoch": ledger.epoch,
+        "leader": ledger.leader,
+        "alerts": [
+            {"dagger": alert.dagger, "condition": alerts_pb2.AlertCondition.Name(alert.condition)}
+            | _shown(alert)
+            | {"fired": MessageToDict(alert.fired) if alert.fired else None}
+            | {"resolved": MessageToDict(alert.resolved) if alert.resolved else None}
+            for _, alert in sorted(ledger.alerts.items())
+        ],
+        "unreadable": [[each.sequence, each.type, each.digest.hex()] for each in ledger.unreadable],
+    }
+
+
+def _shown(alert: Alert) -> dict[str, Any]:
+    return {
+        "incident": alert.incident,
+        "notice": alerts_pb2.AlertNotice.Name(alert.notice),
+        "deliveries": {
+            receiver: [
+                delivery.attempts,
+                delivery.done,
+                delivery.not_before.isoformat() if delivery.not_before else None,
+            ]
+            for receiver, delivery in sorted(alert.deliveries.items())
+        },
+    }
