@@ -18,7 +18,6 @@ from eventlog import Draft, LogUnavailable, MemoryLog
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.condition import Limits
-from health_monitor.ledger import read
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack
@@ -110,7 +109,7 @@ class World:
         """The log of alerts: each event's type, and to whom it is told."""
         found = []
         async for record in self.alerts.replay():
-            event = read(record)
+            event = record.message
             receiver = getattr(event, "receiver", "")
             found.append(f"{record.type.rpartition('.')[2]} {receiver}".strip())
         return found

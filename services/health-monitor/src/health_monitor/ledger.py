@@ -8,31 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final
 
 from daggers.v1 import alerts_pb2
-from google.protobuf.message import DecodeError, Message
-from google.protobuf.message_factory import GetMessageClass
 
 from eventlog import Record
 from health_monitor.alert import Alert, Notify, evolve, todo
 from health_monitor.condition import Condition
-
-_EVENTS: Final[dict[str, type[Message]]] = {
-    descriptor.full_name: GetMessageClass(descriptor)
-    for descriptor in alerts_pb2.DESCRIPTOR.message_types_by_name.values()
-}
-
-
-def read(record: Record) -> Message | None:
-    """The event of a record of ours; None when it is unreadable or not one of alerts.proto."""
-    kind = _EVENTS.get(record.type)
-    if kind is None:
-        return None
-    try:
-        return kind.FromString(record.value)
-    except DecodeError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class Ledger:
         if record.sequence <= self.sequence:
             return False
         self.sequence = record.sequence
-        match read(record):
+        match record.message:
             case None:
                 digest = blake2b(record.value, digest_size=16).digest()
                 self.unreadable.append(Unreadable(record.sequence, record.type, digest))

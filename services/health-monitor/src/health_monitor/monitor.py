@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, LogUnavailable, Record
 from fleet import Dagger, Fleet
-from health_monitor import alert, condition, ledger, liveness, watch
+from health_monitor import alert, condition, liveness, watch
 from health_monitor.condition import SEVERITIES, Condition, Limits
 from health_monitor.ledger import Ledger
 from health_monitor.watch import Hearing, Watch
@@ -130,7 +130,7 @@ class Monitor:
         """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside."""
         now = self._clock()
         self._hearing = self._hearing.hears(now)
-        message = record.message or ledger.read(record)
+        message = record.message
         match message:
             case telemetry_pb2.Heartbeat():
                 seen = self._watches.get(message.dagger)
