@@ -29,8 +29,9 @@ def delete(document: str, path: str) -> str:
         found = jsonpath.places(root, jsonpath.compiled(path))
     except jsonpath.MissingError:
         found = []
-    # From the back, so that positions in a list stay true; a path may lead to one place more than once.
-    once = {(id(holder), key): (holder, key) for holder, key in found}
+    # From the back, so that positions in a list stay true; a path may lead to one place more than once, and
+    # a filter to the document itself, which stays.
+    once = {(id(holder), key): (holder, key) for holder, key in found if holder is not root}
     for holder, key in sorted(once.values(), key=lambda place: isinstance(place[1], int) and -place[1]):
         del holder[key]
     return jsonpath.dumps(root[0])

@@ -79,5 +79,6 @@ def _updated(document: str, path: str, new: Any) -> str:
     except jsonpath.MissingError:
         found = []
     for holder, key in found:
-        holder[key] = new
+        if holder is not root:  # to which a filter may lead
+            holder[key] = new
     return jsonpath.dumps(root[0])
