@@ -69,8 +69,9 @@ def test_units_of_work_do_not_share_notes() -> None:
 def test_libraries_speak_from_warning_on_and_in_the_same_form() -> None:
     out = io.StringIO()
     configure("oven", stream=out)
-    logging.getLogger("aiokafka").info("chatter")
-    logging.getLogger("aiokafka").warning("broker %s gone", 3)
+    logging.getLogger("library").info("chatter")
+    logging.getLogger("library").warning("broker %s gone", 3)
+    logging.getLogger("aiokafka.conn").error("Unable connect to node 3, said thirty times a second")
     logger().debug("detail")
 
     said = [line["event"] for line in lines(out)]

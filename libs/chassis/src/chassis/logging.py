@@ -63,6 +63,8 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("daggers").setLevel(level)
+    # In an outage it says thirty times a second what `eventlog` says once, and once more when it is over.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 def logger() -> structlog.typing.FilteringBoundLogger:

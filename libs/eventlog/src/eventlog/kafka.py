@@ -8,8 +8,8 @@ whoever reads knows where it stands.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -27,7 +27,9 @@ _ACK_S: Final = 15.0
 _PRODUCERS: Final = 2
 _POLL_MS: Final = 5_000
 _CLUSTER_CHECK_S: Final = 60.0
+_CHECK_S: Final = 5.0
 _FETCH_BYTES: Final = 8 * 1024 * 1024
+_LOGGER: Final = logging.getLogger("daggers.eventlog")
 _TEMPORARY: Final = (KafkaError, OSError, TimeoutError)
 
 
@@ -106,14 +108,16 @@ class KafkaLog:
         async with _Reader(self._bootstrap, self._partition) as reader:
             await self._seek(reader, since)
             clock = asyncio.get_running_loop()
-            checked = clock.time()
+            checked, reached = clock.time(), True
             while True:
-                for record in await reader.read():
+                records = await reader.read()
+                for record in records:
                     yield record
-                if clock.time() - checked > _CLUSTER_CHECK_S:
-                    # Another cluster may have taken over this address.
-                    with suppress(*_TEMPORARY):
-                        await self._check_cluster()
+                # Silence may be an outage; and another cluster may have taken over this address.
+                if not records or clock.time() - checked > _CLUSTER_CHECK_S:
+                    before, reached = reached, await self._reached()
+                    if reached != before:
+                        _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
                     checked = clock.time()
 
     async def end(self) -> int:
@@ -136,6 +140,15 @@ class KafkaLog:
             raise LogDamaged(f"topic {self._topic} begins at {first}: the records before it are lost")
         reader.seek(max(since, -1) + 1)
         return last
+
+    async def _reached(self) -> bool:
+        """Whether the cluster answers. Raises: LogDamaged when it is another one."""
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await self._check_cluster()
+        except _TEMPORARY:
+            return False
+        return True
 
     async def _check_cluster(self) -> None:
         current = await self._current_cluster()
