@@ -11,22 +11,7 @@ ACCEPT = {case["id"]: case for case in cases("sql_accept")}
 REJECT = {case["id"]: case for case in cases("sql_reject")}
 # Queries of the dialect that the first cut refuses, and what each waits for.
 NOT_YET_ACCEPTED = {
-    "session windows, DISTINCT": "ACC-013 ACC-059 ACC-119",
-    "table-valued window functions": "ACC-014",
-    "sub-queries that group": "ACC-007 ACC-084",
-    "joins, UNION ALL, UNNEST, LATERAL": (
-        "ACC-044 ACC-045 ACC-053 ACC-087 ACC-095 ACC-096 ACC-098 ACC-101 ACC-102 ACC-118"
-    ),
     "functions of Flink": "ACC-032 ACC-036 ACC-039 ACC-083 ACC-126",
-    "functions of our own": (
-        "ACC-067 ACC-068 "
-        ""
-    ),
-}
-# Refused, but not yet with the code and place that the corpus asks for.
-NOT_YET_PLACED = {
-    "joins, UNNEST, LATERAL": "REJ-225 REJ-239 REJ-241 REJ-270 REJ-284",
-    "functions of our own": "REJ-218",
 }
 # Let through, as the corpus allows: a warning, or only for one kind of sink.
 WARNED = {"REJ-252", "REJ-286"}
@@ -77,9 +62,8 @@ def test_a_text_of_the_corpus_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(name for name, case in REJECT.items() if case["class"] == "wrong"))
 def test_what_is_wrong_is_said_with_code_and_place(name: str) -> None:
     said = _says(REJECT[name], check(REJECT[name]["sql"], tables()))
-    expected = name not in _listed(NOT_YET_PLACED)
 
-    assert said == expected, f"{name}: fix it, or if it passes now take it off NOT_YET_PLACED"
+    assert said
 
 
 @pytest.mark.parametrize("name", sorted(WARNED))
@@ -94,6 +78,4 @@ def test_most_other_refusals_have_the_corpus_code_too() -> None:
     others = [case for case in REJECT.values() if case["class"] != "wrong"]
     missed = {case["id"] for case in others if not _says(case, check(case["sql"], tables()))}
 
-    assert missed == {
-        "REJ-321",  # DartGet is still to come
-    }
+    assert missed == set()

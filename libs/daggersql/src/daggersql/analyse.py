@@ -14,6 +14,7 @@ from daggersql import casts, comparisons, elements, literals, operators, windows
 from daggersql.calls import call_function, find_function
 from daggersql.findings import Report
 from daggersql.functions import names
+from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.general import WITHOUT_BRACKETS
 from daggersql.grammar.cursor import span
 from daggersql.scope import Scope
@@ -231,7 +232,7 @@ class Analyser:
             return self._case(case)
         first = node.expressions[0] if node.expressions else None
         if isinstance(first, exp.Distinct):
-            return self._distinct(node, first)
+            return self._distinct(node, first, where)
         arguments = (
             [constant("1", 1, INT, span(first))]
             if isinstance(first, exp.Star) and name == "COUNT" and len(node.expressions) == 1
@@ -239,6 +240,14 @@ class Analyser:
         )
         function = find_function(node.name, place, self.report)
         if function is None:
+            return wrong(place)
+        if function.rows is not None:
+            self.report.error(
+                "UNSUPPORTED_FUNCTION",
+                place,
+                f"{function.name} gives rows: write FROM …, LATERAL TABLE({function.name}(…)) AS t(…).",
+                f"LATERAL TABLE({function.name}(…))",
+            )
             return wrong(place)
         if function.aggregate and (inner := next((each for each in arguments if each.has_aggregate), None)):
             self.report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
@@ -250,6 +259,14 @@ class Analyser:
             return wrong(place)
         return call_function(function, arguments, place, self.report, where)
 
+    def check_rows(self, node: exp.Expr) -> Expr:
+        """A call that gives rows, which stands in FROM."""
+        function = find_function(node.name, span(node), self.report)
+        arguments = [self.check(each) for each in node.expressions]
+        if function is None:
+            return wrong(span(node))
+        return call_function(function, arguments, span(node), self.report)
+
     def _window_call(self, node: exp.Anonymous, name: str) -> Expr:
         if name not in windows.KINDS:
             return windows.bound(node, self.window, self.check, self.report)
@@ -260,16 +277,22 @@ class Analyser:
         )
         return wrong(span(node))
 
-    def _distinct(self, node: exp.Expr, distinct: exp.Distinct) -> Expr:
-        for each in distinct.expressions:
-            self.check(each)
-        self.report.error(
-            "UNSUPPORTED_FUNCTION",
-            span(node),
-            f"{node.name}(DISTINCT …) is not supported yet: use DistinctCount(…).",
-            "DistinctCount",
-        )
-        return wrong(span(node))
+    def _distinct(self, node: exp.Expr, distinct: exp.Distinct, where: Expr | None) -> Expr:
+        values = [self.check(each) for each in distinct.expressions]
+        if node.name.upper() != "COUNT" or len(values) != 1:
+            self.report.error(
+                "UNSUPPORTED_FUNCTION",
+                span(node),
+                f"{node.name}(DISTINCT …) is not supported on a stream: COUNT(DISTINCT x) of one value is.",
+                "COUNT(DISTINCT x)",
+            )
+            return wrong(span(node))
+        if values[0].has_aggregate:
+            self.report.error(
+                "AGGREGATE_NOT_ALLOWED", values[0].span, "An aggregate cannot be aggregated again."
+            )
+            return wrong(span(node))
+        return call_function(COUNT_DISTINCT, values, span(node), self.report, where)
 
     def _filter(self, node: exp.Expr) -> Expr:
         where = self.condition(node.expression.this, "FILTER")

@@ -14,7 +14,7 @@ from daggersql.limits import check_size
 from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
 from daggersql.queries import QueryChecker
-from daggersql.select import warn_of_keys
+from daggersql.select import Select, warn_of_keys
 
 
 def check(sql: str, tables: Sequence[Table], references: Collection[str] | None = None) -> Checked:
@@ -43,14 +43,17 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
     columns = check_outputs(select.outputs, report, sql)
     if report.failed:
         return None
-    warn_of_keys(select, report)
+    if isinstance(select, Select):
+        warn_of_keys(select, report)
     return Plan(
         spark_sql=emit.spark_sql(select),
         reads=emit.reads(select),
-        window=select.window.window if select.window else None,
+        window=emit.window(select),
+        horizon=emit.horizon(select),
         columns=columns,
         hidden=emit.hidden_columns(select),
         functions=emit.functions(select),
         fingerprint=emit.fingerprint(select),
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
+        references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
     )

@@ -11,101 +11,193 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from daggersql import relations
 from daggersql.outputs import Output, storable
 from daggersql.plan import Read, Window
-from daggersql.scope import Source
-from daggersql.select import Select
+from daggersql.relations import METADATA_KEYS, Identity
+from daggersql.select import Select, Union
 from daggersql.tree import Expr, Kind, quote_name
+from daggersql.types import ROWTIME
 
-_IDENTITY = ("__topic", "__partition", "__offset")
+Result = Select | Union
+_HIDDEN_WINDOW = ("__window_start", "__window_end")
 
 
-def hidden_columns(select: Select) -> tuple[str, ...]:
+def identity(query: Result) -> Identity:
+    """What tells the rows of a query apart, as SQL over what its SELECT reads."""
+    if isinstance(query, Union):
+        return query.identity
+    if query.window is None:
+        return relations.identity(query.relation)
+    keys = tuple(f"`g`.`k{number}`" for number in range(len(query.keys)))
+    return Identity(("`g`.`w`.`start`", "`g`.`w`.`end`"), None, keys)
+
+
+def hidden_columns(query: Result) -> tuple[str, ...]:
     """The columns behind the visible ones: the row's time and key."""
-    if select.window is None:
-        return ("__rowtime", *(f"__key_{i}" for i in range(len(_IDENTITY))))
-    return ("__window_start", "__window_end", *(f"__key_{i}" for i in range(len(select.keys))))
+    found = identity(query)
+    first = _HIDDEN_WINDOW if found.window else ("__rowtime",)
+    return (*first, *(f"__key_{number}" for number in range(len(found.keys))))
 
 
-def spark_sql(select: Select) -> str:
-    """The whole query."""
-    if select.window is None:
-        return _forwarding(select)
-    hidden = [
-        "`g`.`w`.`start` AS `__window_start`",
-        "`g`.`w`.`end` AS `__window_end`",
-        *(f"`g`.`k{i}` AS `__key_{i}`" for i in range(len(select.keys))),
-    ]
-    having = f" WHERE {select.having.text}" if select.having is not None else ""
-    return f"SELECT {_list([*_visible(select.outputs), *hidden])} FROM ({_groups(select)}) AS `g`{having}"
+def spark_sql(query: Result) -> str:
+    """The whole query: visible columns, then hidden ones."""
+    if isinstance(query, Union):
+        names = [output.name or "" for output in query.outputs]
+        found = query.identity
+        parts = [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in query.outputs]
+        assert len(names) == len(parts)
+        hidden = _hidden(found, hidden_columns(query))
+        return f"SELECT {_list([*parts, *hidden])} FROM ({union(query, identify=True)}) AS `{query.name}`"
+    hidden = _hidden(identity(query), hidden_columns(query))
+    return _select(query, [*_visible(query.outputs), *hidden], identify=True)
 
 
-def fingerprint(select: Select) -> str:
-    """Identity of the state: the streams, and all that grouped state depends on; no names, no output."""
-    table = select.source.table
-    state = _groups(select) if select.window is not None else "forwarding"
-    identity = [table.name, table.message.full_name, table.time_field, state]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+def nested(select: Select, *, identify: bool) -> str:
+    """A query that groups, as the table that an outer query reads."""
+    parts = [f"{each.value.text} AS {quote_name(each.name or '')}" for each in select.outputs]
+    if identify:
+        parts += [f"{text} AS `{name}`" for text, name in relations.columns_of(identity(select))]
+    return _select(select, parts, identify=identify)
 
 
-def reads(select: Select) -> tuple[Read, ...]:
-    """The Protobuf paths that must be decoded."""
-    expressions = [*select.keys, *select.aggregates, *([select.where] if select.where else [])]
-    found: set[str] = set()
-    if select.window is None:
-        expressions += [each.value for each in select.outputs]
-        found.update(_IDENTITY)
-    for expression in expressions:
-        found.update(_paths(expression))
-    found.discard("rowtime")
-    # Below a path that is read as a whole, everything is read.
-    whole = [path for path in sorted(found) if not any(path.startswith(f"{above}.") for above in found)]
-    return (Read(select.source.table.name, tuple(whole)),)
+def union(query: Union, *, identify: bool) -> str:
+    """The branches, one below the other, as the table that an outer query reads."""
+    texts = []
+    for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
+        parts = [f"{value.text} AS `c{number}`" for number, value in enumerate(values)]
+        parts += [f"{text} AS `{name}`" for text, name in keys] if identify else []
+        texts.append(_select(branch, parts, identify=identify))
+    return " UNION ALL ".join(texts)
 
 
-def functions(select: Select) -> tuple[str, ...]:
+def fingerprint(query: Result) -> str:
+    """Identity of the state: the streams, and all that kept rows and groups depend on; no names."""
+    selects = query.branches if isinstance(query, Union) else (query,)
+    streams = relations.tables([select.relation for select in selects])
+    identity_of_streams = [[table.name, table.message.full_name, table.time_field] for table in streams]
+    states = [_state(select) for select in selects]
+    return hashlib.sha256(json.dumps([*identity_of_streams, *states]).encode()).hexdigest()
+
+
+def _state(select: Select) -> str:
+    if select.window is not None:
+        return _groups(select)
+    if not relations.horizon(select.relation):
+        return "forwarding"
+    # Rows that wait for a partner are kept with all that is selected of them.
+    outputs = (
+        sorted(each.value.text for each in select.outputs) if relations.has_join(select.relation) else []
+    )
+    return json.dumps([_from(select, identify=True), _where(select), outputs])
+
+
+def reads(query: Result) -> tuple[Read, ...]:
+    """The Protobuf paths that must be decoded of each stream, in the order of FROM."""
+    selects = query.branches if isinstance(query, Union) else (query,)
+    found: dict[str, set[str]] = {}
+    for select in selects:
+        for stream in relations.streams(select.relation):
+            paths = found.setdefault(stream.table.name, set())
+            if identity(select).window is None:
+                paths.update(METADATA_KEYS)
+        for expression in expressions(select):
+            for table, path in _paths(expression):
+                found.setdefault(table, set()).add(path)
+    return tuple(Read(table, _least(paths - {"rowtime"})) for table, paths in found.items())
+
+
+def _least(paths: set[str]) -> tuple[str, ...]:
+    """Below a path that is read as a whole, everything is read."""
+    return tuple(path for path in sorted(paths) if not any(path.startswith(f"{each}.") for each in paths))
+
+
+def functions(query: Result) -> tuple[str, ...]:
     """Our own functions that it calls."""
-    expressions = [*select.keys, *select.aggregates, *(each.value for each in select.outputs)]
-    expressions += [each for each in (select.where, select.having) if each is not None]
-    return tuple(sorted({each.function for top in expressions for each in top.nodes() if each.function}))
+    selects = query.branches if isinstance(query, Union) else (query,)
+    found = [top for select in selects for top in (*expressions(select), *_over_groups(select))]
+    return tuple(sorted({each.function for top in found for each in top.nodes() if each.function}))
 
 
-def _paths(expression: Expr) -> Iterable[str]:
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if node.read is not None:
-            yield node.read[1]
-            # What it is taken from is read by that path; an index beside it stands for itself.
-            stack += node.args[1:]
-        else:
-            stack += node.args
+def expressions(select: Select) -> Iterator[Expr]:
+    """Every expression over rows, those of its relation included."""
+    own = _over_rows(select)
+    yield from own
+    yield from relations.expressions(select.relation, relations.texts(own))
 
 
-def _forwarding(select: Select) -> str:
-    source = quote_name(select.source.name)
-    hidden = [f"{source}.`rowtime` AS `__rowtime`"]
-    hidden += [f"{source}.{quote_name(name)} AS `__key_{i}`" for i, name in enumerate(_IDENTITY)]
-    return f"SELECT {_list([*_visible(select.outputs), *hidden])} FROM {_from(select.source)}{_where(select)}"
+def all_expressions(select: Select) -> list[Expr]:
+    """Its expressions over rows and over groups, for who reads it as a table."""
+    return [*_over_rows(select), *_over_groups(select)]
+
+
+def horizon(query: Result) -> timedelta:
+    """How far behind the newest record the query still needs records."""
+    if isinstance(query, Union):
+        return max(map(horizon, query.branches))
+    own = select_size(query)
+    return relations.horizon(query.relation) + own
+
+
+def select_size(select: Select) -> timedelta:
+    """How long the groups of a query need a record."""
+    return select.window.window.size if select.window else timedelta()
+
+
+def window(query: Result) -> Window | None:
+    """The window of the query, when it is one that decides alone what is late; None for all others."""
+    if isinstance(query, Union) or query.window is None or relations.horizon(query.relation):
+        return None
+    return query.window.window
+
+
+# --- one SELECT -----------------------------------------------------------------------------------------
+
+
+def _over_rows(select: Select) -> list[Expr]:
+    where = [select.where] if select.where else []
+    if select.window is None:
+        return [*(each.value for each in select.outputs), *where]
+    return [select.window.time, *select.keys, *select.aggregates, *where]
+
+
+def _over_groups(select: Select) -> list[Expr]:
+    return [*(each.value for each in select.outputs), *([select.having] if select.having else [])]
+
+
+def _select(select: Select, parts: Sequence[str], *, identify: bool) -> str:
+    if select.window is None:
+        return f"SELECT {_list(parts)} FROM {_from(select, identify=identify)}{_where(select)}"
+    having = f" WHERE {select.having.text}" if select.having is not None else ""
+    return f"SELECT {_list(parts)} FROM ({_groups(select)}) AS `g`{having}"
 
 
 def _groups(select: Select) -> str:
     """The grouped rows: the part that has state."""
     assert select.window is not None
-    rows = {select.window.time.text: "`t`"}
+    time = select.window.time
+    rows = {time.text: "`t`"}
     keys = {key.text: f"`k{i}`" for i, key in enumerate(select.keys)}
     aggregates = [
         f"{aggregate.rebuild(lambda part: _argument(part, keys, rows)).text} AS `a{number}`"
         for number, aggregate in enumerate(select.aggregates)
     ]
-    inner = f"SELECT {_list(f'{text} AS {name}' for text, name in [*keys.items(), *rows.items()])}"
-    window = _window(select.window.window)
-    outer = [f"{window} AS `w`", *(f"`r`.{name} AS {name}" for name in keys.values()), *aggregates]
-    by = [window, *(f"`r`.{name}" for name in keys.values())]
-    source = f"{inner} FROM {_from(select.source)}{_where(select)}"
+    untimed = {each.text for each in _over_rows(select) for each in each.nodes() if each.type == ROWTIME}
+    inner = [
+        f"{relations.untimed(text) if text in untimed and text != time.text else text} AS {name}"
+        for text, name in [*keys.items(), *rows.items()]
+    ]
+    window_sql = _window(select.window.window)
+    by = [window_sql, *(f"`r`.{name}" for name in keys.values())]
+    if select.window.window.kind == "SESSION" and not keys:
+        # Spark refuses a session as the only key.
+        inner.append("0 AS `one`")
+        by.append("`r`.`one`")
+    outer = [f"{window_sql} AS `w`", *(f"`r`.{name} AS {name}" for name in keys.values()), *aggregates]
+    source = f"SELECT {_list(inner)} FROM {_from(select, identify=False)}{_where(select)}"
     return f"SELECT {_list(outer)} FROM ({source}) AS `r` GROUP BY {_list(by)}"
 
 
@@ -119,21 +211,42 @@ def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | 
     return Expr(f"`r`.{name}", part.type, part.span, kind=Kind.COLUMN)
 
 
-def _window(window: Window) -> str:
-    size, slide = _duration(window.size), _duration(window.slide)
-    return f"window(`r`.`t`, '{size}', '{slide}')"
+def _window(of: Window) -> str:
+    size, slide = _duration(of.size), _duration(of.slide)
+    return (
+        f"session_window(`r`.`t`, '{size}')"
+        if of.kind == "SESSION"
+        else f"window(`r`.`t`, '{size}', '{slide}')"
+    )
 
 
 def _duration(length: timedelta) -> str:
     return f"{length // timedelta(milliseconds=1)} milliseconds"
 
 
+def _paths(expression: Expr) -> Iterable[tuple[str, str]]:
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.read is not None:
+            yield node.read
+            # What it is taken from is read by that path; an index beside it stands for itself.
+            stack += node.args[1:]
+        else:
+            stack += node.args
+
+
+def _hidden(found: Identity, names: Sequence[str]) -> list[str]:
+    first = found.window or (found.time or "CAST(NULL AS TIMESTAMP)",)
+    return [f"{text} AS `{name}`" for text, name in zip((*first, *found.keys), names, strict=True)]
+
+
 def _visible(outputs: Sequence[Output]) -> list[str]:
     return [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in outputs]
 
 
-def _from(source: Source) -> str:
-    return f"{quote_name(source.table.name)} AS {quote_name(source.name)}"
+def _from(select: Select, *, identify: bool) -> str:
+    return relations.sql(select.relation, relations.texts(_over_rows(select)), identify=identify)
 
 
 def _where(select: Select) -> str:

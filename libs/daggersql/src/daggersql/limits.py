@@ -19,6 +19,8 @@ MAX_JOINS = 10
 MAX_BRANCHES = 100
 """Branches of a UNION ALL."""
 MAX_WINDOW = timedelta(days=31)
+MAX_JOIN_BOUND = timedelta(days=7)
+"""How far apart in time partners of a join may be."""
 MAX_INTERVAL = timedelta(days=36_525)
 """Of any INTERVAL: a timestamp and a hundred years is still a timestamp."""
 MAX_HOPS = 1_440

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 
 from daggersql.findings import Report, Span
 from daggersql.plan import Column, Role
-from daggersql.tree import Expr, cast
-from daggersql.types import CONDITION, INTERVAL, NULL, STRING, Family, family
+from daggersql.tree import Expr, call, cast
+from daggersql.types import (
+    CONDITION,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    WINDOW_TIME,
+    Family,
+    family,
+)  # fmt: skip
 
 TIME = "window_timestamp"
 # Dots build nested messages in a Protobuf sink.
@@ -137,7 +146,9 @@ def _check_apart(column: Column, before: Sequence[Column], output: Output, repor
 
 
 def storable(value: Expr) -> Expr:
-    """The value as a column can hold it: a NULL needs a type."""
+    """The value as a column can hold it: a NULL needs a type; times of windows are whole milliseconds."""
+    if value.type == WINDOW_TIME:
+        return call("date_trunc('MILLISECOND', {0})", TIMESTAMP, value.span, value)
     return cast(value, STRING) if value.type == NULL else value
 
 

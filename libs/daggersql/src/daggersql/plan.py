@@ -9,6 +9,7 @@ from enum import Enum
 from google.protobuf.descriptor import Descriptor
 
 from daggersql.findings import Finding
+from daggersql.known import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Window:
     """The window of an aggregation, aligned to the epoch in UTC."""
 
     kind: str
-    """TUMBLE or HOP."""
+    """TUMBLE, HOP or SESSION, whose size and slide are its gap."""
     size: timedelta
     slide: timedelta
 
@@ -67,7 +68,9 @@ class Plan:
     """Reads temporary views named as the tables; always generated, never the user's text."""
     reads: tuple[Read, ...]
     window: Window | None
-    """None: a forwarding query, one row out for each record that passes."""
+    """None: a forwarding query, or one with more than one window or with joins."""
+    horizon: timedelta
+    """How far behind the newest record it still needs records: windows and bounds of joins. 0: not at all."""
     columns: tuple[Column, ...]
     hidden: tuple[str, ...]
     """Further output columns, in order after the visible ones; docs/contracts.md says which."""
@@ -76,6 +79,8 @@ class Plan:
     fingerprint: str
     """Identity of the state in a checkpoint: equal fingerprints may share one."""
     warnings: tuple[Finding, ...]
+    references: tuple[Reference, ...] = ()
+    """Reference tables it reads; one may stand here more than once, with other needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,29 @@
-"""A whole query: WITH, sub-queries in FROM, and the SELECT over them.
+"""A whole query: WITH, sub-queries in FROM, UNION ALL, and the SELECTs over them.
 
-A sub-query that only picks and filters has no layer of its own: its columns are expressions over the stream,
-and whoever names one means that expression. So the state of a query is the same however it is nested.
+A sub-query that only picks and filters has no layer of its own: its columns are expressions over what it
+reads, and whoever names one means that expression. So the state of a query is the same however it is nested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
-from daggersql import scope
-from daggersql.calls import find_function
+from daggersql import emit, relations
 from daggersql.findings import Report
 from daggersql.grammar.cursor import span
 from daggersql.limits import Budget
+from daggersql.outputs import Output
 from daggersql.plan import Table
+from daggersql.relations import Names, Query
 from daggersql.scope import Source
-from daggersql.select import Select, SelectChecker
-from daggersql.sources import find_table, refuse_join
-from daggersql.tree import Expr
-
-_STREAM = "s0"
+from daggersql.select import Select, SelectChecker, Union
+from daggersql.sources import FromChecker
+from daggersql.tree import Expr, Kind, quote_name
+from daggersql.unions import unite
 
 
 @dataclass(slots=True)
@@ -42,22 +43,65 @@ class QueryChecker:
         self._tables = tables
         self._report = report
         self._budget = Budget()
+        self._names = Names()
 
-    def check(self, node: exp.Expr, outer: Mapping[str, _Named] | None = None) -> Select | None:
+    def check(self, node: exp.Expr, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
         """The checked query; None, with findings, when there is nothing to go on with."""
         named = {**(outer or {}), **self._with(node, outer or {})}
-        if not isinstance(node, exp.Select):
-            self._refuse_set_operations(node)
-            return None
-        source = self._from(node, named)
-        select = (
-            SelectChecker(self._tables, self._report, self._budget).check(node, source) if source else None
-        )
+        checked = self._set(node, named) if isinstance(node, exp.SetOperation) else self._one(node, named)
         for each in named.values():
             if not each.used and each.node.parent is node.args.get("with_"):
                 name = each.node.args["alias"].this
                 self._report.warn("UNUSED_TABLE", span(name), f"Nothing reads {name.name}.")
-        return select
+        return checked
+
+    def _one(self, node: exp.Expr, named: Mapping[str, _Named]) -> Select | None:
+        assert isinstance(node, exp.Select)
+        sources = FromChecker(
+            self._tables,
+            self._report,
+            self._budget,
+            self._names,
+            partial(self._source_of, named=named),
+        )
+        found = sources.check(node)
+        if found is None:
+            return None
+        return SelectChecker(self._tables, self._report, self._budget).check(node, found)
+
+    # --- UNION ALL ------------------------------------------------------------------------------------
+
+    def _set(self, node: exp.Expr, named: Mapping[str, _Named]) -> Union | None:
+        nodes, operators = _branches(node)
+        for operator in operators:
+            self._refuse_set_operation(operator)
+        branches: list[Select] = []
+        fine = True
+        for each in nodes:
+            branch = self.check(each, named)
+            if isinstance(branch, Union):
+                branches += branch.branches
+            elif branch is None:
+                fine = False
+            else:
+                branches.append(branch)
+        if not fine or any(not isinstance(each, exp.Union) or each.args["distinct"] for each in operators):
+            return None
+        return unite(branches, self._names.fresh("q"), self._report)
+
+    def _refuse_set_operation(self, node: exp.Expr) -> None:
+        place = node.meta["operator"]
+        if isinstance(node, exp.Union) and node.args["distinct"]:
+            self._report.error(
+                "UNBOUNDED_STATE",
+                place,
+                "UNION remembers every row for ever: use UNION ALL.",
+                "UNION ALL",
+            )
+        elif not isinstance(node, exp.Union):
+            self._report.error(
+                "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
+            )
 
     # --- WITH -----------------------------------------------------------------------------------------
 
@@ -74,96 +118,106 @@ class QueryChecker:
                 )
                 continue
             select = self.check(each.this, {**outer, **found})
-            found[alias.name] = _Named(each, self._as_source(alias.name, select, each, alias))
+            found[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
         return found
 
-    def _as_source(
-        self, alias: str, select: Select | None, node: exp.Expr, names: exp.Expr | None
-    ) -> Source | None:
-        """A query that picks and filters, as something to select from."""
-        if select is None:
-            return None
-        if select.window is not None or select.having is not None or select.grouped:
-            self._report.error(
-                "UNSUPPORTED_SUBQUERY",
-                span(node),
-                "A sub-query that groups is not supported yet.",
-            )
+    # --- sub-queries ----------------------------------------------------------------------------------
+
+    def _source_of(self, node: exp.Expr, named: Mapping[str, _Named]) -> Source | bool | None:
+        """A sub-query of FROM, or a query under WITH; False for anything else."""
+        alias = node.args.get("alias")
+        if isinstance(node, exp.Subquery):
+            return self._as_source(alias.name if alias else "", self.check(node.this, named), alias)
+        if not isinstance(node, exp.Table) or isinstance(node.this, exp.Anonymous):
+            return False
+        parts = node.meta["parts"]
+        if len(parts) != 1 or (query := named.get(parts[0].name)) is None:
+            return False
+        # Each use is a reading of its own: a relation has one place in FROM.
+        source = query.source
+        if query.used and source is not None:
+            found = self.check(query.node.this, {**named, parts[0].name: query})
+            source = self._as_source(parts[0].name, found, query.node.args["alias"])
+        query.used = True
+        return replace(source, alias=alias.name if alias else parts[0].name) if source else None
+
+    def _as_source(self, alias: str, query: Select | Union | None, names: exp.Expr | None) -> Source | None:
+        """A query, as something to select from."""
+        if query is None:
             return None
         renamed = names.args.get("columns") if names is not None else None
-        if renamed and len(renamed) != len(select.outputs):
-            given = ", ".join(output.name or "?" for output in select.outputs)
+        if renamed and len(renamed) != len(query.outputs):
+            given = ", ".join(output.name or "?" for output in query.outputs)
             self._report.error(
                 "COLUMN_COUNT_MISMATCH",
                 span(renamed[0]),
-                f"The query has {len(select.outputs)} columns, here are {len(renamed)} names.",
+                f"The query has {len(query.outputs)} columns, here are {len(renamed)} names.",
                 given,
             )
             return None
-        columns: dict[str, Expr] = {}
-        for number, output in enumerate(select.outputs):
+        outputs: dict[str, Output] = {}
+        for number, output in enumerate(query.outputs):
             name = renamed[number].name if renamed else output.name
             if name is None:
                 self._report.error(
                     "UNNAMED_COLUMN", output.span, "Give this column a name: AS value.", "AS value"
                 )
-            elif name in columns:
+            elif name in outputs:
                 self._report.error("DUPLICATE_COLUMN", output.span, f"Two columns are called {name}.")
             else:
-                columns[name] = output.value
-        source = select.source
-        return Source(alias, source.table, source.name, columns, select.where)
+                outputs[name] = replace(output, name=name)
+        if isinstance(query, Select) and query.window is None and not query.grouped:
+            columns = {name: output.value for name, output in outputs.items()}
+            return Source(alias, columns, query.relation, query.where, window=query.table_window)
+        if isinstance(query, Select) and query.window is None:
+            return None  # it was said that it has no window
+        return self._as_table(alias, replace_outputs(query, list(outputs.values())))
 
-    # --- FROM -----------------------------------------------------------------------------------------
+    def _as_table(self, alias: str, query: Select | Union) -> Source:
+        """A query that has a layer of its own."""
+        name = query.name if isinstance(query, Union) else self._names.fresh("q")
+        selects = query.branches if isinstance(query, Union) else (query,)
+        found = emit.identity(query)
+        relation = Query(
+            name,
+            (lambda identify: emit.union(query, identify=identify))
+            if isinstance(query, Union)
+            else (lambda identify: emit.nested(query, identify=identify)),
+            tuple(each for select in selects for each in emit.all_expressions(select)),
+            tuple(select.relation for select in selects),
+            found if isinstance(query, Union) else relations.carried(found, name),
+            max(map(emit.select_size, selects)),
+        )
+        columns = {
+            output.name or "": self._column(name, number, output, query)
+            for number, output in enumerate(query.outputs)
+        }
+        return Source(alias, columns, relation)
 
-    def _from(self, select: exp.Select, named: Mapping[str, _Named]) -> Source | None:
-        clause = select.args.get("from_")
-        if clause is None:
-            place = span(select.expressions[0])
-            self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", "FROM")
-            return None
-        source = self._source(clause.this, named)
-        joins = select.args.get("joins") or ()
-        for join in joins:
-            refuse_join(join, self._tables, self._report)
-        return None if joins else source
+    def _column(self, table: str, number: int, output: Output, query: Select | Union) -> Expr:
+        if isinstance(query, Union):
+            return output.value
+        text = f"`{table}`.{quote_name(output.name or '')}"
+        return Expr(text, output.value.type, output.span, kind=Kind.COLUMN)
 
-    def _source(self, node: exp.Expr, named: Mapping[str, _Named]) -> Source | None:
-        place, alias, report = span(node), node.args.get("alias"), self._report
-        if isinstance(node, exp.Subquery):
-            inner = self.check(node.this, named)
-            return self._as_source(alias.name if alias else "", inner, node, alias)
-        if isinstance(node, exp.Anonymous):
-            if find_function(node.name, place, report) is not None:
-                report.error("UNSUPPORTED_FUNCTION", place, f"{node.name} does not give rows to read.")
-            return None
-        if not isinstance(node, exp.Table) or isinstance(node.this, exp.Anonymous):
-            report.error("UNSUPPORTED_WINDOW", place, "Table functions are not supported yet.")
-            return None
-        parts = node.meta["parts"]
-        if alias is not None and alias.args.get("columns"):
-            report.error("UNSUPPORTED_CLAUSE", place, "Columns of a stream keep their names.")
-        if len(parts) == 1 and (query := named.get(parts[0].name)) is not None:
-            query.used = True
-            return (
-                replace(query.source, alias=alias.name if alias else parts[0].name) if query.source else None
-            )
-        table = find_table(parts, self._tables, report)
-        return scope.stream(alias.name if alias else table.name, table, _STREAM) if table else None
 
-    def _refuse_set_operations(self, query: exp.Expr) -> None:
-        for each in query.find_all(exp.SetOperation):
-            union, place = isinstance(each, exp.Union), each.meta["operator"]
-            if union and each.args["distinct"]:
-                self._report.error(
-                    "UNBOUNDED_STATE",
-                    place,
-                    "UNION remembers every row for ever: use UNION ALL.",
-                    "UNION ALL",
-                )
-            elif union:
-                self._report.error("UNSUPPORTED_SET_OPERATION", place, "UNION ALL is not supported yet.")
-            else:
-                self._report.error(
-                    "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
-                )
+def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:
+    """The same query with its columns under these names."""
+    if isinstance(query, Union):
+        return replace(query, outputs=tuple(outputs))
+    return replace(query, outputs=outputs)
+
+
+def _branches(node: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The SELECTs and the operators of a chain, from left to right, without recursion."""
+    nodes: list[exp.Expr] = []
+    operators: list[exp.Expr] = []
+    while isinstance(node, exp.SetOperation):
+        operators.append(node)
+        nodes.append(node.expression)
+        below = node.this
+        if below.args.get("with_") is not None:
+            node = below
+            break
+        node = below
+    return [node, *reversed(nodes)], operators[::-1]

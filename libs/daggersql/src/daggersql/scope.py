@@ -11,6 +11,7 @@ from daggersql.findings import Report, Span, nearest
 from daggersql.grammar.cursor import span
 from daggersql.limits import Budget
 from daggersql.plan import Table
+from daggersql.relations import Relation, Stream
 from daggersql.tree import Expr, Kind, call, quote_name, wrong
 from daggersql.types import (
     BIGINT,
@@ -27,6 +28,7 @@ from daggersql.types import (
     Type,
     of_message,
 )  # fmt: skip
+from daggersql.windows import GroupWindow
 
 METADATA: Mapping[str, Type] = {
     "__topic": STRING,
@@ -53,17 +55,18 @@ TIME_FIELDS: dict[tuple[Type, str], tuple[str, Type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What FROM names once: a stream, or a query over one, under the name that the outer query gives it."""
+    """What FROM names once, under the name that the query gives it."""
 
     alias: str
-    table: Table
-    """The stream that is read in the end."""
-    name: str
-    """How the generated SQL calls that stream, whatever the user calls it."""
     columns: Mapping[str, Expr]
-    """Every column in the order of SELECT *, as an expression over the stream; metadata last."""
+    """Every column in the order of SELECT *, as an expression over the relation; metadata last."""
+    relation: Relation
     where: Expr | None = None
-    """Which rows there are."""
+    """Which of its rows there are."""
+    table: Table | None = None
+    """The stream, when it is one and nothing else."""
+    window: GroupWindow | None = None
+    """Of a table-valued window: what grouping by its bounds means."""
 
 
 def stream(alias: str, table: Table, name: str) -> Source:
@@ -81,7 +84,7 @@ def stream(alias: str, table: Table, name: str) -> Source:
         )
         for column, kind in types.items()
     }
-    return Source(alias, table, name, columns)
+    return Source(alias, columns, Stream(table, name), table=table)
 
 
 @dataclass(slots=True)
@@ -168,7 +171,7 @@ class Scope:
         elsewhere = [
             table.name
             for table in self.tables
-            if at.name in table.message.fields_by_name and table.name not in {s.table.name for s in sources}
+            if at.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
         names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
         hint = f": did you mean {suggestion}?" if suggestion else "."
@@ -206,7 +209,8 @@ class Scope:
         """A dotted path whose last name comes near."""
         by_leaf: dict[str, str] = {}
         for source in sources:
-            for count, path in enumerate(_paths(of_message(source.table.message), "", _DEPTH)):
+            message = source.table.message if source.table else None
+            for count, path in enumerate(_paths(of_message(message), "", _DEPTH) if message else ()):
                 if count == _MOST:
                     break
                 if path.partition(".")[0] in source.columns:

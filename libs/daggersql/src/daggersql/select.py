@@ -14,9 +14,11 @@ from daggersql.grammar.cursor import span
 from daggersql.limits import Budget
 from daggersql.outputs import TIME, Output
 from daggersql.plan import Table
-from daggersql.scope import Scope, Source
-from daggersql.tree import Expr, Kind, call, quote_name, wrong
-from daggersql.types import BOOLEAN, Family, family
+from daggersql.relations import Identity, Relation
+from daggersql.scope import Scope
+from daggersql.sources import From
+from daggersql.tree import Expr, Kind, both, quote_name, wrong
+from daggersql.types import Family, family
 from daggersql.windows import GroupWindow
 
 
@@ -28,7 +30,7 @@ class Select:
     (`g`): `k0 …` the keys, `a0 …` the aggregates, in their order here.
     """
 
-    source: Source
+    relation: Relation
     where: Expr | None
     window: GroupWindow | None
     keys: list[Expr]
@@ -36,6 +38,24 @@ class Select:
     having: Expr | None = None
     grouped: bool = False
     aggregates: list[Expr] = field(default_factory=list)
+    table_window: GroupWindow | None = None
+    """Of a table-valued window that is not grouped by yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A checked UNION ALL."""
+
+    name: str
+    branches: tuple[Select, ...]
+    values: tuple[tuple[Expr, ...], ...]
+    """The columns of each branch, all of one type."""
+    branch_keys: tuple[tuple[tuple[str, str], ...], ...]
+    """The columns that carry the identity of each branch's rows: SQL and name."""
+    identity: Identity
+    """The same, above the branches."""
+    outputs: tuple[Output, ...]
+    """The columns above the branches, under the names that the first branch gives them."""
 
 
 class SelectChecker:
@@ -46,18 +66,22 @@ class SelectChecker:
         self._report = report
         self._budget = budget
 
-    def check(self, node: exp.Select, source: Source) -> Select:
-        """The checked SELECT over its source. Findings go to the report."""
+    def check(self, node: exp.Select, found: From) -> Select:
+        """The checked SELECT over its FROM. Findings go to the report."""
         report = self._report
-        scope = Scope([source], report, self._tables, self._budget)
+        scope = Scope(found.sources, report, self._tables, self._budget)
         rows = Analyser(scope, report)
-        where = _both(source.where, self._where(node, rows))
-        window, keys = self._group(node, rows)
+        where = both(found.where, self._where(node, rows))
+        table_window = next((source.window for source in found.sources if source.window), None)
+        window, keys = self._group(node, rows, table_window)
         analyser = Analyser(scope, report, window)
         outputs = self._outputs(node, analyser)
         having_node = node.args.get("having")
         having = analyser.condition(having_node.this, "HAVING") if having_node else None
-        select = Select(source, where, window, keys, outputs, having, grouped="group" in node.args)
+        select = Select(
+            found.relation, where, window, keys, outputs, having, grouped="group" in node.args,
+            table_window=None if window else table_window,
+        )  # fmt: skip
         if node.args.get("distinct") is not None:
             report.error(
                 "UNBOUNDED_STATE",
@@ -84,7 +108,9 @@ class SelectChecker:
             )
         return where
 
-    def _group(self, node: exp.Select, rows: Analyser) -> tuple[GroupWindow | None, list[Expr]]:
+    def _group(
+        self, node: exp.Select, rows: Analyser, table_window: GroupWindow | None
+    ) -> tuple[GroupWindow | None, list[Expr]]:
         clause = node.args.get("group")
         found: list[GroupWindow] = []
         keys: list[Expr] = []
@@ -101,8 +127,13 @@ class SelectChecker:
                 seen_window = True
                 window = windows.read_window(each, rows.check, self._report)
                 found += [window] if window else []
+                continue
+            key = rows.check(each)
+            if key.kind is Kind.WINDOW and table_window is not None:
+                found = [table_window]
+                seen_window = True
             else:
-                keys += self._key(rows.check(each), keys)
+                keys += self._key(key, keys)
         if clause is not None and not seen_window:
             self._report.error(
                 "UNBOUNDED_STATE",
@@ -252,13 +283,6 @@ def warn_of_keys(select: Select, report: Report) -> None:
                 " each other.",
                 "select it AS tag_… or label_…",
             )
-
-
-def _both(first: Expr | None, second: Expr | None) -> Expr | None:
-    """Both conditions."""
-    if first is None or second is None:
-        return first or second
-    return call("({0} AND {1})", BOOLEAN, second.span, first, second)
 
 
 def _own_name(node: exp.Expr) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from daggersql.findings import Span
-from daggersql.types import UNKNOWN, Type
+from daggersql.types import BOOLEAN, UNKNOWN, Type
 
 
 class Kind(Enum):
@@ -119,3 +119,10 @@ def cast(value: Expr, to: Type) -> Expr:
     if value.type.spark == to.spark or value.type is UNKNOWN:
         return value
     return replace(call(f"try_cast({{0}} AS {to.spark})", to, value.span, value), value=value.value)
+
+
+def both(first: Expr | None, second: Expr | None) -> Expr | None:
+    """Both conditions, where there are two."""
+    if first is None or second is None:
+        return first or second
+    return call("({0} AND {1})", BOOLEAN, second.span, first, second)

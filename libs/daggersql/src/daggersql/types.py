@@ -130,6 +130,7 @@ FLOAT, DOUBLE, STRING, BINARY, DATE = map(Scalar, ("float", "double", "string", 
 TIMESTAMP = Scalar("timestamp")
 MESSAGE_TIME = Scalar("timestamp", "a google.protobuf.Timestamp: has .seconds and .nanos")
 ROWTIME = Scalar("timestamp", "event time: what windows are made of")
+WINDOW_TIME = Scalar("timestamp", "the last instant of a window: event time of the rows that it gives")
 DURATION = Scalar("interval day to second")
 NULL = Scalar("void")
 UNKNOWN = Scalar("unknown")

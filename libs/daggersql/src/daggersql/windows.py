@@ -14,7 +14,7 @@ from daggersql.grammar.cursor import span
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
 from daggersql.tree import Expr, Kind, wrong
-from daggersql.types import ROWTIME, TIMESTAMP
+from daggersql.types import ROWTIME, TIMESTAMP, WINDOW_TIME
 
 _UNITS = {
     "WEEK": timedelta(weeks=1),
@@ -31,12 +31,12 @@ _EXAMPLE = {
     "HOP": "HOP(rowtime, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
     "SESSION": "SESSION(rowtime, INTERVAL '5' MINUTE)",
 }
-BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME)")
+BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
 _BOUND_SQL = {
     "START": "`g`.`w`.`start`",
     "END": "`g`.`w`.`end`",
-    # The last instant inside: rows of the next window begin at END.
-    "ROWTIME": "timestampadd(MILLISECOND, -1, `g`.`w`.`end`)",
+    # The last instant inside: rows of the next window begin at END. Spark knows it as event time.
+    "ROWTIME": "window_time(`g`.`w`)",
 }
 _NUMBER = re.compile(r"\s*(\d{1,30})(?:\.(\d{1,6}))?\s*")
 _CLOCK = {
@@ -153,7 +153,7 @@ def _time(node: exp.Expr, check: Callable[[exp.Expr], Expr], report: Report) -> 
     time = check(node)
     if time.wrong:
         return None
-    if time.type != ROWTIME:
+    if time.type not in (ROWTIME, WINDOW_TIME) or time.kind is not Kind.COLUMN:
         report.error(
             "NOT_A_TIME_ATTRIBUTE", time.span, "Windows go by event time: use rowtime here.", "rowtime"
         )
@@ -179,9 +179,6 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[exp.Expr], report:
 
 
 def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[exp.Expr], report: Report) -> bool:
-    if kind == "SESSION":
-        report.error("UNSUPPORTED_WINDOW", span(nodes[1]), "SESSION is not supported yet: use TUMBLE or HOP.")
-        return False
     if slide > size:
         report.error(
             "BAD_INTERVAL", span(nodes[1]), "HOP takes the slide first, then the size, which is not shorter."
@@ -205,6 +202,11 @@ def bound(
 ) -> Expr:
     """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
     place = span(call)
+    if call.name.upper().endswith("_PROCTIME"):
+        report.error(
+            "UNSUPPORTED_WINDOW", place, "Windows go by event time: use the bound that ends in _ROWTIME."
+        )
+        return wrong(place)
     asked = read_window(call, check, report)
     if asked is None:
         return wrong(place)
@@ -227,4 +229,14 @@ def bound(
             suggestion,
         )
         return wrong(place)
-    return Expr(_BOUND_SQL[which], ROWTIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
+    return _bound(which, place)
+
+
+def _bound(which: str, place: Span) -> Expr:
+    return Expr(_BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
+
+
+def bounds_as_columns() -> dict[str, Expr]:
+    """The columns that the table-valued form of a window adds."""
+    names = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
+    return {name: _bound(which, (0, 0)) for name, which in names.items()}

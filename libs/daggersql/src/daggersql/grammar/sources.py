@@ -11,7 +11,7 @@ from daggersql.limits import MAX_COLUMNS, MAX_JOINS
 
 _TABLE_TRAILERS = {"TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_RECOGNIZE"}
 _JOIN_WORDS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
-_NO_ALIAS = CLAUSES | {"AS", "AND", "OR", "FOR", "VERSION"}
+_NO_ALIAS = CLAUSES | {"AS", "AND", "OR", "FOR", "VERSION", "WITH"}
 
 
 class SourceParser(CallParser):
@@ -26,10 +26,15 @@ class SourceParser(CallParser):
         elif self._is_word("LATERAL"):
             self._advance()
             self._expect_word("TABLE")
-            source = self._at(exp.Lateral(this=self._table_call()), start)
+            self._expect_symbol("(")
+            source = self._at(exp.Lateral(this=self._call(self._start)), start)
+            self._expect_symbol(")")
         elif self._is_word("TABLE") and self._next_is("("):
-            self._advance()
-            source = self._table_call()
+            self._advance(2)
+            source = self._window_table(start)
+            self._expect_symbol(")")
+        elif self._is_word("UNNEST") and self._next_is("("):
+            source = self._unnest(start)
         elif self._is_word("VALUES"):
             self._refuse("FORBIDDEN_SOURCE", "A dagger reads streams, not rows written in the query.")
         elif self._next_is("("):
@@ -39,20 +44,33 @@ class SourceParser(CallParser):
         self._refuse_table_trailers()
         return self._at(self._with_alias(source), start)
 
-    def _table_call(self) -> exp.Expr:
-        """TABLE( … ), the word already taken: kept by its place only."""
-        start = self._start
-        self._skip_over_brackets()
-        return self._at(exp.Table(this=exp.Anonymous(this="TABLE")), start)
-
-    def _skip_over_brackets(self) -> None:
-        depth = 0
-        while self._curr:
-            depth += self._is_symbol("(") - self._is_symbol(")")
-            self._advance()
-            if depth == 0:
-                return
+    def _window_table(self, start: int) -> exp.Expr:
+        """TUMBLE(TABLE stream, DESCRIPTOR(rowtime), INTERVAL …), or another function that gives rows."""
+        begin, name = self._start, self._curr.text
+        if name.upper() not in ("TUMBLE", "HOP", "SESSION", "CUMULATE") or not self._next_is("("):
+            return self._at(exp.Lateral(this=self._call(begin)), start)
+        self._advance(2)
+        self._expect_word("TABLE")
+        arguments = [self._at(self._stream(self._start), self._start)]
+        self._expect_symbol(",")
+        self._expect_word("DESCRIPTOR")
+        self._expect_symbol("(")
+        arguments.append(self._expression())
         self._expect_symbol(")")
+        while self._take_symbol(","):
+            arguments.append(self._expression())
+        self._expect_symbol(")")
+        call = self._at(exp.Anonymous(this=name, expressions=arguments), begin)
+        return self._at(exp.TableFromRows(this=call), start)
+
+    def _unnest(self, start: int) -> exp.Expr:
+        self._advance(2)
+        node = exp.Unnest(expressions=[self._expression()])
+        self._expect_symbol(")")
+        if self._take_word("WITH"):
+            self._expect_word("ORDINALITY")
+            node.set("offset", True)
+        return self._at(node, start)
 
     def _stream(self, start: int) -> exp.Expr:
         parts = [self._name("A stream's name")]

@@ -1,0 +1,45 @@
+"""How many different values a group has, counted by a Theta sketch: exact as long as it keeps every value."""
+
+from __future__ import annotations
+
+from daggersql.functions.signature import Function, Signature
+from daggersql.types import BIGINT, Family
+
+MOST = 1_000_000
+"""Different values of a group that COUNT(DISTINCT …) counts; beyond, the dagger fails and says so."""
+_KEPT = 20  # the sketch keeps 2^20 values
+
+# Each value in a form that keeps different values different.
+_FORMS = (
+    (Family.INTEGER, "CAST({0} AS BIGINT)"),
+    # Adding 0 makes -0.0 and 0.0 one; as text, decimals of any length stay exact.
+    (Family.NUMBER, "CAST({0} + 0 AS STRING)"),
+    # The sketch ignores empty text and empty bytes: something stands before each.
+    (Family.TEXT, "concat('=', {0})"),
+    (Family.BINARY, "concat(X'00', {0})"),
+    (Family.BOOLEAN, "CAST({0} AS INT)"),
+    (Family.TIMESTAMP, "unix_micros({0})"),
+    (Family.DATE, "unix_date({0})"),
+)
+
+
+def signatures(kept: int, answer: str = "{n}") -> tuple[Signature, ...]:
+    """One for each kind of value; the sketch keeps 2^`kept` of them. `answer` is SQL over the number {n}."""
+    found = []
+    for kind, form in _FORMS:
+        sketch = f"theta_sketch_estimate(theta_sketch_agg({form}, {kept}))"
+        number = f"coalesce(CAST(round({sketch}) AS BIGINT), 0L)"
+        found.append(Signature((kind,), BIGINT, answer.replace("{n}", number)))
+    return tuple(found)
+
+
+_TOO_MANY = (
+    f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} different values in COUNT(DISTINCT …):"
+    " use DistinctCount, which estimates beyond its bound, or group by more."
+)
+COUNT_DISTINCT = Function(
+    "COUNT(DISTINCT",
+    signatures(_KEPT, f"CASE WHEN {{n}} > {MOST} THEN raise_error('{_TOO_MANY}') ELSE {{n}} END"),
+    aggregate=True,
+)
+"""What COUNT(DISTINCT x) means; the name cannot be called."""
