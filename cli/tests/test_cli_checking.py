@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import run
+from cli.output import Format, Printer, print_findings
 
 GOOD = "SELECT city, price FROM orders"
 WRONG = "SELECT citty,\n\tprice * status AS x\nFROM orders"
@@ -67,12 +68,23 @@ def test_every_mistake_of_a_query_is_told_with_its_place_and_a_caret(sql_check: 
 def test_people_get_the_line_and_what_to_write(sql_check: Any) -> None:
     code, out, err = sql_check(WRONG)
 
-    assert (code, out.splitlines()[1:4]) == (
+    assert (code, out.splitlines()[:3], err) == (
         1,
-        ["    SELECT citty,", "           ^^^^^", "    suggestion: city"],
+        [
+            "  SQL line 1, column 8: There is no column citty in orders: did you mean city? [UNKNOWN_COLUMN]",
+            "    SELECT citty,",
+            "           ^^^^^",
+        ],
+        "2 things are wrong with the query\n",
     )
-    assert out.startswith("  SQL line 1, column 8: ")
-    assert err == "2 things are wrong with the query\n"
+
+
+def test_what_to_write_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = {"code": "X", "line": 1, "column": 1, "suggestion": "b", "source": "    a"}
+    messages = ("There is no a", "There is no a: did you mean b?")
+    print_findings(Printer(Format.TEXT).console, [{**finding, "message": message} for message in messages])
+
+    assert capsys.readouterr().out.count("suggestion: b") == 1
 
 
 def test_a_warning_is_told_and_changes_nothing(sql_check: Any) -> None:
@@ -171,7 +183,7 @@ def test_what_is_wrong_has_its_place_in_the_query_and_in_the_file(shell: Any, da
         ("sql", "UNKNOWN_COLUMN", 3, 10),
     ]
     assert f"  SQL line 3, column 3 ({file}:10): " in out
-    assert "    , citty AS x\n      ^^^^^\n    suggestion: city\n" in out
+    assert "    , citty AS x\n      ^^^^^\n" in out
 
 
 def test_the_line_of_a_query_that_is_no_block_is_known_too(shell: Any, dagger_file: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 DAGGERS = Path(sys.executable).with_name("daggers")
-NAMES = ["kafka", "influxdb", "gateway", "scheduler"]
+NAMES = ["kafka", "influxdb", "gateway", "scheduler", "alert-receiver", "health-monitor"]
 
 
 class Local:
@@ -161,6 +161,24 @@ def test_up_starts_no_second_stack_beside_one_whose_files_are_gone(local: Local)
         True,
         True,
     )
+
+
+def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) -> None:
+    local("down")
+    with subprocess.Popen(
+        [DAGGERS, "local", "up", "--state-dir", local.state_dir],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as up:  # fmt: skip
+        assert up.stderr is not None
+        for line in up.stderr:
+            if "Ctrl-C stops it" in line:
+                break
+        shutil.rmtree(local.state_dir)
+        said = up.stderr.read()
+        code = up.wait(60)
+
+    assert (code, "is gone, so what ran there is stopped" in said) == (0, True)
+    assert local.leftovers() == []
 
 
 def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:

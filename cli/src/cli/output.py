@@ -100,7 +100,8 @@ def print_findings(console: Console, findings: Iterable[Mapping[str, Any]]) -> N
         console.print(Text(_sentence(finding), style=style), soft_wrap=True)
         if source := finding.get("source"):
             console.print(Text(source, style="dim"), soft_wrap=True)
-        if suggestion := finding.get("suggestion"):
+        suggestion = finding.get("suggestion")
+        if suggestion and suggestion not in finding["message"]:
             console.print(Text(f"    suggestion: {suggestion}"), soft_wrap=True)
 
 

@@ -76,6 +76,8 @@ def check_sql(
     Exit code 1 when it would be refused. Warnings do not change that.
     """
     tables = streams.tables(file, include or ())
+    if sys.stdin.isatty():
+        session.out.steps.note("reads the query from standard input; Ctrl-D ends it")
     try:
         query = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ from cli.local.up import up as start_stack
 from cli.mistakes import Mistakes
 from cli.session import Session, command
 
-app = typer.Typer(help="The embedded stack: Kafka, InfluxDB, gateway and scheduler on this machine.")
+app = typer.Typer(help="The embedded stack: Kafka, InfluxDB and the services on this machine.")
 WATCH_S = 0.5
 
 InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]

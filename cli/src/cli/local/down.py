@@ -10,11 +10,17 @@ from cli.errors import RefusedError
 from cli.local import drivers, processes, state
 from cli.progress import Steps
 
+DRIVER_GRACE_S = 20.0
+# In the order of stopping: seconds until what has not ended is killed.
 GRACE_S = {
-    "health-monitor": 20.0, "alert-receiver": 10.0, "scheduler": 20.0, "drivers": 20.0, "gateway": 15.0,
-    "influxdb": 15.0, "kafka": 30.0,
-}  # fmt: skip
-"""In the order of stopping: seconds until what has not ended is killed."""
+    "health-monitor": 20.0,
+    "alert-receiver": 10.0,
+    "scheduler": 20.0,
+    "drivers": DRIVER_GRACE_S,
+    "gateway": 15.0,
+    "influxdb": 15.0,
+    "kafka": 30.0,
+}
 
 
 def down(state_dir: Path, steps: Steps) -> bool:
@@ -48,6 +54,6 @@ def _stop_drivers(state_dir: Path, steps: Steps) -> None:
     launched = drivers.find(state_dir)
     if launched:
         with steps.step(f"stopping drivers: {', '.join(driver.dagger for driver in launched)}"):
-            killed = drivers.stop_all(state_dir, grace_s=GRACE_S["drivers"])
+            killed = drivers.stop_all(state_dir, grace_s=DRIVER_GRACE_S)
         if killed:
-            steps.note(f"killed, as they did not end in {GRACE_S["drivers"]:.0f} s: {', '.join(killed)}")
+            steps.note(f"killed, as they did not end in {DRIVER_GRACE_S:.0f} s: {', '.join(killed)}")

@@ -165,7 +165,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         "health-monitor",
         claims.remember,
         services.monitor_command,
-        services.monitor_environment(stack) | monitor_env,
+        {**services.monitor_environment(stack), **monitor_env},
         claims.new,
     )
     parts = (kafka, influx, gateway, scheduler, receiver, monitor)
@@ -225,5 +225,10 @@ def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliEr
 
 
 def _owner(port: str) -> str:
-    owners = {"controller": "kafka", "influx": "influxdb", "influx_rpc": "influxdb", "alerts": "alert-receiver"}
+    owners = {
+        "controller": "kafka",
+        "influx": "influxdb",
+        "influx_rpc": "influxdb",
+        "alerts": "alert-receiver",
+    }
     return owners.get(port, port)

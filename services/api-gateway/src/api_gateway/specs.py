@@ -72,7 +72,7 @@ async def judge(at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, 
     if not spec.sql.strip():
         violations.append(Violation(f"{at}.sql", "is required: one SELECT", "REQUIRED"))
     elif len(spec.sql.encode()) > limits.MAX_BYTES:
-        checked = check(spec.sql, ())  # refused for its size, whatever it may read
+        checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
     elif not inputs:  # without its tables, every column of a query is unknown
         try:
             tables = resolve.tables(fleet, spec)
