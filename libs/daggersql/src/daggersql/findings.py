@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import TypeAlias
 
-from daggersql.known import Known
+from daggersql.known import Known, Reference
 
 Span: TypeAlias = tuple[int, int]
 """Start and end offset of a part of the query."""
@@ -54,6 +54,8 @@ class Report:
     text: str
     known: Known = field(default_factory=Known)
     """What the text may name beside the streams' columns."""
+    references: list[Reference] = field(default_factory=list)
+    """Reference tables that the text reads, as they were come across."""
     _findings: list[Finding] = field(default_factory=list)
     _starts: list[int] | None = None
 
@@ -64,6 +66,10 @@ class Report:
     def warn(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
         """The query runs, but someone should know."""
         self._add(Severity.WARNING, code, span, message, suggestion)
+
+    def note_reference(self, reference: Reference) -> None:
+        """The text reads a reference table."""
+        self.references.append(reference)
 
     @property
     def failed(self) -> bool:

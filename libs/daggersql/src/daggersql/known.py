@@ -9,6 +9,17 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference table that a query reads."""
+
+    name: str
+    entries: bool
+    """Whether it is read as a list of entries, not as values by key."""
+    refresh_hours: int
+    """How old its content may grow; 0: it is read for each batch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """Names that constants in a query may have."""
 

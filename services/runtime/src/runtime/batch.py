@@ -29,6 +29,7 @@ from runtime.encode.rows import WINDOW_START
 from runtime.errors import EXTERNAL
 from runtime.heartbeat import Heart
 from runtime.lease import Lease
+from runtime.references.loading import References
 from runtime.sinks import Target, log
 from runtime.source.stream import note_batch
 
@@ -92,6 +93,7 @@ class Batches:
         heart: Heart,
         stopping: threading.Event,
         complete_from: Callable[[], datetime | None],
+        references: References,
     ) -> None:
         """`delivery` is the attempt to repeat; `complete_from` is the source's."""
         self.failure: BaseException | None = None
@@ -103,6 +105,7 @@ class Batches:
         self._heart = heart
         self._stopping = stopping
         self._complete_from = complete_from
+        self._references = references
         self._attempts = (-1, 1)
 
     def attempts(self, batch_id: int) -> int:
@@ -123,6 +126,7 @@ class Batches:
         if self._stopping.is_set():
             raise UnfinishedError(f"batch {batch_id} was not begun: the job is stopping")
         self._heart.note(partial(progress.batch_began, at=datetime.now(UTC)))
+        self._references.refresh(self._session)
         note_batch(self._session)  # not the rows' session: that one knows no queries
         report = self._deliver(self._whole_windows(rows), batch_id)
         sinks = range(len(self._targets))

@@ -20,6 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import daggersql
 from chassis.logging import logger
 from runtime import checkpoint, job, progress, spark
 from runtime.batch import Batches, UnfinishedError
@@ -29,6 +30,7 @@ from runtime.errors import explain, internal
 from runtime.heartbeat import Heart, Identity
 from runtime.lease import Lease, LocalStore, local_directory
 from runtime.listener import Listener
+from runtime.references.loading import References
 from runtime.source.stream import complete_from
 
 STOP_FILE, DRIVER_FILE = "stop", "driver.json"
@@ -72,6 +74,7 @@ class Driver:
         plan = job.compile_sql(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
+        references = self._references(root, plan)
         window = None if plan.window is None else plan.window.size
         chosen = checkpoint.choose(root, plan.fingerprint, window)
         with ExitStack() as stack:
@@ -84,7 +87,7 @@ class Driver:
                 job.check_sinks(assembled.targets)
                 if self._must_stop():
                     return
-                batches = self._batches(session, assembled, lease, heart)
+                batches = self._batches(session, assembled, lease, heart, references)
                 session.streams.addListener(
                     Listener(
                         heart=heart,
@@ -92,6 +95,7 @@ class Driver:
                         source=assembled.source,
                         attempts=batches.attempts,
                         plan_warnings=warnings,
+                        references=references,
                         wake=self._wake,
                     )
                 )
@@ -101,7 +105,26 @@ class Driver:
                 raise internal("BAD_PLAN", f"Spark refuses the converted query: {what}") from refused
             self._watch(query, batches, lease, heart)
 
-    def _batches(self, session: SparkSession, assembled: job.Job, lease: Lease, heart: Heart) -> Batches:
+    def _references(self, root: Path, plan: daggersql.Plan) -> References:
+        """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
+        references = References(
+            plan.references,
+            self._spec.references,
+            store=root / "references",
+            folder=self._run_dir / "references",
+            clock=time.monotonic,
+        )
+        references.start()
+        return references
+
+    def _batches(
+        self,
+        session: SparkSession,
+        assembled: job.Job,
+        lease: Lease,
+        heart: Heart,
+        references: References,
+    ) -> Batches:
         targets, source = assembled.targets, assembled.source
         platform = self._spec.platform.SerializeToString(deterministic=True)
         return Batches(
@@ -111,6 +134,7 @@ class Driver:
             heart=heart,
             stopping=self.stopping,
             complete_from=partial(complete_from, source),
+            references=references,
         )
 
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:

@@ -58,6 +58,7 @@ def message(
         late_rows=done.late_rows,
         quarantined=done.quarantined,
         bad_values=done.bad_values,
+        references=done.references,
         lag=done.lag,
         state_rows=done.state_rows,
         retrying=done.retrying,

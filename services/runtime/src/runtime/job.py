@@ -67,7 +67,8 @@ def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
         daggersql.Table(table_name(stream), _message(pool, stream), stream.stream.time_field)
         for stream in spec.streams
     ]
-    checked = daggersql.check(spec.spec.sql, tables)
+    names = [table.name for table in spec.references]
+    checked = daggersql.check(spec.spec.sql, tables, names)
     if checked.plan is None:
         errors = [one for one in checked.findings if one.severity == daggersql.Severity.ERROR]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

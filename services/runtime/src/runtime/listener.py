@@ -20,6 +20,7 @@ from runtime import progress
 from runtime.checkpoint import Checkpoint
 from runtime.heartbeat import Heart
 from runtime.progress import Committed
+from runtime.references.loading import References
 from runtime.source.counts import SourceCounts
 from runtime.source.stream import SourceContext, note_progress, warnings
 
@@ -35,6 +36,7 @@ class Listener(StreamingQueryListener):
         source: SourceContext,
         attempts: Callable[[int], int],
         plan_warnings: Sequence[str],
+        references: References,
         wake: threading.Event,
     ) -> None:
         """`attempts` tells how often a batch was computed; `wake` is set when the query has ended."""
@@ -43,6 +45,7 @@ class Listener(StreamingQueryListener):
         self._source = source
         self._attempts = attempts
         self._plan_warnings = plan_warnings
+        self._references = references
         self._wake = wake
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
@@ -68,8 +71,9 @@ class Listener(StreamingQueryListener):
         self._wake.set()
 
     def _warn(self) -> None:
-        found = (*self._plan_warnings, *warnings(self._source))
+        found = (*self._plan_warnings, *warnings(self._source), *self._references.warnings())
         self._heart.note(partial(progress.warned, warnings=found))
+        self._heart.note(partial(progress.referenced, versions=self._references.versions()))
 
 
 def committed(report: StreamingQueryProgress, read: SourceCounts, attempts: int) -> Committed:

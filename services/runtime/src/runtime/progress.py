@@ -40,6 +40,8 @@ class Progress:
     state_rows: int = 0
     retrying: tuple[events_pb2.DaggerError, ...] = ()
     warnings: tuple[str, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Version of the content of each reference table, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ def launched(sinks: int) -> Progress:
 def warned(progress: Progress, warnings: Sequence[str]) -> Progress:
     """These are all the things a person should know now."""
     return replace(progress, warnings=tuple(warnings))
+
+
+def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:
+    """These versions of reference tables are in use."""
+    return replace(progress, references=dict(versions))
 
 
 def batch_began(progress: Progress, at: datetime) -> Progress:

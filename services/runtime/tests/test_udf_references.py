@@ -1,0 +1,331 @@
+"""Reference tables: their content, both forms of the look-ups, and their refreshes before batches."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from daggers.v1 import spec_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row, SparkSession
+from services.runtime.tests.sessions import feed, moment, planned, spark_session, stream
+from tests.conformance.corpus import cases, tables
+from tests.conformance.values import refusal
+
+from daggersql import Reference, check
+from runtime.errors import JobError
+from runtime.references import InvalidContent, Tables, entries, mapping, parse
+from runtime.references.loading import References, Unreadable, fetch
+from runtime.udfs import dartcontains, dartget, load
+
+Format = spec_pb2.ReferenceTable
+NAMES = ("DartGet", "DartContains")
+CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
+REFUSED_WHEN_CHECKED = {"REFERENCE_NOT_FOUND", "INVALID_ARGUMENT", "INVALID_REGEX"}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
+    case = CASES[name]
+    found = Tables(case["given"]["reference"].__getitem__, lambda: 0.0)
+    reference = load(case["udf"].lower()).reference
+    reason = refusal(case["expected"])
+    if reason in REFUSED_WHEN_CHECKED:
+        args = ", ".join(f"'{arg}'" if isinstance(arg, str) else str(arg) for arg in case["args"])
+        sql = f"SELECT {case['udf']}({args}) AS v FROM bookings"
+        answer: Any = check(sql, tables("bookings"), case["given"]["reference"]).findings[0].code
+    elif reason == InvalidContent.reason:
+        with pytest.raises(InvalidContent):
+            reference(*case["args"], tables=found)
+        return
+    elif case["given"].get("calls"):
+        answer = {"results": [reference(*call, tables=found) for call in case["args"]], "loads": found.loads}
+    else:
+        answer = reference(*case["args"], tables=found)
+
+    assert answer == (reason or case["expected"])
+
+
+def test_a_table_is_read_again_once_it_is_too_old() -> None:
+    now = [0.0]
+    found = Tables({"m": {"k": "v"}}.__getitem__, lambda: now[0])
+    loads = []
+    for hour in (0.0, 1.9, 2.0, 2.5):
+        now[0] = hour
+        found.get("m", 2)
+        loads.append(found.loads)
+
+    assert loads == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("DartGet('../../secrets/token', driver_id, 1)", "INVALID_ARGUMENT"),
+        ("DartGet(driver_id, driver_id)", "INVALID_ARGUMENT"),
+        ("DartGet('owner', driver_id)", "REFERENCE_NOT_FOUND"),
+        ("DartGet('owners', driver_id, discount)", "INVALID_ARGUMENT"),
+        ("DartContains('owners', driver_id, '(%s')", "INVALID_REGEX"),
+        ("DartContains('owners', driver_id, status)", "INVALID_ARGUMENT"),
+    ],
+)
+def test_a_mistake_in_a_look_up_is_refused(call: str, code: str) -> None:
+    found = check(f"SELECT {call} AS v FROM bookings", tables("bookings"), ["owners"]).findings
+
+    assert code in {finding.code for finding in found}
+
+
+def test_a_plan_says_which_tables_it_reads_how_and_how_often() -> None:
+    sql = (
+        "SELECT DartGet('owners', driver_id, 6, 'none') AS owner, DartGet('owners', driver_id, status) AS"
+        " other FROM bookings WHERE DartContains('vip', driver_id, '^%s.*', 0)"
+    )
+    plan = check(sql, tables("bookings"), ["owners", "vip"]).plan
+
+    assert plan is not None
+    assert set(plan.references) == {
+        Reference("owners", entries=False, refresh_hours=6),
+        Reference("owners", entries=False, refresh_hours=1),
+        Reference("vip", entries=True, refresh_hours=0),
+    }
+
+
+# --- content ---------------------------------------------------------------------------------------------
+
+
+def parquet(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "content"),
+    [
+        (Format.FORMAT_JSON, b'{"k": 1}', {"k": 1}),
+        (Format.FORMAT_CSV, b'entry\na\n"b,c"\n', {"data": ["a", "b,c"]}),
+        (Format.FORMAT_CSV, "\ufeffkey,value\nk,é\n\n".encode(), {"k": "é"}),
+        (Format.FORMAT_CSV, b"key,a,b\nk,1,2\n", {"k": {"a": "1", "b": "2"}}),
+        (Format.FORMAT_PARQUET, parquet(key=[1, 2], value=["a", None]), {"1": "a", "2": None}),
+        (Format.FORMAT_PARQUET, parquet(entry=["a", "b"]), {"data": ["a", "b"]}),
+    ],
+)
+def test_every_format_becomes_the_same_kind_of_content(
+    form: Format.Format.ValueType, data: bytes, content: Any
+) -> None:
+    assert parse(form, data) == content
+
+
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        (Format.FORMAT_JSON, b"{"),
+        (Format.FORMAT_JSON, b"\xff"),
+        (Format.FORMAT_CSV, b"key,value\nk\n"),
+        (Format.FORMAT_CSV, b"\xff\xfe"),
+        (Format.FORMAT_PARQUET, b"PAR1"),
+    ],
+)
+def test_what_is_not_of_its_format_is_said_in_a_sentence(form: Format.Format.ValueType, data: bytes) -> None:
+    with pytest.raises(InvalidContent) as caught:
+        parse(form, data)
+
+    assert str(caught.value).startswith("It is not ")
+
+
+def test_values_and_entries_are_text_and_objects_compact_json() -> None:
+    values = mapping({"a": {"b": [1, "é"]}, "n": 5, "t": True, "x": None, "s": "s"})
+
+    assert values == {"a": '{"b":[1,"é"]}', "n": "5", "t": "true", "x": None, "s": "s"}
+    assert entries({"data": ["a", 5, None]}) == ("a", "5")
+
+
+WORDS = st.text("ab.*(é\n", max_size=4)
+
+
+@given(
+    st.lists(st.none() | WORDS, max_size=8),
+    st.lists(WORDS, max_size=4),
+    st.sampled_from(["%s", ".*%s.*", "^%s.*", "%s|x", "x(?=%s).*"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_both_forms_match_alike(texts: list[str | None], listed: list[str], pattern: str) -> None:
+    tables_ = Tables({"l": {"data": listed}}.__getitem__, lambda: 0.0)
+    found = dartcontains.matched(pa.array(texts, pa.string()), pattern, tuple(listed)).to_pylist()
+    expected = [dartcontains.reference("l", text, pattern, tables=tables_) for text in texts]
+    known = [one for one, text in zip(found, texts, strict=True) if text is not None]
+
+    assert known == [one for one in expected if one is not None]
+
+
+# --- locations --------------------------------------------------------------------------------------------
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status = {"/good": 200, "/moved": 302}.get(self.path.partition("?")[0], 404)
+        self.send_response(status)
+        self.send_header("Location", "/good")
+        self.end_headers()
+        self.wfile.write(b'{"k": "v"}' if status == 200 else b"")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
+        pass
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_url_is_read_and_no_redirect_is_followed(tmp_path: Path) -> None:
+    with served() as url:
+        good = fetch(f"{url}/good")
+        with pytest.raises(Unreadable) as moved:
+            fetch(f"{url}/moved?token=secret")
+    with pytest.raises(Unreadable):
+        fetch(f"{url}/good")
+    with pytest.raises(Unreadable):
+        fetch(str(tmp_path / "none.json"))
+
+    assert good == b'{"k": "v"}'
+    assert "302" in str(moved.value)
+    assert "secret" not in str(moved.value)
+
+
+# --- refreshes --------------------------------------------------------------------------------------------
+
+
+class Launch:
+    """A driver's view of one table on disk, with a clock of its own."""
+
+    def __init__(self, folder: Path, hours: int = 1) -> None:
+        self.file, self.now = folder / "owners.json", 0.0
+        self._folder, self._hours = folder, hours
+
+    def references(self) -> References:
+        use = Reference("owners", entries=False, refresh_hours=self._hours)
+        location = Format(name="owners", format=Format.FORMAT_JSON, location=str(self.file))
+        return References(
+            [use],
+            [location],
+            store=self._folder / "store",
+            folder=self._folder / "run",
+            clock=lambda: self.now,
+        )
+
+
+def test_a_job_that_never_had_a_good_version_does_not_start(tmp_path: Path) -> None:
+    launch = Launch(tmp_path)
+    launch.file.write_text('["no object"]')
+    with pytest.raises(JobError) as caught:
+        launch.references().start()
+
+    assert caught.value.error.reason == "REFERENCE_UNAVAILABLE"
+    assert caught.value.error.retryable
+    assert "DartGet needs an object" in caught.value.error.detail
+
+
+def test_a_launch_survives_that_its_table_is_gone_on_the_last_good_version(tmp_path: Path) -> None:
+    launch = Launch(tmp_path)
+    launch.file.write_text('{"k": "v"}')
+    first = launch.references()
+    first.start()
+    launch.file.unlink()
+    second = launch.references()
+    second.start()
+
+    assert second.versions() == first.versions()
+    assert first.warnings() == ()
+    assert second.warnings()[0].startswith("REFERENCE_STALE owners: ")
+
+
+def test_a_table_that_was_not_given_to_the_launch_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(JobError) as caught:
+        References(
+            [Reference("none", entries=True, refresh_hours=1)],
+            [],
+            store=tmp_path,
+            folder=tmp_path,
+            clock=lambda: 0.0,
+        )
+
+    assert caught.value.error.reason == "REFERENCE_NOT_FOUND"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    with spark_session("dartget", "dartcontains") as started:
+        yield started
+
+
+def test_a_running_query_sees_new_versions_and_keeps_the_last_good_one(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    launch = Launch(tmp_path)
+    launch.file.write_text(json.dumps({"a": "one", "data": ["a"]}))
+    references = launch.references()
+    references.start()
+    plan = planned(
+        "SELECT driver_id, DartGet('owners', driver_id, 1, 'none') AS owner, DartGet('owners', driver_id) AS"
+        " bare, DartContains('owners', driver_id) AS listed, DartContains('owners', driver_id, '%s.*') AS"
+        " matched FROM bookings WHERE DartGet('owners', driver_id, 1, 'kept') IS NOT NULL",
+        "bookings",
+    )
+    found: list[list[Row]] = []
+
+    def batch(rows: Any, _: int) -> None:
+        references.refresh(session)
+        found.append(rows.collect())
+
+    ids = ["a", "ab", None]
+    query = (
+        stream(session, plan, tmp_path)
+        .writeStream.foreachBatch(batch)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    warned = []
+    contents = (None, {"a": "two", "data": []}, "broken {", {"ab": "three", "data": ["b", "a"]})
+    for number, content in enumerate(contents):
+        if content is not None:
+            launch.file.write_text(content if isinstance(content, str) else json.dumps(content))
+        launch.now += 3600
+        feed(tmp_path, "bookings", f"b{number}", [{"driver_id": each, "rowtime": moment(1)} for each in ids])
+        query.processAllAvailable()
+        warned.append(len(references.warnings()))
+    query.stop()
+    seen = [[tuple(row[:5]) for row in rows] for rows in found if rows]
+
+    assert seen == [
+        [("a", "one", "one", True, True), ("ab", "none", None, False, True)],
+        [("a", "two", "two", False, False), ("ab", "none", None, False, False)],
+        [("a", "two", "two", False, False), ("ab", "none", None, False, False)],
+        [("a", "none", None, True, True), ("ab", "three", "three", False, True)],
+    ]
+    assert warned == [0, 0, 1, 0]
+
+
+def test_dartget_takes_the_default_of_each_row() -> None:
+    plan = check(
+        "SELECT DartGet('owners', driver_id, status) AS v FROM bookings", tables("bookings"), ["owners"]
+    ).plan
+
+    assert plan is not None
+    assert "dartget('owners', `s0`.`driver_id`, `s0`.`status`)" in plan.spark_sql
+    assert dartget.reference("m", "x", "d", tables=Tables({"m": {}}.__getitem__, lambda: 0.0)) == "d"

@@ -1,0 +1,88 @@
+"""Right numbers, not only right columns: what a query gives as a stream is what a recount gives."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from tests.conformance import records
+from tests.conformance.corpus import tables
+from tests.conformance.engine import Engine, engine
+from tests.conformance.queries import words
+from tests.conformance.recounts import ALL
+from tests.conformance.recounts.own import Query
+
+from daggersql import Plan, check
+
+pytestmark = pytest.mark.integration
+START = datetime(2024, 2, 29, 23, 56, tzinfo=UTC)
+BEYOND = START + timedelta(days=70)
+COUNT, BATCHES = 400, 4
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Engine]:
+    with engine() as started:
+        yield started
+
+
+def planned(query: Query) -> Plan:
+    checked = check(query.sql, tables(*query.streams))
+    assert checked.plan is not None, checked.findings
+    return checked.plan
+
+
+def made(query: Query) -> dict[str, list[Message]]:
+    """Records over eight minutes, and two behind every window, which close all others."""
+    found = {}
+    for seed, table in enumerate(tables(*query.streams)):
+        vocabulary = words(query.sql)
+        some = records.made(table, COUNT, START, timedelta(minutes=8), seed, vocabulary)
+        last = records.made(table, 2, BEYOND, timedelta(seconds=2), seed + 100, vocabulary)
+        found[table.name] = [*some, *last]
+    return found
+
+
+def batches(plan: Plan, streams: dict[str, list[Message]], part: slice) -> dict[str, Any]:
+    """The records of each stream that are in some of the batches, as views have them."""
+    by_name = {table.name: table for table in tables(*streams)}
+    size = COUNT // BATCHES
+    edges = [*range(0, COUNT, size), COUNT, COUNT + 1, COUNT + 2]
+    spans = list(pairwise(edges))[part]
+    return {
+        read.table: [
+            records.decoded(by_name[read.table], read.paths, streams[read.table][a:b], read.table, a)
+            for a, b in spans
+        ]
+        for read in plan.reads
+    }
+
+
+def canonical(rows: Sequence[dict[str, Any]], names: list[str]) -> list[str]:
+    """Rows in one order, floats to nine digits: sums are added up in another order."""
+    return sorted(repr([_rounded(row[name]) for name in names]) for row in rows)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(f"{value:.9g}") + 0.0
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_streamed_query_gives_what_a_recount_gives_also_over_a_restart(name: str, spark: Engine) -> None:
+    query = ALL[name]
+    plan, streams = planned(query), made(query)
+    names = [column.name for column in plan.columns]
+    half = BATCHES // 2
+    found = spark.stream(
+        plan, batches(plan, streams, slice(half)), batches(plan, streams, slice(half, None))
+    ).rows
+    expected = list(query.recount(streams, BEYOND))
+
+    assert expected, "a recount of nothing shows nothing"
+    assert canonical(found, names) == canonical(expected, names)
