@@ -73,3 +73,12 @@ async def test_what_validate_passes_is_created(ready: Any, samples: Any, name: s
     created = await ready.create()
 
     assert (len(answer.findings), created.dagger.version) == (0, 1)
+
+
+async def test_a_query_of_ten_megabytes_is_an_answer_like_any_other(ready: Any, samples: Any) -> None:
+    spec = samples.spec()
+    spec.sql = f"SELECT '{'x' * 10_000_000}' AS a FROM `data_stream`"
+
+    answer = await validate(ready, spec)
+
+    assert [(f.field, f.code) for f in answer.findings] == [("spec.sql", "QUERY_TOO_LARGE")]
