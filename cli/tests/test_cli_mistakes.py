@@ -87,6 +87,22 @@ def test_what_the_gateway_refuses_of_a_file_names_key_and_line(shell: Any, dagge
     assert f"{path}:13:12: sinks[0].influx.url: must be a URL" in err
 
 
+def test_one_documents_mistake_hides_nothing_of_another(shell: Any, dagger_file: str) -> None:
+    shell.fill()
+    bad = dagger_file.replace("orders\nsql", "orders\n    start: neevr\nsql")
+    late = dagger_file.replace("orders\nsql", "orders\n    start: 2999-01-01T00:00:00Z\nsql")
+    file = shell.file("d.yaml", f"{bad}---\n{late.replace('orders_by', 'again_by')}---\n: [")
+
+    _, out, _ = shell("apply", "-f", file, "-o", "json")
+    found = [(each["field"], each["code"]) for each in json.loads(out)["error"]["findings"]]
+
+    assert found == [
+        ("streams[0].start", "BAD_START"),
+        ("", "INVALID_YAML"),
+        ("streams[0].start", "OUT_OF_RANGE"),
+    ]
+
+
 def test_a_part_that_is_not_in_the_file_is_placed_where_it_would_stand(shell: Any, dagger_file: str) -> None:
     shell("cluster", "register", "bare", "--kafka", "127.0.0.1:1", "--spark-master", "local[2]")
     shell.fill()

@@ -46,7 +46,6 @@ class Examined:
 def examine(session: Session, text: str, path: str) -> Examined:
     """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
     daggers, own = read(text, path)
-    told = [finding["field"] for finding in own]
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
     unreached = None
@@ -54,10 +53,7 @@ def examine(session: Session, text: str, path: str) -> Examined:
         with session.connect() as gateway:
             for dagger in daggers:
                 found, columns[dagger.name] = _asked(gateway, dagger)
-                # what the file itself has wrong, the gateway finds missing, or finds its default
-                findings += (
-                    each for each in _placed(found, dagger, path) if not _is_told(each["field"], told)
-                )
+                findings += (each for each in _placed(found, dagger, path) if not _is_told(each, dagger))
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
@@ -115,5 +111,7 @@ def _place(found: Mapping[str, Any], query: list[str], file: DaggerFile, path: s
     return {**named, "line": place[0], "column": place[1]} if place else named
 
 
-def _is_told(field: str, told: Sequence[str]) -> bool:
-    return any(field.startswith(each) or each.startswith(field) for each in told)
+def _is_told(found: Mapping[str, Any], file: DaggerFile) -> bool:
+    """Whether the file's own findings say it: what cannot be read, the gateway finds missing or its default."""
+    field = found["field"]
+    return any(field.startswith(each) or each.startswith(field) for each in file.wrong)

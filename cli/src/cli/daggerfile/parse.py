@@ -32,12 +32,14 @@ class DaggerFile:
     sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when its lines are not those
               of the file.
     places: line and column, both from 1, of each key's value by its path, such as sinks[0].influx.url.
+    wrong: paths of the keys that are missing or have a value which cannot be read; the spec lacks them.
     """
 
     name: str
     spec: spec_pb2.DaggerSpec
     sql_line: int | None
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    wrong: frozenset[str] = frozenset()
 
 
 def parse(text: str, file: str) -> list[DaggerFile]:
@@ -69,6 +71,7 @@ def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
 
 def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
     reader.begin(node)
+    before = len(reader.findings)
     found = reader.mapping(node, "", KEYS, REQUIRED)
     name = reader.text(found["name"], "name") if "name" in found else ""
     if name in taken:
@@ -89,7 +92,8 @@ def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
         spec.emit = EMITS[reader.choice(found["emit"], "emit", tuple(EMITS))]
     if "driver_memory" in found:
         spec.driver_memory_mib = _memory(reader, found["driver_memory"])
-    return DaggerFile(name, spec, _first_line(found.get("sql")), reader.places)
+    wrong = frozenset(finding["field"] for finding in reader.findings[before:])
+    return DaggerFile(name, spec, _first_line(found.get("sql")), reader.places, wrong)
 
 
 def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
