@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.commands.local import start, stop, uninterrupted
-from cli.demo.run import SHOWN_MISMATCHES, Demo, Verdict, find_examples
+from cli.demo.run import MONITOR, SHOWN_MISMATCHES, Demo, Verdict, find_examples
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.local import remembered
@@ -36,7 +36,7 @@ def demo(
     keep = keep or session.settings.demo_keep
     failed = False
     try:
-        stack, _ = start(session, folder, remember=False)
+        stack, _ = start(session, folder, remember=False, monitor_env=MONITOR)
         with Gateway(stack.gateway) as gateway:
             show = Demo(stack, gateway, examples or find_examples(), session.out)
             verdict = show.run(seconds or session.settings.demo_seconds)

@@ -2,9 +2,10 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ import typer
 from cli.errors import RefusedError
 from cli.local import remembered, state
 from cli.local.down import down as stop_stack
+from cli.local.dump import dump as dump_of
+from cli.local.dump import line
 from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.status import status as status_of
@@ -70,9 +73,17 @@ def up(
 
 
 def start(
-    session: Session, folder: Path, own: Influx | None = None, *, remember: bool = True
+    session: Session,
+    folder: Path,
+    own: Influx | None = None,
+    *,
+    remember: bool = True,
+    monitor_env: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Stack, bool]:
-    """Start the stack of a directory and make it the default; also whether it was up before."""
+    """Start the stack of a directory and make it the default; also whether it was up before.
+
+    monitor_env: settings of the health monitor that differ from its defaults.
+    """
     out = session.out
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +91,8 @@ def start(
             stack = plan(folder, own)
             was_up = is_up(stack)
             if not was_up:
-                stack = start_stack(stack, _tools(session, with_influxd=own is None), out.steps)
+                tools = _tools(session, with_influxd=own is None)
+                stack = start_stack(stack, tools, out.steps, monitor_env)
         if remember:
             remembered.remember(session.settings.state_home, folder)
     except OSError as error:
@@ -113,6 +125,18 @@ def status(session: Session) -> None:
         )
 
     session.out.show(document, text)
+
+
+@command(app, "dump", example="daggers local dump | sha256sum")
+def dump(session: Session) -> None:
+    """Every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
+    rows = dump_of(session.stack())
+
+    def text(_: object) -> None:
+        for row in rows:
+            session.out.console.print(line(row), highlight=False, markup=False, soft_wrap=True)
+
+    session.out.show(rows, text)
 
 
 @command(app, "down", example="daggers local down")

@@ -63,6 +63,10 @@ class Display:
         if self._live:
             self._live.stop()
 
+    def say(self, line: str) -> None:
+        """A line that stays, above the picture."""
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     def show(self, picture: Picture) -> None:
         """Show it, in place of the one before; without a terminal only every few seconds."""
         if self._live:

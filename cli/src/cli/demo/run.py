@@ -14,6 +14,8 @@ from cli.demo import observation
 from cli.demo.display import Display, Picture, View
 from cli.demo.encoding import BOOKING, PING, example_files
 from cli.demo.feeder import Fed, Feeder, Topics, create_topics, next_window
+from cli.demo.incident import NAME as INCIDENT
+from cli.demo.incident import Incident
 from cli.demo.recount import Comparison, Key, bookings_table, compare, rows_table, supply_table
 from cli.errors import RefusedError
 from cli.gateway import Gateway
@@ -27,6 +29,12 @@ SEED = 42
 TOPICS = Topics()
 STARTUP_S = 180.0
 POLL_S = 1.0
+# Holds that suit a short demo, and patience with the broken records that the feeder means to be there.
+MONITOR = {
+    "DAGGERS_MONITOR_HOLD_S": "2",
+    "DAGGERS_MONITOR_RESOLVE_HOLD_S": "2",
+    "DAGGERS_MONITOR_QUARANTINE_PERCENT": "50",
+}
 # after the last event: idle_timeout + watermark_delay + 5 s by contract, and room for a slow machine
 CLOSING_S = 90.0
 REPORTING_S = 30.0
@@ -102,14 +110,16 @@ class Demo:
         feeder.start()
         try:
             with Display(self._out.messages if self._out.json else self._out.console) as display:
-                self._watch(feeder, display, seconds)
+                like = self._gateway.get("completed_bookings").spec
+                incident = Incident(self._gateway, self._stack, like, display.say)
+                self._watch(feeder, incident, display, seconds)
                 feeder.stop()
                 for name, subject in SUBJECTS.items():
                     self._expected[name] = subject.recount(feeder.fed, feeder.start_time)
-                self._until_closed(feeder, display)
+                self._until_closed(feeder, incident, display)
         finally:
             feeder.stop()
-        return self._verdict(feeder)
+        return self._verdict(feeder, incident)
 
     def _register(self) -> spec_pb2.Schema:
         gateway = self._gateway
@@ -131,33 +141,38 @@ class Demo:
         for one in created:
             waiting.until_running(self._gateway, one.written, STARTUP_S, self._out.steps)
 
-    def _watch(self, feeder: Feeder, display: Display, seconds: float) -> None:
+    def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
         while (elapsed := (datetime.now(UTC) - feeder.start_time).total_seconds()) < seconds:
             views = self._views()
             if not feeder.fed.late and all(view.rows for view in views):
                 feeder.feed_late()
             display.show(_picture(elapsed, "feeding", feeder, views))
+            incident.step()
             if feeder.error:
                 return
             time.sleep(min(POLL_S, max(seconds - elapsed, 0)))
 
-    def _until_closed(self, feeder: Feeder, display: Display) -> None:
-        """Wait until the windows of the last events are there; what differs at the deadline is a mismatch."""
+    def _until_closed(self, feeder: Feeder, incident: Incident, display: Display) -> None:
+        """Wait until the windows of the last events are there and the alert is over.
+
+        What differs at the deadline is a mismatch.
+        """
         deadline = time.monotonic() + CLOSING_S
         while time.monotonic() < deadline:
             views = self._views()
             elapsed = (datetime.now(UTC) - feeder.start_time).total_seconds()
             display.show(_picture(elapsed, "closing the last windows", feeder, views))
+            incident.step()
             if not feeder.fed.late and all(view.rows for view in views):
                 feeder.feed_late()
             same = all(self._compared(view.name, view.rows).mismatches == () for view in views)
-            if same and feeder.fed.late:
+            if same and feeder.fed.late and incident.over:
                 return
             time.sleep(POLL_S)
 
-    def _verdict(self, feeder: Feeder) -> Verdict:
+    def _verdict(self, feeder: Feeder, incident: Incident) -> Verdict:
         windows = rows = late = quarantined = 0
-        mismatches: list[str] = []
+        mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
         for name, subject in SUBJECTS.items():
             compared = self._compared(name, observation.rows(self._gateway.get(name)))
             windows += compared.windows

@@ -33,7 +33,7 @@ def gateway_environment(stack: Stack) -> dict[str, str]:
     return _environment() | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
-        "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.state_dir / 'gateway.sqlite'}",
+        "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
     }
 
 

@@ -59,6 +59,11 @@ class Stack:
         url = f"http://127.0.0.1:{self.ports['influx']}"
         return Influx(url, "-", DATABASE, str(self.state_dir / TOKEN_FILE))
 
+    @property
+    def projection(self) -> Path:
+        """The gateway's SQLite file."""
+        return self.state_dir / "gateway.sqlite"
+
     def log(self, name: str) -> Path:
         """Where a process's output goes."""
         return self.state_dir / "logs" / f"{name}.log"
