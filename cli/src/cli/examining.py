@@ -112,6 +112,6 @@ def _place(found: Mapping[str, Any], query: list[str], file: DaggerFile, path: s
 
 
 def _is_told(found: Mapping[str, Any], file: DaggerFile) -> bool:
-    """Whether the file's own findings say it: what cannot be read, the gateway finds missing or its default."""
+    """Whether the file's own findings say it: what cannot be read, the gateway finds missing or default."""
     field = found["field"]
     return any(field.startswith(each) or each.startswith(field) for each in file.wrong)
