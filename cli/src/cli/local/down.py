@@ -4,6 +4,8 @@ What runs is what the state directory remembers and what is marked as its own in
 directory may have been deleted meanwhile.
 """
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from cli.errors import RefusedError
@@ -21,6 +23,10 @@ GRACE_S = {
     "influxdb": 15.0,
     "kafka": 30.0,
 }
+
+
+# What appears again in a directory that was deleted under a running stack: leases, and our own lock.
+RENEWED = {"checkpoints", state.LOCK}
 
 
 def down(state_dir: Path, steps: Steps) -> bool:
@@ -41,7 +47,16 @@ def down(state_dir: Path, steps: Steps) -> bool:
         raise RefusedError(f"still running: {names}; stop them by hand", reason="STILL_RUNNING")
     if stack is not None:
         state.save(stack.without_processes())
+    elif ran:
+        _sweep(state_dir)
     return ran
+
+
+def _sweep(state_dir: Path) -> None:
+    """Remove a directory that is there only because drivers went on to renew their leases in it."""
+    with suppress(FileNotFoundError):
+        if {entry.name for entry in state_dir.iterdir()} <= RENEWED:
+            shutil.rmtree(state_dir)
 
 
 def _running(state_dir: Path, stack: state.Stack | None) -> list[processes.Started]:

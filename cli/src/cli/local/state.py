@@ -13,6 +13,7 @@ from cli.errors import RefusedError
 from cli.local.processes import Started
 
 FILE = "stack.json"
+LOCK = ".lock"
 TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
 DATABASE = "daggers"
 
@@ -126,7 +127,7 @@ def write(file: Path, text: str, *, mode: int = 0o600) -> None:
 @contextmanager
 def locked(state_dir: Path) -> Iterator[None]:
     """One `up` or `down` of a directory at a time. Raises RefusedError when another is under way."""
-    with (state_dir / ".lock").open("w") as lock:
+    with (state_dir / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
