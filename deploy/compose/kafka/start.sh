@@ -1,0 +1,12 @@
+#!/bin/sh
+# Formats the storage at the first start, then becomes the broker. Needs java and /opt/kafka/libs only, so that
+# every image of Kafka 4 will do.
+set -eu
+here=/etc/daggers/kafka
+run() { java -Dlog4j2.configurationFile=$here/log4j2.properties -cp '/opt/kafka/libs/*' "$@"; }
+if [ ! -f /var/lib/kafka/data/log/meta.properties ]; then
+    run kafka.tools.StorageTool format --cluster-id "$(run kafka.tools.StorageTool random-uuid)" \
+        --ignore-formatted --config $here/server.properties
+fi
+exec java -Xms256m -Xmx512m -XX:+ExitOnOutOfMemoryError -Dlog4j2.configurationFile=$here/log4j2.properties \
+    -cp '/opt/kafka/libs/*' kafka.Kafka $here/server.properties

@@ -1,0 +1,1 @@
+"""Shows the platform to people: heartbeats, facts and alerts as points of a time-series database."""

@@ -1,0 +1,149 @@
+"""Records of the platform's topics as points. Pure.
+
+| measurement         | from                     | tags                        |
+|---------------------|--------------------------|-----------------------------|
+| `dagger_heartbeat`  | a driver's heartbeat     | dagger                      |
+| `leader_beat`       | a leader's beat          | service                     |
+| `control_event`     | `daggers.control`        | type, subject               |
+| `alert`             | an incident's turns      | dagger, condition           |
+| `notification`      | an attempt to tell of it | dagger, receiver, result    |
+
+A record gives the same point whenever it is read, so reading a topic again changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from daggers.v1.alerts_pb2 import (
+    AlertCondition,
+    AlertFired,
+    AlertResolved,
+    AlertSeverity,
+    MonitorBeat,
+    NotificationFailed,
+    NotificationSent,
+)
+from daggers.v1.telemetry_pb2 import Heartbeat, SchedulerBeat
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from eventlog import Record
+
+Value: TypeAlias = bool | int | float | str
+
+_NANOS: Final = 1_000_000_000
+_TEXT_LIMIT: Final = 1_000
+_KEY: Final = str.maketrans(
+    {",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\ ", "\r": r"\ ", "\t": r"\ ", "\\": "/"}
+)
+_QUOTED: Final = str.maketrans({'"': r"\"", "\\": r"\\"})
+
+
+def of_beat(record: Record) -> str | None:
+    """The line of a record of `daggers.heartbeats`; None when it says nothing we know."""
+    match record.message:
+        case Heartbeat() as beat:
+            return _line("dagger_heartbeat", {"dagger": beat.dagger}, _vitals(beat), _instant(beat.time))
+        case SchedulerBeat(epoch=epoch, scheduler_id=leader):
+            service = "scheduler"
+        case MonitorBeat(epoch=epoch, monitor_id=leader):
+            service = "health-monitor"
+        case _:
+            return None
+    return _line("leader_beat", {"service": service}, {"epoch": epoch, "id": leader}, _moment(record))
+
+
+def of_event(record: Record) -> str | None:
+    """The line of a record of `daggers.control`; None when it cannot be read."""
+    if record.message is None:
+        return None
+    tags = {"type": record.type.rpartition(".")[2], "subject": record.subject}
+    return _line("control_event", tags, {"sequence": record.sequence}, _moment(record))
+
+
+def of_alert(record: Record) -> str | None:
+    """The line of a record of `daggers.alerts`; None when it is about no incident."""
+    fields: dict[str, Value]
+    match record.message:
+        case AlertFired(meta=meta) as fired:
+            fields = {"open": 1, "severity": _severity(fired.severity), "team": fired.team}
+            fields |= {"summary": fired.summary, "incident": meta.incident}
+        case AlertResolved(meta=meta) as resolved:
+            fields = {"open": 0, "summary": resolved.summary, "incident": meta.incident}
+        case NotificationSent(meta=meta) as sent:
+            tags = {"dagger": meta.dagger, "receiver": sent.receiver, "result": "sent"}
+            return _line("notification", tags, {"attempt": sent.attempt}, _moment(record))
+        case NotificationFailed(meta=meta) as failed:
+            tags = {"dagger": meta.dagger, "receiver": failed.receiver, "result": "failed"}
+            fields = {"attempt": failed.attempt, "reason": failed.reason, "detail": failed.detail}
+            return _line("notification", tags, fields, _moment(record))
+        case _:
+            return None
+    condition = AlertCondition.Name(meta.condition).removeprefix("ALERT_CONDITION_").lower()
+    return _line("alert", {"dagger": meta.dagger, "condition": condition}, fields, _moment(record))
+
+
+def _vitals(beat: Heartbeat) -> dict[str, Value]:
+    """A driver's numbers. Counters run from the launch on; ages are in seconds, by the driver's clock."""
+    fields: dict[str, Value] = {
+        "generation": beat.generation,
+        "state": Heartbeat.State.Name(beat.state).removeprefix("STATE_").lower(),
+        "batch_id": beat.batch_id,
+        "batch_duration_ms": beat.batch_duration_ms,
+        "running_batch_age_ms": beat.running_batch_age_ms,
+        "rows_in": beat.rows_in,
+        "rows_out": max(beat.rows_out, default=0),
+        "late_rows": beat.late_rows,
+        "quarantined": sum(beat.quarantined.values()),
+        "bad_values": sum(beat.bad_values.values()),
+        "lag": sum(beat.lag.values()),
+        "state_rows": beat.state_rows,
+        "retrying": len(beat.retrying),
+        "warnings": "; ".join(beat.warnings),
+        "host": beat.host,
+    }
+    if beat.HasField("last_progress"):
+        fields["progress_age_s"] = _seconds(beat.time, beat.last_progress)
+    if beat.HasField("watermark"):
+        fields["watermark_age_s"] = _seconds(beat.time, beat.watermark)
+    if beat.HasField("error"):
+        fields["error"] = beat.error.reason
+    return fields
+
+
+def _severity(severity: AlertSeverity.ValueType) -> str:
+    return AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
+
+
+def _seconds(later: Timestamp, earlier: Timestamp) -> float:
+    return (_instant(later) - _instant(earlier)) / _NANOS
+
+
+def _instant(time: Timestamp) -> int:
+    return time.seconds * _NANOS + time.nanos
+
+
+def _moment(record: Record) -> int:
+    """A record's time, in ns since 1970. Two records of one microsecond are kept apart by their sequence."""
+    time: datetime = record.time
+    return int(time.timestamp()) * _NANOS + time.microsecond * 1_000 + record.sequence % 1_000
+
+
+def _line(measurement: str, tags: dict[str, str], fields: dict[str, Value], time: int) -> str:
+    """Line protocol. Empty tags are left out, texts are cut to a thousand characters."""
+    series = [measurement, *(f"{key}={value.translate(_KEY)}" for key, value in tags.items() if value)]
+    values = ",".join(f"{key}={_written(value)}" for key, value in fields.items())
+    return f"{','.join(series)} {values} {time}"
+
+
+def _written(value: Value) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return f"{value}i"
+        case float():
+            return repr(value)
+        case str():
+            return '"' + value[:_TEXT_LIMIT].translate(_QUOTED) + '"'

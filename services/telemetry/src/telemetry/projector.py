@@ -1,0 +1,105 @@
+"""The shell: topics in, points out.
+
+Nothing is kept between two runs. Every start reads the topics from their beginning and writes the same points
+over the ones that stand there; what cannot be written ends the process, and its restart is a replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write_api import SYNCHRONOUS
+from influxdb_client.rest import ApiException
+from urllib3.exceptions import HTTPError
+
+from chassis.logging import unit_of_work
+from eventlog import LogUnavailable, Record, read_record
+
+Projection: TypeAlias = Callable[[Record], str | None]
+
+_POLL_MS: Final = 1_000
+_RECORDS: Final = 5_000
+_TIMEOUT_MS: Final = 10_000
+
+
+class DatabaseUnavailable(Exception):  # noqa: N818 - reads as what is the case
+    """InfluxDB takes nothing. One sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where points go."""
+
+    url: str
+    org: str
+    bucket: str
+    token: str
+
+    def writer(self) -> Callable[[Sequence[str]], None]:
+        """Writes lines. Raises when called: DatabaseUnavailable."""
+        client = InfluxDBClient(url=self.url, token=self.token, org=self.org, timeout=_TIMEOUT_MS)
+        api = client.write_api(write_options=SYNCHRONOUS)
+
+        def write(lines: Sequence[str]) -> None:
+            try:
+                api.write(bucket=self.bucket, org=self.org, record="\n".join(lines).encode())
+            except ApiException as answer:
+                raise DatabaseUnavailable(
+                    f"InfluxDB at {self.url} answers {answer.status} {answer.reason} for {self.bucket!r}"
+                ) from None
+            except (HTTPError, OSError) as silence:
+                raise DatabaseUnavailable(
+                    f"InfluxDB at {self.url} does not answer: {type(silence).__name__}"
+                ) from None
+
+        return write
+
+
+async def project(
+    bootstrap_servers: str, topics: Mapping[str, Projection], write: Callable[[Sequence[str]], None]
+) -> None:
+    """Write the points of these topics, from their beginning, for ever.
+
+    Raises: LogUnavailable, DatabaseUnavailable.
+    """
+    batches = read(bootstrap_servers, list(topics))
+    async with aclosing(batches):
+        async for batch in batches:
+            lines = [line for topic, record in batch if (line := topics[topic](record)) is not None]
+            with unit_of_work("projected", records=len(batch), points=len(lines)):
+                if lines:
+                    await asyncio.to_thread(write, lines)
+
+
+async def read(
+    bootstrap_servers: str, topics: Iterable[str]
+) -> AsyncGenerator[list[tuple[str, Record]], None]:
+    """What stands in the topics, and then what comes, in batches with each record's topic."""
+    # Without a group nothing is committed, and every start is at the earliest record.
+    consumer = AIOKafkaConsumer(
+        *topics, bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    try:
+        await consumer.start()
+        while True:
+            fetched = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS)
+            batch = [
+                (message.topic, read_record(message.offset, message.headers, message.value))
+                for messages in fetched.values()
+                for message in messages
+            ]
+            if batch:
+                yield batch
+    except (KafkaError, OSError) as error:
+        raise LogUnavailable(
+            f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}"
+        ) from error
+    finally:
+        await consumer.stop()
