@@ -1,4 +1,4 @@
-"""The public corpus: what is accepted, what is refused, and where. Lists of what is missing only shrink."""
+"""The public corpus: what is accepted, what is refused, and where."""
 
 from typing import Any
 
@@ -9,21 +9,8 @@ from daggersql import Checked, Severity, check
 
 ACCEPT = {case["id"]: case for case in cases("sql_accept")}
 REJECT = {case["id"]: case for case in cases("sql_reject")}
-# Queries of the dialect that the first cut refuses, and what each waits for.
-NOT_YET_ACCEPTED = {
-    "functions of Flink": "ACC-032 ACC-036 ACC-039 ACC-083 ACC-126",
-}
 # Let through, as the corpus allows: a warning, or only for one kind of sink.
 WARNED = {"REJ-252", "REJ-286"}
-
-
-def _listed(groups: dict[str, str]) -> set[str]:
-    return {each for group in groups.values() for each in group.split()}
-
-
-def _accepts(case: dict[str, Any]) -> bool:
-    plan = check(case["sql"], tables(*case["streams"])).plan
-    return plan is not None and [column.name for column in plan.columns] == case["expect_columns"]
 
 
 def _places(case: dict[str, Any]) -> list[tuple[int, int]]:
@@ -40,18 +27,13 @@ def _says(case: dict[str, Any], checked: Checked) -> bool:
     return any((finding.line, finding.column) in _places(case) for finding in hits)
 
 
-@pytest.mark.parametrize("name", sorted(set(ACCEPT) - _listed(NOT_YET_ACCEPTED)))
+@pytest.mark.parametrize("name", sorted(ACCEPT))
 def test_a_query_of_the_corpus_is_accepted_with_its_columns(name: str) -> None:
     checked = check(ACCEPT[name]["sql"], tables(*ACCEPT[name]["streams"]))
     errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
 
     assert errors == []
     assert [column.name for column in checked.plan.columns] == ACCEPT[name]["expect_columns"]  # type: ignore[union-attr]  # no errors: a plan
-
-
-@pytest.mark.parametrize("name", sorted(_listed(NOT_YET_ACCEPTED)))
-def test_a_query_on_the_list_is_still_refused_so_that_the_list_only_shrinks(name: str) -> None:
-    assert not _accepts(ACCEPT[name]), f"{name} passes: take it off NOT_YET_ACCEPTED"
 
 
 @pytest.mark.parametrize("name", sorted(set(REJECT) - WARNED))

@@ -12,18 +12,20 @@ from sqlglot import exp
 
 from daggersql import casts, comparisons, elements, literals, operators, windows
 from daggersql.calls import call_function, find_function
-from daggersql.findings import Report
+from daggersql.findings import Report, Span
 from daggersql.functions import names
 from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.general import WITHOUT_BRACKETS
+from daggersql.functions.times import BY_UNIT
 from daggersql.grammar.cursor import span
 from daggersql.scope import Scope
-from daggersql.tree import Expr, call, constant, text_constant, wrong
+from daggersql.tree import Expr, Kind, both, call, constant, text_constant, wrong
 from daggersql.types import (
     BOOLEAN,
     INT,
     NULL,
     STRING,
+    TIMESTAMP,
 )
 from daggersql.windows import GroupWindow
 
@@ -32,6 +34,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "!<=>",
 }  # fmt: skip
+_BY_TIME = {"FIRST_VALUE": "min_by", "LAST_VALUE": "max_by"}
 
 
 class Analyser:
@@ -231,6 +234,8 @@ class Analyser:
             case.meta.update(node.meta)
             return self._case(case)
         first = node.expressions[0] if node.expressions else None
+        if name in BY_UNIT and isinstance(first, exp.Column):
+            return self._by_unit(node, name, first)
         if isinstance(first, exp.Distinct):
             return self._distinct(node, first, where)
         arguments = (
@@ -238,6 +243,8 @@ class Analyser:
             if isinstance(first, exp.Star) and name == "COUNT" and len(node.expressions) == 1
             else [self.check(each) for each in node.expressions]
         )
+        if name in _BY_TIME and self.window is not None and len(arguments) == 1:
+            return self._by_time(_BY_TIME[name], arguments[0], place, where)
         function = find_function(node.name, place, self.report)
         if function is None:
             return wrong(place)
@@ -276,6 +283,29 @@ class Analyser:
             f"{node.name} stands in GROUP BY; its bounds are {name}_START and {name}_END.",
         )
         return wrong(span(node))
+
+    def _by_time(self, spark: str, value: Expr, place: Span, where: Expr | None) -> Expr:
+        """FIRST_VALUE and LAST_VALUE: by event time, the same whatever the order in which rows come."""
+        assert self.window is not None
+        if value.has_aggregate:
+            self.report.error("AGGREGATE_NOT_ALLOWED", value.span, "An aggregate cannot be aggregated again.")
+            return wrong(place)
+        known = call("({0} IS NOT NULL)", BOOLEAN, place, value)
+        when = both(known, where) or known
+        time = call("CASE WHEN {0} THEN {1} END", TIMESTAMP, place, when, self.window.time)
+        return Expr(f"{spark}({{0}}, {{1}})", value.type, place, (value, time), kind=Kind.AGGREGATE)
+
+    def _by_unit(self, node: exp.Expr, name: str, unit: exp.Expr) -> Expr:
+        """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""
+        functions = BY_UNIT[name]
+        function = functions.get(unit.name.upper().removesuffix("S"))
+        if function is None:
+            self.report.error(
+                "UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(functions)}.", "DAY"
+            )
+            return wrong(span(node))
+        arguments = [self.check(each) for each in node.expressions[1:]]
+        return call_function(function, arguments, span(node), self.report)
 
     def _distinct(self, node: exp.Expr, distinct: exp.Distinct, where: Expr | None) -> Expr:
         values = [self.check(each) for each in distinct.expressions]

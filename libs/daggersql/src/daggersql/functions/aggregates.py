@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from daggersql.functions.checks import check_constant_text
+from daggersql.functions.collected import MOST, kept
 from daggersql.functions.signature import Function, Signature
-from daggersql.types import BIGINT, DOUBLE, Decimal, Family
+from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family
 
 NUMBER, DECIMAL, WHOLE, ANY = Family.NUMBER, Family.DECIMAL, Family.INTEGER, Family.ANY
 _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BOOLEAN, Family.BINARY)
@@ -15,6 +17,18 @@ def _aggregate(name: str, *signatures: Signature, warning: str | None = None) ->
 
 def _extreme(name: str) -> Function:
     return _aggregate(name, *(Signature((each,), 0, f"{name.lower()}({{0}})") for each in _ORDERED))
+
+
+def _listed(separator: str) -> str:
+    """The texts of a group with a separator between them, in the order they came; NULL is none."""
+    rows = kept("{0}", "CASE WHEN {0} IS NOT NULL THEN 1 END")
+    too_many = (
+        f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} values in LISTAGG: group by more."
+    )
+    return (
+        f"CASE WHEN size({rows}) > {MOST} THEN raise_error('{too_many}')"
+        f" ELSE array_join({rows}, {separator}) END"
+    )
 
 
 FUNCTIONS = (
@@ -33,5 +47,25 @@ FUNCTIONS = (
         "AVG",
         Signature((WHOLE,), 0, "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"),
         Signature((NUMBER,), DOUBLE, "avg(CAST({0} AS DOUBLE))"),
+    ),
+    *(
+        _aggregate(name, Signature((NUMBER,), DOUBLE, f"{spark}(CAST({{0}} AS DOUBLE))"))
+        for name, spark in (
+            ("STDDEV_POP", "stddev_pop"),
+            ("STDDEV_SAMP", "stddev_samp"),
+            ("STDDEV", "stddev_samp"),
+            ("VAR_POP", "var_pop"),
+            ("VAR_SAMP", "var_samp"),
+            ("VARIANCE", "var_samp"),
+        )
+    ),
+    Function(
+        "LISTAGG",
+        (
+            Signature((Family.TEXT,), STRING, _listed("','")),
+            Signature((Family.TEXT, Family.TEXT), STRING, _listed("{1}")),
+        ),
+        aggregate=True,
+        check=check_constant_text(1, "The separator", "','"),
     ),
 )

@@ -67,7 +67,8 @@ FUNCTIONS = (
     scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, "current_timestamp()"),
     scalar("CURRENT_DATE", [], DATE, "current_date()"),
     scalar("IS_ALPHA", [Family.TEXT], BOOLEAN, "rlike({0}, '^\\\\\\\\p{{L}}+$')"),
+    scalar("IS_DECIMAL", [Family.TEXT], BOOLEAN, "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')"),
     scalar("IS_DIGIT", [Family.TEXT], BOOLEAN, "rlike({0}, '^[0-9]+$')"),
 )
-WITHOUT_BRACKETS = {"CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE"}
+WITHOUT_BRACKETS = {"CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"}
 """Functions that are called by their bare name."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from daggersql.functions import aggregates, general, numbers, text
+from daggersql.functions import aggregates, general, json, numbers, text, times
 from daggersql.functions import own as own_functions
 from daggersql.functions.signature import Function
 
 _ALL: Mapping[str, Function] = {
     function.name.upper(): function
-    for group in (text, numbers, general, aggregates, own_functions)
+    for group in (text, numbers, general, times, json, aggregates, own_functions)
     for function in group.FUNCTIONS
 }
 

@@ -6,45 +6,18 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
-from daggersql.limits import MAX_REGEX, MAX_TEXT
+from daggersql.functions.checks import together
+from daggersql.functions.regexes import check_group, check_regex, check_replacement
+from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.limits import MAX_TEXT
 from daggersql.tree import Expr
 from daggersql.types import BOOLEAN, INT, STRING, Family
 
 TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY
 
-_QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})[^()]*\)(?:[+*]|\{\d+,\d*\})")
-_ALTERNATIVES = re.compile(r"\((?:[^()\\]|\\.)*\|(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")
-
 
 def _whole(place: int) -> str:
     return f"try_cast({{{place}}} AS INT)"
-
-
-def check_regex(number: int) -> Check:
-    """A check that argument `number` is a pattern that ends in reasonable time."""
-
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
-        pattern = arguments[number]
-        if pattern.wrong:
-            return
-        if not (pattern.is_constant and isinstance(pattern.value, str)):
-            report.error("INVALID_REGEX", pattern.span, "The pattern must be a text constant.")
-            return
-        text = pattern.value
-        if len(text) > MAX_REGEX or _QUANTIFIED_GROUP.search(text) or _ALTERNATIVES.search(text):
-            report.error(
-                "REGEX_TOO_COSTLY",
-                pattern.span,
-                "This pattern may take exponential time: do not repeat a group that repeats itself.",
-            )
-            return
-        try:
-            re.compile(text)
-        except (re.error, OverflowError, RecursionError) as wrong:
-            report.error("INVALID_REGEX", pattern.span, f"This is not a pattern: {wrong}.")
-
-    return check
 
 
 def _check_length(arguments: Sequence[Expr], place: Span, report: Report) -> None:
@@ -66,6 +39,28 @@ def _check_index(arguments: Sequence[Expr], place: Span, report: Report) -> None
     fine = isinstance(separator.value, str) and separator.value and "\\E" not in separator.value
     if not separator.wrong and not fine:
         report.error("INVALID_ARGUMENT", separator.span, "The separator is a constant text, and not empty.")
+
+
+def _check_repeated(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    """A constant is repeated as often as its length allows, a column a thousand times at most."""
+    text, times = arguments[0].value, arguments[1].value
+    if isinstance(times, int) and times * (len(text) if isinstance(text, str) else 1024) > MAX_TEXT:
+        report.error("RESULT_TOO_LARGE", place, f"The text may be longer than {MAX_TEXT:,} characters.")
+
+
+_URL_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "AUTHORITY", "FILE", "USERINFO")
+
+
+def _check_url_part(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    part = arguments[1]
+    if not part.wrong and part.value not in _URL_PARTS:
+        report.error("INVALID_ARGUMENT", part.span, f"The part is one of {', '.join(_URL_PARTS)}.", "HOST")
+    if (
+        len(arguments) == 3
+        and not arguments[2].wrong
+        and not re.fullmatch(r"[\w.-]+", str(arguments[2].value))
+    ):
+        report.error("INVALID_ARGUMENT", arguments[2].span, "The key is a constant of letters and digits.")
 
 
 def _pad(name: str) -> Function:
@@ -156,4 +151,40 @@ FUNCTIONS = (
     ),
     scalar("FROM_BASE64", [TEXT], STRING, "try_validate_utf8(CAST(try_to_binary({0}, 'base64') AS STRING))"),
     overloaded("REGEXP", Signature((TEXT, TEXT), BOOLEAN, "rlike({0}, {1})"), check=check_regex(1)),
+    overloaded(
+        "REGEXP_EXTRACT",
+        # NULL where nothing matches; Spark gives an empty text.
+        Signature((TEXT, TEXT), STRING, "CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, 0) END"),
+        Signature(
+            (TEXT, TEXT, WHOLE), STRING, "CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, {2}) END"
+        ),
+        check=together(check_regex(1), check_group),
+    ),
+    overloaded(
+        "REGEXP_REPLACE",
+        Signature((TEXT, TEXT, TEXT), STRING, "regexp_replace({0}, {1}, {2})"),
+        check=together(check_regex(1), check_replacement),
+    ),
+    overloaded(
+        "OVERLAY",
+        Signature((TEXT, TEXT, WHOLE), STRING, f"overlay({{0}}, {{1}}, {_whole(2)})"),
+        Signature((TEXT, TEXT, WHOLE, WHOLE), STRING, f"overlay({{0}}, {{1}}, {_whole(2)}, {_whole(3)})"),
+    ),
+    overloaded(
+        "REPEAT",
+        Signature((TEXT, WHOLE), STRING, f"repeat({{0}}, {_whole(1)})"),
+        check=together(_check_length, _check_repeated),
+    ),
+    overloaded(
+        "HEX",
+        Signature((WHOLE,), STRING, "hex(CAST({0} AS BIGINT))"),
+        Signature((TEXT,), STRING, "hex(CAST({0} AS BINARY))"),
+    ),
+    scalar("BIN", [WHOLE], STRING, "bin(CAST({0} AS BIGINT))"),
+    overloaded(
+        "PARSE_URL",
+        Signature((TEXT, TEXT), STRING, "try_parse_url({0}, {1})"),
+        Signature((TEXT, TEXT, TEXT), STRING, "try_parse_url({0}, {1}, {2})"),
+        check=_check_url_part,
+    ),
 )

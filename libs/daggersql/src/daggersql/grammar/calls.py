@@ -93,6 +93,8 @@ class CallParser(ExpressionParser):
                 return self._split_call(start, "TO")
             case "TRIM":
                 return self._trim(start)
+            case "OVERLAY":
+                return self._split_call(start, "PLACING", "FROM", "FOR")
             case "EXISTS":
                 self._advance(2)
                 return self._at(exp.Exists(this=self._subquery(start)), start)

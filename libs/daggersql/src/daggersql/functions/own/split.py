@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
+from daggersql.functions.regexes import check_regex
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.functions.text import check_regex
 from daggersql.tree import Expr
 from daggersql.types import STRING, Array, Family
 

@@ -1,0 +1,74 @@
+"""SQL's own functions of JSON. The document becomes a VARIANT: native, and exact for every scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.checks import is_null
+from daggersql.functions.jsonpaths import Indexes, Names, Step, parse
+from daggersql.functions.signature import Signature, overloaded
+from daggersql.tree import Expr
+from daggersql.types import BOOLEAN, STRING, Family
+
+_AT = "try_variant_get(try_parse_json({0}), {1}, 'variant')"
+_KIND = f"schema_of_variant({_AT})"
+_NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
+
+
+def _check_path(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    """The path is a constant that leads to one place."""
+    path = arguments[1]
+    if path.wrong or is_null(path):
+        return
+    if not isinstance(path.value, str):
+        report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
+        return
+    try:
+        steps = parse(path.value).steps
+    except ValueError as wrong:
+        report.error("INVALID_JSON_PATH", path.span, str(wrong))
+        return
+    if not path.value.strip().startswith("$") or not all(map(_is_one, steps)):
+        report.error(
+            "INVALID_JSON_PATH",
+            path.span,
+            "The path begins with $ and leads to one place by names and positions: JsonQuery takes others.",
+            "JsonQuery",
+        )
+
+
+def _is_one(step: Step) -> bool:
+    match step:
+        case Names(names):
+            return len(names) == 1
+        case Indexes(indexes):
+            return len(indexes) == 1 and indexes[0] >= 0
+    return False
+
+
+FUNCTIONS = (
+    overloaded(
+        "JSON_VALUE",
+        Signature(
+            (Family.TEXT, Family.TEXT),
+            STRING,
+            f"CASE WHEN NOT {_NESTED} THEN try_variant_get(try_parse_json({{0}}), {{1}}, 'string') END",
+        ),
+        check=_check_path,
+    ),
+    overloaded(
+        "JSON_QUERY",
+        Signature((Family.TEXT, Family.TEXT), STRING, f"CASE WHEN {_NESTED} THEN to_json({_AT}) END"),
+        check=_check_path,
+    ),
+    overloaded(
+        "JSON_EXISTS",
+        Signature(
+            (Family.TEXT, Family.TEXT),
+            BOOLEAN,
+            f"CASE WHEN {{0}} IS NOT NULL AND {{1}} IS NOT NULL THEN {_AT} IS NOT NULL END",
+        ),
+        check=_check_path,
+    ),
+)

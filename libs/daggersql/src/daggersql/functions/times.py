@@ -1,0 +1,171 @@
+"""Flink's functions of time. A TIMESTAMP is an instant in UTC; text that is no time gives NULL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.checks import check_whole, is_null, together
+from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
+from daggersql.functions.zones import check_zone
+from daggersql.tree import Expr
+from daggersql.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Family
+
+TEXT, WHOLE, NUMBER, TIME, DAY = Family.TEXT, Family.INTEGER, Family.NUMBER, Family.TIMESTAMP, Family.DATE
+_DEFAULT = "'yyyy-MM-dd HH:mm:ss'"
+# How often a letter may stand in a row in Spark, which would end the job at more.
+_WRITTEN = {
+    "y": 6, "M": 4, "L": 4, "d": 2, "D": 3, "E": 4, "a": 1, "H": 2, "h": 2, "k": 2, "K": 2, "m": 2, "s": 2,
+    "S": 9, "G": 4, "Q": 4, "q": 4,
+}  # fmt: skip
+_READ = {letter: most for letter, most in _WRITTEN.items() if letter in "yMdHhaKkmsS"}
+_PARTS = re.compile(r"''|'(?:[^']|'')*'|'|([A-Za-z])\1*|[\[\]{}#]|[^A-Za-z']")
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+# The farthest that TIMESTAMPADD goes: ten thousand years, beyond which Spark would end the job.
+_FARTHEST = {
+    "SECOND": 2_147_483_647, "MINUTE": 2_147_483_647, "HOUR": 87_600_000, "DAY": 3_650_000, "WEEK": 520_000,
+    "MONTH": 120_000, "QUARTER": 40_000, "YEAR": 10_000,
+}  # fmt: skip
+
+
+def _check_pattern(number: int, letters: dict[str, int]) -> Check:
+    """Argument `number` is a constant pattern made of these letters."""
+
+    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+        pattern = arguments[number] if number < len(arguments) else None
+        if pattern is None or pattern.wrong or is_null(pattern):
+            return
+        if not isinstance(pattern.value, str):
+            report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", _DEFAULT)
+            return
+        for part in _PARTS.finditer(pattern.value):
+            letter, text = part[1], part[0]
+            if text == "'" or text in "[]{}#":
+                said = f"{text} has a meaning of its own in a pattern: close the quote, or quote it."
+            elif letter and letter not in letters:
+                said = f"{letter} is no letter of a pattern here; text is quoted, as in 'T'."
+            elif letter and len(text) > letters[letter]:
+                said = f"{letter} stands at most {letters[letter]} times in a row."
+            else:
+                continue
+            report.error("INVALID_FORMAT_PATTERN", pattern.span, said, "yyyy-MM-dd HH:mm:ss")
+            return
+
+    return check
+
+
+def _constant_zones(*numbers: int) -> Check:
+    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+        for number in numbers:
+            zone = arguments[number]
+            if not zone.wrong and not is_null(zone) and not isinstance(zone.value, str):
+                report.error("INVALID_TIME_ZONE", zone.span, "The zone is written as a constant.", "'UTC'")
+
+    return together(check, *(check_zone(number) for number in numbers))
+
+
+def _parsed(value: str, pattern: str = _DEFAULT) -> str:
+    return f"try_to_timestamp({value}, {pattern})"
+
+
+# As Flink reads it without a pattern: with or without a fraction of the second.
+_TWO = "[0-9]{{2}}"
+_SHAPE = f"^[0-9]{{{{4}}}}-{_TWO}-{_TWO} {_TWO}:{_TWO}:{_TWO}([.][0-9]{{{{1,9}}}})?$"
+_PLAIN_TIME = f"CASE WHEN rlike(trim({{0}}), '{_SHAPE}') THEN try_cast(trim({{0}}) AS TIMESTAMP) END"
+_PLAIN_DAY = "try_cast(substring(trim({0}), 1, 10) AS DATE)"
+
+FUNCTIONS = (
+    overloaded(
+        "DATE_FORMAT",
+        Signature((TIME, TEXT), STRING, "date_format({0}, {1})"),
+        Signature((TEXT, TEXT), STRING, f"date_format({_PLAIN_TIME}, {{1}})"),
+        check=_check_pattern(1, _WRITTEN),
+    ),
+    overloaded(
+        "TO_TIMESTAMP",
+        Signature((TEXT,), TIMESTAMP, _PLAIN_TIME),
+        Signature((TEXT, TEXT), TIMESTAMP, _parsed("{0}", "{1}")),
+        check=_check_pattern(1, _READ),
+    ),
+    overloaded(
+        "TO_TIMESTAMP_LTZ",
+        Signature(
+            (WHOLE, WHOLE),
+            TIMESTAMP,
+            "CASE WHEN abs({0}) <= 253402300799999 THEN"
+            " CASE WHEN {1} = 3 THEN timestamp_millis({0})"
+            " WHEN abs({0}) <= 253402300799 THEN timestamp_seconds({0}) END END",
+        ),
+        check=together(
+            check_whole(1, 0, 3, "The precision", example="3"),
+            lambda arguments, place, report: (
+                report.error("INVALID_ARGUMENT", arguments[1].span, "The precision is 0 or 3.", "3")
+                if arguments[1].value in (1, 2)
+                else None
+            ),
+        ),
+    ),
+    overloaded(
+        "TO_DATE",
+        Signature((TEXT,), DATE, _PLAIN_DAY),
+        Signature((TEXT, TEXT), DATE, f"CAST({_parsed('{0}', '{1}')} AS DATE)"),
+        check=_check_pattern(1, _READ),
+    ),
+    overloaded(
+        "UNIX_TIMESTAMP",
+        Signature((), BIGINT, "unix_seconds(current_timestamp())"),
+        Signature((TEXT,), BIGINT, f"unix_seconds({_PLAIN_TIME})"),
+        Signature((TIME,), BIGINT, "unix_seconds({0})"),
+        Signature((TEXT, TEXT), BIGINT, f"unix_seconds({_parsed('{0}', '{1}')})"),
+        check=_check_pattern(1, _READ),
+    ),
+    overloaded(
+        "FROM_UNIXTIME",
+        Signature((NUMBER,), STRING, f"from_unixtime(try_cast({{0}} AS BIGINT), {_DEFAULT})"),
+        Signature((NUMBER, TEXT), STRING, "from_unixtime(try_cast({0} AS BIGINT), {1})"),
+        check=_check_pattern(1, _WRITTEN),
+    ),
+    overloaded(
+        "CONVERT_TZ",
+        Signature(
+            (TEXT, TEXT, TEXT),
+            STRING,
+            f"date_format(from_utc_timestamp(to_utc_timestamp({_PLAIN_TIME}, {{1}}), {{2}}), {_DEFAULT})",
+        ),
+        check=_constant_zones(1, 2),
+    ),
+    scalar("LAST_DAY", [DAY], DATE, "last_day({0})"),
+    scalar("CURRENT_TIME", [], STRING, "date_format(current_timestamp(), 'HH:mm:ss')"),
+    scalar("LOCALTIME", [], STRING, "date_format(current_timestamp(), 'HH:mm:ss')"),
+)
+
+
+def between_times(unit: str) -> Function:
+    """TIMESTAMPDIFF of one unit: whole units from the first to the second."""
+    moments = "CAST({0} AS TIMESTAMP), CAST({1} AS TIMESTAMP)"
+    return overloaded(
+        "TIMESTAMPDIFF",
+        *(
+            Signature((first, second), INT, f"try_cast(timestampdiff({unit}, {moments}) AS INT)")
+            for first in (TIME, DAY)
+            for second in (TIME, DAY)
+        ),
+    )
+
+
+def added_time(unit: str) -> Function:
+    """TIMESTAMPADD of one unit: a number of them, and a time."""
+    near = f"abs({{0}}) <= {_FARTHEST[unit]}"
+    moved = f"timestampadd({unit}, CAST({{0}} AS INT), CAST({{1}} AS TIMESTAMP))"
+    return overloaded(
+        "TIMESTAMPADD",
+        *(Signature((WHOLE, time), TIMESTAMP, f"CASE WHEN {near} THEN {moved} END") for time in (TIME, DAY)),
+    )
+
+
+BY_UNIT = {
+    name: {unit: make(unit) for unit in _UNITS}
+    for name, make in (("TIMESTAMPDIFF", between_times), ("TIMESTAMPADD", added_time))
+}
+"""Functions whose first argument is a unit, by name and unit."""

@@ -1,0 +1,169 @@
+"""Flink's functions in a real Spark mean what they mean in Flink; expected values are worked out by hand."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
+from tests.conformance import records
+from tests.conformance.corpus import tables
+from tests.conformance.engine import Engine, engine
+
+from daggersql import check
+
+pytestmark = pytest.mark.integration
+
+CALL = {
+    "event_timestamp": "2024-02-29T12:34:56.789Z",
+    "api_uri": "/v1/orders/42",
+    "api_name": "orders",
+    "user_agent": " app/1.2 ",
+    "request_json": '{"cart": {"total": 12.5, "items": [{"sku": "A-1"}]},'
+    ' "note": "{x", "none": null, "ok": true}',
+    "request_id": "2024-03-31 01:30:00",
+    "client_ip": "not a time",
+    "http_status_code": 200,
+    "latency_ms": 1.5,
+    "bytes_out": 1_709_210_096,
+}
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+MEANINGS: dict[str, Any] = {
+    # Times and their texts.
+    "DATE_FORMAT(rowtime, 'yyyy/MM/dd HH:mm:ss.SSS')": "2024/02/29 12:34:56.789",
+    "DATE_FORMAT(rowtime, 'EEE d MMM yy, h a')": "Thu 29 Feb 24, 12 PM",
+    "DATE_FORMAT(rowtime, '''at'' HH')": "at 12",
+    "DATE_FORMAT(request_id, 'HH:mm')": "01:30",
+    "DATE_FORMAT(client_ip, 'HH:mm')": None,
+    "TO_TIMESTAMP(request_id)": moment("2024-03-31 01:30:00"),
+    "TO_TIMESTAMP('2024-01-02 03:04:05.678')": moment("2024-01-02 03:04:05.678"),
+    "TO_TIMESTAMP('2024-01-02')": None,
+    "TO_TIMESTAMP(client_ip)": None,
+    "TO_TIMESTAMP('02.01.2024 03:04', 'dd.MM.yyyy HH:mm')": moment("2024-01-02 03:04"),
+    "TO_TIMESTAMP('31.02.2024', 'dd.MM.yyyy')": None,
+    "TO_TIMESTAMP_LTZ(bytes_out, 0)": moment("2024-02-29 12:34:56"),
+    "TO_TIMESTAMP_LTZ(1709210096789, 3)": moment("2024-02-29 12:34:56.789"),
+    "TO_TIMESTAMP_LTZ(9223372036854775807, 3)": None,
+    "TO_DATE('2024-02-29')": date(2024, 2, 29),
+    "TO_DATE(request_id)": date(2024, 3, 31),
+    "TO_DATE('2023-02-29')": None,
+    "TO_DATE('29/02/2024', 'dd/MM/yyyy')": date(2024, 2, 29),
+    "UNIX_TIMESTAMP('1970-01-02 00:00:00')": 86400,
+    "UNIX_TIMESTAMP('2 Jan', 'd MMM')": 86400,
+    "UNIX_TIMESTAMP(client_ip)": None,
+    "FROM_UNIXTIME(86400)": "1970-01-02 00:00:00",
+    "FROM_UNIXTIME(bytes_out, 'yyyyMMdd')": "20240229",
+    "CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')": "1969-12-31 16:00:00",
+    "CONVERT_TZ(request_id, 'Asia/Jakarta', 'UTC')": "2024-03-30 18:30:00",
+    "CONVERT_TZ(client_ip, 'UTC', 'Asia/Jakarta')": None,
+    "TIMESTAMPDIFF(MINUTE, TIMESTAMP '2024-02-29 12:00:00', rowtime)": 34,
+    # A day less a fraction of a second is no whole day.
+    "TIMESTAMPDIFF(DAY, rowtime, TIMESTAMP '2024-02-28 12:34:57')": 0,
+    "TIMESTAMPDIFF(DAY, rowtime, TIMESTAMP '2024-02-28 12:34:56')": -1,
+    "TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-03-01')": 1,
+    "TIMESTAMPDIFF(SECOND, rowtime, CAST(NULL AS TIMESTAMP))": None,
+    "TIMESTAMPADD(MONTH, 1, TIMESTAMP '2024-01-31 00:00:00')": moment("2024-02-29"),
+    "TIMESTAMPADD(DAY, -1, rowtime)": moment("2024-02-28 12:34:56.789"),
+    "TIMESTAMPADD(YEAR, 2000000000, rowtime)": None,
+    "rowtime + INTERVAL '1' HOUR": moment("2024-02-29 13:34:56.789"),
+    "EXTRACT(MINUTE FROM rowtime)": 34,
+    "FLOOR(rowtime TO HOUR)": moment("2024-02-29 12:00:00"),
+    "CEIL(rowtime TO HOUR)": moment("2024-02-29 13:00:00"),
+    "TIME '10:11:12'": "10:11:12",
+    # Patterns.
+    "REGEXP(api_uri, '^/v[0-9]+/')": True,
+    "REGEXP_EXTRACT(api_uri, '/v([0-9]+)/([a-z]+)', 2)": "orders",
+    "REGEXP_EXTRACT(api_uri, '[0-9]+$')": "42",
+    "REGEXP_EXTRACT(api_uri, 'x(y)', 1)": None,
+    "REGEXP_REPLACE(api_uri, '[0-9]+', 'N')": "/vN/orders/N",
+    "REGEXP_REPLACE(api_uri, '/([a-z]+)/', '<$1>')": "/v1<orders>42",
+    "REGEXP_REPLACE(api_name, 'o', '\\$')": "$rders",
+    # JSON.
+    "JSON_VALUE(request_json, '$.cart.total')": "12.5",
+    "JSON_VALUE(request_json, '$.cart.items[0].sku')": "A-1",
+    "JSON_VALUE(request_json, '$.note')": "{x",
+    "JSON_VALUE(request_json, '$.ok')": "true",
+    "JSON_VALUE(request_json, '$.cart')": None,
+    "JSON_VALUE(request_json, '$.missing')": None,
+    "JSON_VALUE(request_json, '$.none')": None,
+    "JSON_VALUE(client_ip, '$.a')": None,
+    "JSON_QUERY(request_json, '$.cart.items[0]')": '{"sku":"A-1"}',
+    "JSON_QUERY(request_json, '$.note')": None,
+    "JSON_EXISTS(request_json, '$.none')": True,
+    "JSON_EXISTS(request_json, '$.missing')": False,
+    "JSON_EXISTS(client_ip, '$.a')": False,
+    # Text.
+    "OVERLAY('abcdef' PLACING 'XY' FROM 2 FOR 3)": "aXYef",
+    "OVERLAY('abcdef' PLACING 'XY' FROM 2)": "aXYdef",
+    "REPEAT(api_name, 2)": "ordersorders",
+    "REPEAT('a', 0)": "",
+    "HEX(255)": "FF",
+    "HEX('Az')": "417A",
+    "BIN(4)": "100",
+    "PARSE_URL('http://a.b/c?d=e&f=g#h', 'QUERY', 'f')": "g",
+    "PARSE_URL('http://a.b/c?d=e', 'HOST')": "a.b",
+    "PARSE_URL('no url at all %', 'HOST')": None,
+    "IS_DECIMAL('-1.5')": True,
+    "IS_DECIMAL('1e5')": False,
+    "SPLIT_INDEX(api_uri, '/', 1)": "v1",
+}
+GROUPED: dict[str, Any] = {
+    "LISTAGG(api_name)": "a,b,a",
+    "LISTAGG(api_name, '-')": "a-b-a",
+    "LISTAGG(api_name) FILTER (WHERE http_status_code = 200)": "a",
+    "LISTAGG(CAST(NULL AS VARCHAR))": None,
+    "FIRST_VALUE(http_status_code)": 500,
+    "LAST_VALUE(http_status_code)": 404,
+    "COUNT(DISTINCT api_name)": 2,
+    "COUNT(DISTINCT api_name) FILTER (WHERE http_status_code > 900)": 0,
+    "STDDEV_POP(latency_ms)": 0.4714045207910317,
+    "VAR_SAMP(latency_ms)": 0.3333333333333333,
+    "STDDEV_SAMP(latency_ms) FILTER (WHERE http_status_code = 200)": None,
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Engine]:
+    with engine() as started:
+        yield started
+
+
+def asked(spark: Engine, sql: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The one row that the query gives over these calls."""
+    (table,) = tables("api_logs")
+    checked = check(sql, [table])
+    assert checked.plan is not None, checked.findings
+    made = [ParseDict(call, GetMessageClass(table.message)()) for call in calls]
+    view = records.decoded(table, checked.plan.reads[0].paths, made, "api_logs", 0)
+    (row,) = spark.answer(checked.plan, {"api_logs": view}).to_pylist()
+    answer: dict[str, Any] = row
+    return answer
+
+
+def test_functions_of_single_rows_mean_what_they_mean_in_flink(spark: Engine) -> None:
+    columns = ", ".join(f"{expression} AS c{number}" for number, expression in enumerate(MEANINGS))
+    row = asked(spark, f"SELECT {columns} FROM api_logs", [CALL])
+    found = {expression: row[f"c{number}"] for number, expression in enumerate(MEANINGS)}
+
+    assert found == MEANINGS
+
+
+def test_aggregates_mean_what_they_mean_in_flink(spark: Engine) -> None:
+    at = moment("2024-02-29 12:00:30")
+    calls = [
+        {"event_timestamp": (at + timedelta(seconds=offset)).isoformat(), "api_name": name,
+         "http_status_code": code, "latency_ms": latency}
+        for offset, name, code, latency in ((0, "a", 200, 2.0), (-5, "b", 500, 1.0), (5, "a", 404, 1.0))
+    ]  # fmt: skip
+    columns = ", ".join(f"{expression} AS c{number}" for number, expression in enumerate(GROUPED))
+    window = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+    row = asked(spark, f"SELECT {columns} FROM api_logs GROUP BY {window}", calls)
+    found = {expression: row[f"c{number}"] for number, expression in enumerate(GROUPED)}
+
+    assert found == pytest.approx(GROUPED, nan_ok=True)
