@@ -55,6 +55,11 @@ def _launched(data: Data, _: int) -> str:
     return f"STARTING{_launch(data)}: {how} on {driver.get('host', '?')}, pid {driver.get('pid', '?')}{shown}"
 
 
+def _loaded(data: Data, _: int) -> str:
+    versions = (f"{table} {version}" for table, version in sorted(data.get("versions", {}).items()))
+    return f"reference tables loaded{_launch(data)}: {', '.join(versions)}"
+
+
 def _exited(data: Data, _: int) -> str:
     code = f" with code {data['code']}" if "code" in data else ""
     return f"driver exited{code}{_launch(data)}{_why(data)}"
@@ -96,6 +101,7 @@ _WORDS: Final[Mapping[str, Callable[[Data, int], str]]] = {
     "ClusterRegistered": _asked("cluster registered"),
     "SchemaRegistered": _registered,
     "StreamRegistered": _asked("stream registered"),
+    "ReferenceRegistered": _asked("reference table registered"),
     "DaggerRequested": _requested,
     "StartRequested": _asked("asked to start"),
     "StopRequested": _stop_requested,
@@ -117,5 +123,6 @@ _WORDS: Final[Mapping[str, Callable[[Data, int], str]]] = {
     "Stopped": _fact("STOPPED"),
     "OrphanKilled": lambda data, _: f"an orphaned driver was killed{_launch(data)}",
     "Deleted": _fact("DELETED"),
+    "ReferencesLoaded": _loaded,
     "Settled": lambda data, _: f"healthy for long enough, attempts count anew{_launch(data)}",
 }
