@@ -73,6 +73,10 @@ CASES ?= tests/conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)
 	@$(BIN)/python -m tests.conformance $(CASES)
 
+.PHONY: functions-doc
+functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
+	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

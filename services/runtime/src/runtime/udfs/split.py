@@ -2,7 +2,7 @@ r"""Split(text, pattern): the parts between the matches of a regular expression,
 
 Empty parts at the end are left out. Never NULL: an empty list for NULL. The fast form is native: Spark's
 `split` is Java's, but keeps the empty parts, which the query takes off. As in Java, \d, \w, \s and (?i) mean
-ASCII.
+ASCII, and what matches nothing at all also splits inside of characters beyond U+FFFF.
 """
 
 from __future__ import annotations
