@@ -1,0 +1,63 @@
+"""The log is the only truth: what was made from it can be dropped, and what comes twice changes nothing."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from confluent_kafka import Producer
+from conftest import Stack
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from tests.integration.bookings import Bookings
+from tests.integration.cli import Cli
+from tests.integration.faults import down, driver, records, until, up
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def name(stack: Stack, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A dagger that runs."""
+    name, file = Bookings(stack.kafka, cli).dagger(tmp_path_factory.mktemp("log"))
+    cli("apply", "-f", file, "--wait")
+    return name
+
+
+def test_every_control_record_delivered_again_changes_nothing(stack: Stack, cli: Cli, name: str) -> None:
+    before, running = cli("local", "dump"), driver(name).keys()
+    producer = Producer({"bootstrap.servers": stack.kafka})
+    history = records(stack.kafka, "daggers.control")
+
+    for record in history:
+        producer.produce("daggers.control", record.value(), record.key(), headers=record.headers())
+    assert producer.flush(30) == 0
+    last = records(stack.kafka, "daggers.control")[-1].offset()
+    until(lambda: folded(stack) >= last)
+
+    assert len(history) > 5
+    assert cli("local", "dump") == before
+    assert driver(name).keys() == running
+
+
+def test_projections_that_were_dropped_are_rebuilt_byte_for_byte(stack: Stack, cli: Cli, name: str) -> None:
+    cli("stop", name, "--wait")
+    before = cli.try_("local", "dump").out
+
+    down(stack)
+    files = list(stack.state_dir.glob("gateway.sqlite*"))
+    for file in files:
+        file.unlink()
+    up(stack)
+    after = cli.try_("local", "dump").out
+    cli("delete", name, "--wait")
+
+    assert Path(stack.state_dir / "gateway.sqlite") in files
+    assert f'"name": "{name}"' in before
+    assert after == before
+
+
+def folded(stack: Stack) -> int:
+    """How far the gateway has read the control topic."""
+    with grpc.insecure_channel(stack.gateway) as channel:
+        catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
+        sequence: int = catalog.ListClusters(gateway_pb2.ListClustersRequest(), timeout=30).sequence
+        return sequence
