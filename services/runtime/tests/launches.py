@@ -44,6 +44,7 @@ class Dagger:
     start: str = "earliest"
     idle_timeout_s: int = 3
     emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
+    trigger_ms: int = 200
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -73,7 +74,7 @@ class Dagger:
         job.platform.bootstrap_servers = self.kafka
         job.spec.sql = self.sql
         job.spec.emit = self.emit
-        job.spec.trigger.FromMilliseconds(200)
+        job.spec.trigger.FromMilliseconds(self.trigger_ms)
         stream = job.streams.add()
         stream.kafka.bootstrap_servers = self.kafka
         stream.input.table = "data_stream"

@@ -217,6 +217,36 @@ def test_the_python_half_ends_with_its_jvm(tmp_path: Path, kafka: str) -> None:
     assert launch.error()["reason"] == "JVM_GONE"
 
 
+@pytest.mark.parametrize(
+    ("process", "reason"),
+    [("python_streaming_source_runner", "READER_DIED"), ("pyspark.daemon", "WORKER_DIED")],
+)
+def test_a_helper_process_that_dies_ends_the_driver_with_one_sentence_and_a_relaunch_goes_on(
+    tmp_path: Path, kafka: str, process: str, reason: str
+) -> None:
+    dagger = Dagger(tmp_path, kafka, idle_timeout_s=0)
+    topic = f"json-{dagger.name}"
+    dagger.sinks = [kafka_sink(kafka, topic)]
+    events = spread(range(120), cities=2)
+
+    with dagger.launch() as launch:
+        dagger.write(*bookings(events[:90]))
+        launch.until(written(2))
+        helpers = [one for one in launch.processes() if process in " ".join(one.cmdline())]
+        for helper in helpers:
+            helper.kill()
+        dagger.write(*bookings(events[90:]), booking(400))
+        code = launch.wait()
+    with dagger.launch() as relaunch:
+        relaunch.until(written(2))
+        relaunch.stop()
+
+    error = launch.error()
+    assert len(helpers) > 0
+    assert (code, error["reason"], error["retryable"]) == (69, reason, True)
+    assert Counter(dict(in_kafka(kafka, topic))) == recount(events)
+
+
 def test_an_edit_recounts_the_windows_that_were_open(
     tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:

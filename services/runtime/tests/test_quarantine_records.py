@@ -6,6 +6,8 @@ import pytest
 from confluent_kafka import Consumer
 from daggers.v1 import telemetry_pb2
 
+from runtime import errors
+from runtime.errors import JobError
 from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, TOPIC, Quarantine
 
 
@@ -47,3 +49,15 @@ def test_a_record_is_written_as_a_cloudevent_under_the_daggers_name(kafka: str) 
         b"application/protobuf",
         (MAX_VALUE_BYTES, MAX_KEY_BYTES, True),
     )
+
+
+def test_a_kafka_that_stays_away_fails_the_batch_and_not_for_good() -> None:
+    quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1"}, patience_s=0.2)
+    quarantine.put(telemetry_pb2.Quarantined(dagger="d", topic="t", reason="MALFORMED", value=b"x"))
+
+    with pytest.raises(JobError) as failed:
+        quarantine.flush()
+
+    told = failed.value.error
+    assert (told.domain, told.reason, told.retryable) == (errors.EXTERNAL, "QUARANTINE_UNREACHABLE", True)
+    assert "1 quarantined records" in told.detail

@@ -8,6 +8,7 @@ say so.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections import Counter
@@ -37,7 +38,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 
 
 class UnfinishedError(Exception):
-    """A batch was left because the job is asked to stop: it is not committed and will be repeated."""
+    """The last batch of a drain could not be written: it is not committed and will be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ class Batches:
         """`delivery` is the attempt to repeat; `complete_from` is the source's."""
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
+        self.unfinished = ""
+        """Why the last batch of a drain was left unwritten; it is not committed and will be repeated."""
+        self.last = threading.Event()
+        """Set by whoever drains the query, once Spark will not begin another batch."""
         self._session = session
         self._targets = delivery.targets
         self._delivery = delivery
@@ -123,8 +128,6 @@ class Batches:
             raise
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        if self._stopping.is_set():
-            raise UnfinishedError(f"batch {batch_id} was not begun: the job is stopping")
         self._heart.note(partial(progress.batch_began, at=datetime.now(UTC)))
         self._references.refresh(self._session)
         note_batch(self._session)  # not the rows' session: that one knows no queries
@@ -176,11 +179,22 @@ class Batches:
                 break
             self._heart.note(partial(progress.retrying, why=report.troubles))
             if last_attempt:
-                why = "; ".join(trouble.detail for trouble in report.troubles)
-                raise UnfinishedError(f"batch {batch_id} is not written, and the job is stopping: {why}")
+                self._leave("; ".join(trouble.detail for trouble in report.troubles))
             self._stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
         return total
+
+    def _leave(self, why: str) -> None:
+        """Leave the batch unwritten: raises, once the query is ending, what Spark takes for that end.
+
+        Of a query that is being stopped Spark expects to hear that its jobs were cancelled: it commits
+        nothing then, and prints no trace.
+        """
+        self.unfinished = why
+        self.last.wait()
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print the trace of what is raised
+        group = self._session.sparkContext.getLocalProperty("spark.jobGroup.id")
+        raise UnfinishedError(f"org.apache.spark.SparkException: part of cancelled job group {group}")
 
     def _print(self, report: Report) -> None:
         """Rows of `log` sinks, up to their limit, on the driver's stdout."""

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import daggersql
 from chassis.logging import logger
 from runtime import checkpoint, job, progress, spark
-from runtime.batch import Batches, UnfinishedError
+from runtime.batch import Batches
 from runtime.checkpoint import Checkpoint
 from runtime.delivery import Delivery
 from runtime.errors import explain, internal
@@ -153,22 +153,27 @@ class Driver:
         while query.isActive:
             if self._must_stop():
                 heart.note(progress.draining)
-                self._drain(query)
+                self._drain(query, batches)
                 break
             lease.check()
             self._wake.wait(_POLL_S)
-        failure = batches.failure or query.exception()
-        if isinstance(failure, UnfinishedError) and self.stopping.is_set():
-            logger().info("drained", unfinished=str(failure))
-        elif failure is not None:
+        if batches.unfinished:
+            logger().info("drained", unfinished=batches.unfinished)
+        elif (failure := batches.failure or spark.failure(query)) is not None:
             raise failure
         elif not self.stopping.is_set():
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 
-    def _drain(self, query: StreamingQuery) -> None:
-        """Let the running batch commit, then stop. A batch that begins now leaves at once, unwritten."""
+    def _drain(self, query: StreamingQuery, batches: Batches) -> None:
+        """Let the running batch commit, then stop.
+
+        Spark's `stop` interrupts whatever runs. So what it does first is done alone here: the state that
+        Spark asks before each batch is set, the batch that runs ends as ever, and none begins after it.
+        """
+        spark.last_batch(query)
+        batches.last.set()
         end = time.monotonic() + _DRAIN_S
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end:
+        while query.status["isTriggerActive"] and time.monotonic() < end:
             time.sleep(_DRAIN_POLL_S)
         query.stop()
 

@@ -97,7 +97,7 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
             domain=_DOMAINS[domain], reason=reason, detail=detail, retryable=bool(retryable)
         )
     for pattern, domain, reason, detail, can_retry in _KNOWN:
-        if pattern in text:
+        if re.search(pattern, text, re.DOTALL):
             return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=can_retry)
     return events_pb2.DaggerError(
         domain=INTERNAL,
@@ -117,24 +117,38 @@ def as_json(error: events_pb2.DaggerError) -> str:
     return json_format.MessageToJson(error, indent=None)
 
 
-# Part of an exception's text, and what it means; asked in this order, only when no error of ours is inside.
+# What an exception's text matches, and what that means; asked in this order, when no error of ours is in it.
 _KNOWN = (
     (
-        "java.lang.OutOfMemoryError",
+        r"java\.lang\.OutOfMemoryError",
         USER,
         "OUT_OF_MEMORY",
         "Spark ran out of memory; set driver_memory_mib higher, or read fewer groups for each window.",
         True,
     ),
     (
-        "Multiple streaming queries are concurrently using",
+        r"(EOFException|SocketException|Broken pipe).*PythonStreamingSourceRunner",
+        EXTERNAL,
+        "READER_DIED",
+        "The process that asks Kafka for new records has died: it was killed, or memory is short.",
+        True,
+    ),
+    (
+        r"Python worker exited unexpectedly",
+        EXTERNAL,
+        "WORKER_DIED",
+        "A Python worker process has died: it was killed, or memory is short.",
+        True,
+    ),
+    (
+        r"Multiple streaming queries are concurrently using",
         INTERNAL,
         "FENCED",
         "Another driver of this dagger uses the same checkpoint; this one has ended.",
         False,
     ),
     (
-        "No space left on device",
+        r"No space left on device",
         EXTERNAL,
         "DISK_FULL",
         "The disk that holds checkpoints or Spark's temporary files is full; free some space.",

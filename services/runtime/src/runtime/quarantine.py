@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from zlib import crc32
@@ -20,17 +21,19 @@ MAX_PREFIX_CHARS = 64 * 1024
 
 _log = logging.getLogger(__name__)
 _TYPE = telemetry_pb2.Quarantined.DESCRIPTOR.full_name
-_PATIENCE_S = 10.0
+_PATIENCE_S = 120.0
+_SAY_S = 10.0
 
 
 class Quarantine:
     """Writes records that were set aside. At least once: nothing is lost once `flush` has returned.
 
     A batch that is repeated sets its records aside again, under the same ce_id. `properties` are those of the
-    platform's own Kafka.
+    platform's own Kafka, which may be away for `patience_s`.
     """
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self._failure: JobError | None = None
         self._producer = Producer(
             {
@@ -45,7 +48,10 @@ class Quarantine:
         )
 
     def put(self, record: telemetry_pb2.Quarantined) -> None:
-        """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset."""
+        """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset.
+
+        Raises `JobError` as `flush` does, when too many wait already.
+        """
         record.value = record.value[:MAX_VALUE_BYTES]
         record.key = record.key[:MAX_KEY_BYTES]
         record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
@@ -62,12 +68,14 @@ class Quarantine:
             time=now,
         )
         value = record.SerializeToString()
+        end = time.monotonic() + self._patience_s
         while True:
             try:
                 self._producer.produce(
                     TOPIC, value, record.dagger.encode(), headers=headers, on_delivery=self._delivered
                 )
             except BufferError:
+                self._give_up_at(end)
                 self._producer.poll(1.0)
             else:
                 self._producer.poll(0)
@@ -76,15 +84,31 @@ class Quarantine:
     def flush(self) -> None:
         """Returns when Kafka has acknowledged every record; waits while it is unreachable, and says so.
 
-        Raises `JobError` (EXTERNAL) when Kafka refuses a record for good.
+        Raises `JobError` (EXTERNAL, retryable) when that takes longer than the patience there is, or when
+        Kafka refuses a record for good: the batch is not committed, and is repeated by the next launch.
         """
-        while self._producer.flush(_PATIENCE_S):
+        end = time.monotonic() + self._patience_s
+        while self._producer.flush(min(_SAY_S, self._patience_s)):
+            self._give_up_at(end)
             _log.warning(
                 "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
             )
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+    def _give_up_at(self, end: float) -> None:
+        """Raise when it is later than `end`, a monotonic time."""
+        if time.monotonic() < end:
+            return
+        waiting = len(self._producer)
+        self._producer.purge()  # the batch will set them aside again
+        raise external(
+            "QUARANTINE_UNREACHABLE",
+            f"The platform's Kafka has not taken {waiting} quarantined records for {self._patience_s:.0f} s; "
+            "the batch is repeated when the driver is started again.",
+            retryable=True,
+        )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

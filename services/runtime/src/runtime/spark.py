@@ -7,6 +7,7 @@ here.
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off.
@@ -46,3 +47,27 @@ def start(app_name: str) -> SparkSession:
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
     return session
+
+
+class QueryError(Exception):
+    """What ended a query, in the JVM's words: the whole text, with its causes."""
+
+
+def failure(query: StreamingQuery) -> QueryError | None:
+    """What ended a query; None while it runs, and when it was stopped.
+
+    What `query.exception()` keeps of it lacks the causes' kinds.
+    """
+    ended = query._jsq.exception()  # noqa: SLF001 - see above
+    if ended.isEmpty():
+        return None
+    utils = SparkSession.active()._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - Spark's own way to print an exception
+    return QueryError(utils.exceptionString(ended.get()))
+
+
+def last_batch(query: StreamingQuery) -> None:
+    """Let no further batch begin; the one that runs is finished and committed. `stop` comes after that."""
+    session = SparkSession.active()
+    states = session._jvm.org.apache.spark.sql.execution.streaming.runtime  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to end a query between two batches
+    ended = getattr(getattr(states, "TERMINATED$"), "MODULE$")
+    query._jsq.streamingQuery().state().set(ended)  # noqa: SLF001 - as above
