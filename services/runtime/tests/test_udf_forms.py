@@ -1,4 +1,4 @@
-"""Functions of our own as files: two of one name each; and the references of those that are native in Spark."""
+"""Functions of our own as files, two of one name each; and references of those that are native in Spark."""
 
 from typing import Any
 
