@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from health_monitor.receiver import ReceiverSettings
 from health_monitor.settings import MonitorSettings
 
+KEY = "0123456789abcdef0123456789abcdef"
 CANARY = "https://hooks.slack.example/services/T0/B0/canary"
 
 
@@ -24,11 +25,11 @@ def test_without_a_secret_nobody_is_told() -> None:
 
 
 def test_secrets_come_from_variables() -> None:
-    channels = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key="key").channels()
+    channels = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=KEY).channels()
 
     assert [(each.name, each.key and each.key.get_secret_value()) for each in channels] == [
         ("slack", None),
-        ("pagerduty", "key"),
+        ("pagerduty", KEY),
     ]
 
 
@@ -46,6 +47,13 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
         ValueError, match=r"DAGGERS_MONITOR_SLACK_URL_FILE: /nowhere cannot be read: No such file"
     ):
         settings(monitor_slack_url_file="/nowhere").channels()
+
+
+def test_a_routing_key_of_another_length_is_refused_and_not_shown() -> None:
+    with pytest.raises(
+        ValueError, match=r"^DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: it has 31 characters, not 32$"
+    ):
+        settings(monitor_pagerduty_routing_key=KEY[1:]).channels()
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -72,9 +80,10 @@ def test_a_secret_given_twice_is_refused() -> None:
 
 
 def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:
-    configured = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=CANARY)
+    configured = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=KEY)
 
-    assert "canary" not in f"{configured!r} {configured.channels()!r}"
+    shown = f"{configured!r} {configured.channels()!r}"
+    assert [secret for secret in ("canary", KEY) if secret in shown] == []
 
 
 def test_the_receiver_listens_on_loopback_only() -> None:

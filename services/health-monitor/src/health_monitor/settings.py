@@ -30,7 +30,7 @@ class MonitorSettings(Settings):
     monitor_slack_url_file: Path | None = None
     """File that holds the Slack incoming webhook."""
     monitor_pagerduty_routing_key: SecretStr | None = None
-    """PagerDuty Events v2 routing key. Neither this nor the next: PagerDuty is not told."""
+    """PagerDuty Events v2 routing key, 32 characters. Neither this nor the next: PagerDuty is not told."""
     monitor_pagerduty_routing_key_file: Path | None = None
     """File that holds the PagerDuty routing key."""
     monitor_pagerduty_url: str = pagerduty.URL
@@ -81,6 +81,11 @@ class MonitorSettings(Settings):
         )
         if key is not None:
             _check_url("MONITOR_PAGERDUTY_URL", self.monitor_pagerduty_url)
+            if len(key.get_secret_value()) != pagerduty.KEY_LENGTH:
+                raise ValueError(
+                    "DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: it has"
+                    f" {len(key.get_secret_value())} characters, not {pagerduty.KEY_LENGTH}"
+                )
             found.append(Channel("pagerduty", pagerduty, SecretStr(self.monitor_pagerduty_url), key))
         return found
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 URL: Final = "https://events.pagerduty.com/v2/enqueue"
 PACE: Final = timedelta(milliseconds=500)
+KEY_LENGTH: Final = 32
+"""Characters of a routing key."""
 _SUMMARY_LIMIT: Final = 1024
 _SAID_LIMIT: Final = 200
 _SEVERITIES: Final = {
