@@ -3,10 +3,15 @@
 # every image of Kafka 4 will do.
 set -eu
 here=/etc/daggers/kafka
+config=/tmp/server.properties
+{
+    cat $here/server.properties
+    echo "advertised.listeners=INTERNAL://kafka:9092,HOST://localhost:$KAFKA_PORT"
+} >$config
 run() { java -Dlog4j2.configurationFile=$here/log4j2.properties -cp '/opt/kafka/libs/*' "$@"; }
 if [ ! -f /var/lib/kafka/data/log/meta.properties ]; then
     run kafka.tools.StorageTool format --cluster-id "$(run kafka.tools.StorageTool random-uuid)" \
-        --ignore-formatted --config $here/server.properties
+        --ignore-formatted --config $config
 fi
 exec java -Xms256m -Xmx512m -XX:+ExitOnOutOfMemoryError -Dlog4j2.configurationFile=$here/log4j2.properties \
-    -cp '/opt/kafka/libs/*' kafka.Kafka $here/server.properties
+    -cp '/opt/kafka/libs/*' kafka.Kafka $config

@@ -105,17 +105,17 @@ def test_an_incident_opens_and_closes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "result"),
+    ("attempt", "outcome"),
     [
         (alerts_pb2.NotificationSent(meta=META, receiver="slack", attempt=2), "sent"),
         (alerts_pb2.NotificationFailed(meta=META, receiver="slack", attempt=2, reason="HTTP_500"), "failed"),
     ],
 )
-def test_an_attempt_to_tell_says_what_became_of_it(attempt: Message, result: str) -> None:
+def test_an_attempt_to_tell_says_what_became_of_it(attempt: Message, outcome: str) -> None:
     line = points.of_alert(record(attempt))
 
     assert line is not None
-    assert line.startswith(f"notification,dagger=surge,receiver=slack,result={result} attempt=2i")
+    assert line.startswith(f"notification,dagger=surge,receiver=slack,outcome={outcome} attempt=2i")
 
 
 def test_what_cannot_be_read_is_no_point() -> None:

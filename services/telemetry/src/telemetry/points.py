@@ -6,7 +6,7 @@
 | `leader_beat`       | a leader's beat          | service                     |
 | `control_event`     | `daggers.control`        | type, subject               |
 | `alert`             | an incident's turns      | dagger, condition           |
-| `notification`      | an attempt to tell of it | dagger, receiver, result    |
+| `notification`      | an attempt to tell of it | dagger, receiver, outcome   |
 
 A record gives the same point whenever it is read, so reading a topic again changes nothing.
 """
@@ -72,10 +72,10 @@ def of_alert(record: Record) -> str | None:
         case AlertResolved(meta=meta) as resolved:
             fields = {"open": 0, "summary": resolved.summary, "incident": meta.incident}
         case NotificationSent(meta=meta) as sent:
-            tags = {"dagger": meta.dagger, "receiver": sent.receiver, "result": "sent"}
+            tags = {"dagger": meta.dagger, "receiver": sent.receiver, "outcome": "sent"}
             return _line("notification", tags, {"attempt": sent.attempt}, _moment(record))
         case NotificationFailed(meta=meta) as failed:
-            tags = {"dagger": meta.dagger, "receiver": failed.receiver, "result": "failed"}
+            tags = {"dagger": meta.dagger, "receiver": failed.receiver, "outcome": "failed"}
             fields = {"attempt": failed.attempt, "reason": failed.reason, "detail": failed.detail}
             return _line("notification", tags, fields, _moment(record))
         case _:
