@@ -153,7 +153,14 @@ class Harness:
 
         door = Door("127.0.0.1:0", drain_s=5)
         async with (
-            serving(log, Projection(url), newest, door, source="/api-gateway/test") as gateway,
+            serving(
+                log,
+                Projection(url),
+                newest,
+                door,
+                source="/api-gateway/test",
+                reference_places=("/data/tables", "https://ref.example/t/"),
+            ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):
             yield Client(gateway, log, channel, self.quarantined, url)

@@ -35,6 +35,11 @@ def asked(name: str, team: str = "pricing") -> events_pb2.DaggerRequested:
     )
 
 
+def reference(location: str) -> events_pb2.ReferenceRegistered:
+    table = spec_pb2.ReferenceTable(name="cities", location=location)
+    return events_pb2.ReferenceRegistered(meta=META, reference=table)
+
+
 def history() -> list[Record]:
     """Everything a projection has to follow: registrations, revisions, facts, refusals, a deletion."""
     fact = events_pb2.FactMeta(epoch=4, name="first_one")
@@ -54,6 +59,8 @@ def history() -> list[Record]:
         events_pb2.Deleted(meta=gone),
         asked("third_one"),
         events_pb2.StopRequested(meta=META, name="first_one"),
+        reference("/data/one.csv"),
+        reference("/data/two.csv"),
     )
 
 
@@ -77,11 +84,12 @@ def touched(fleet: Fleet, records: Sequence[Record]) -> Touched:
         found.daggers |= {applied.subject, *(fleet.daggers if "Cluster" in record.type else ())}
         found.clusters |= {applied.subject} & fleet.clusters.keys()
         found.streams |= {applied.subject} & fleet.streams.keys()
+        found.references |= {applied.subject} & fleet.references.keys()
         found.schemas.add(record.sequence)
     return found
 
 
-@pytest.mark.parametrize("step", [1, 3, 14])
+@pytest.mark.parametrize("step", [1, 3, 16])
 def test_rows_are_the_same_bytes_whether_followed_step_by_step_or_written_at_once(
     database_url: str, step: int
 ) -> None:
@@ -106,7 +114,8 @@ def test_rows_are_the_same_bytes_whether_followed_step_by_step_or_written_at_onc
         "streams": 1,
         "messages": 2,
         "schemas": 2,
-        "answers": 11,
+        "reference_tables": 1,
+        "answers": 13,
         "projection": 1,
     }
 

@@ -58,7 +58,14 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> 
     quarantine = KafkaQuarantine(found.kafka_bootstrap_servers)
     async with (
         KafkaLog(found.kafka_bootstrap_servers, topics.CONTROL) as log,
-        serving(log, projection, quarantine.newest, door, source=source) as gateway,
+        serving(
+            log,
+            projection,
+            quarantine.newest,
+            door,
+            source=source,
+            reference_places=found.allowed_references,
+        ) as gateway,
     ):
         host = found.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=door.credentials is not None)

@@ -1,4 +1,4 @@
-"""CatalogService: clusters, schemas and streams."""
+"""CatalogService: clusters, schemas, streams and reference tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
-from api_gateway import compatibility, schemas, validation
+from api_gateway import compatibility, references, schemas, validation
 from api_gateway.defaults import filled_cluster
 from api_gateway.follower import Follower
 from api_gateway.projection import Projection
@@ -23,7 +23,15 @@ from fleet.answers import version_mismatch
 class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
     """What daggers are made of."""
 
-    def __init__(self, follower: Follower, writer: Writer, reader: Reader, projection: Projection) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        writer: Writer,
+        reader: Reader,
+        projection: Projection,
+        reference_places: Sequence[str],
+    ) -> None:
+        self._places = reference_places
         self._fleet = follower.fleet
         self._writer = writer
         self._reader = reader
@@ -128,6 +136,32 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         )
         return gateway_pb2.ListStreamsResponse(streams=streams, sequence=at)
 
+    async def RegisterReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterReferenceRequest, context: Context
+    ) -> gateway_pb2.RegisterReferenceResponse:
+        """Register a reference table, or replace one."""
+        table = request.reference
+        event = events_pb2.ReferenceRegistered(meta=_meta(request), reference=table)
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            _refuse([*references.violations("reference", table, self._places), *_envelope(request)])
+            entry = self._fleet.references.get(table.name)
+            _check_version(request, f"reference table {table.name}", entry.version if entry else 0)
+            if request.validate_only:
+                return gateway_pb2.RegisterReferenceResponse(reference=table)
+            answer = await self._writer.write(table.name, event, request.request_id, at="reference")
+        return gateway_pb2.RegisterReferenceResponse(
+            reference=table, version=answer.version, sequence=answer.sequence
+        )
+
+    async def ListReferences(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListReferencesRequest, context: Context
+    ) -> gateway_pb2.ListReferencesResponse:
+        """All reference tables, by name."""
+        check_sequence(request.min_sequence)
+        found, at = await self._reader.read(context, request.min_sequence, self._projection.references)
+        return gateway_pb2.ListReferencesResponse(references=found, sequence=at)
+
 
 def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
     """What is wrong with a stream against the catalogue. Pure."""
@@ -157,7 +191,11 @@ def check_sequence(min_sequence: int) -> None:
     _refuse(list(validation.sequence("min_sequence", min_sequence)))
 
 
-Versioned: TypeAlias = gateway_pb2.RegisterClusterRequest | gateway_pb2.RegisterStreamRequest
+Versioned: TypeAlias = (
+    gateway_pb2.RegisterClusterRequest
+    | gateway_pb2.RegisterStreamRequest
+    | gateway_pb2.RegisterReferenceRequest
+)
 
 
 def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:

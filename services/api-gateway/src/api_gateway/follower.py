@@ -48,6 +48,7 @@ class Touched:
     daggers: set[str] = field(default_factory=set)
     clusters: set[str] = field(default_factory=set)
     streams: set[str] = field(default_factory=set)
+    references: set[str] = field(default_factory=set)
     schemas: set[int] = field(default_factory=set)
     """Sequences of the registrations."""
     answers: set[str] = field(default_factory=set)
@@ -148,6 +149,8 @@ class Follower:
                 self._touched.daggers.update(self.fleet.daggers)
             case events_pb2.StreamRegistered(stream=stream):
                 self._touched.streams.add(stream.name)
+            case events_pb2.ReferenceRegistered(reference=reference):
+                self._touched.references.add(reference.name)
             case events_pb2.SchemaRegistered():
                 self._touched.schemas.add(record.sequence)
             case _:

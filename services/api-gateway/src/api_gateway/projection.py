@@ -24,6 +24,7 @@ from api_gateway.tables import (
     DaggerRow,
     MessageRow,
     ProjectionRow,
+    ReferenceRow,
     SchemaRow,
     StreamRow,
 )
@@ -114,6 +115,12 @@ class Projection:
             query = query.where(StreamRow.message == message)
         rows, at = self._read(lambda session: session.exec(query).all())
         return [spec_pb2.Stream.FromString(row.data) for row in rows], at
+
+    def references(self) -> tuple[list[spec_pb2.ReferenceTable], int]:
+        """All reference tables by name, and the sequence they are of."""
+        query = select(ReferenceRow).order_by(col(ReferenceRow.name))
+        rows, at = self._read(lambda session: session.exec(query).all())
+        return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], at
 
     def messages(self) -> tuple[list[str], int]:
         """All registered message names, sorted; and the sequence they are of."""

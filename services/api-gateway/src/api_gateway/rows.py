@@ -10,7 +10,15 @@ from google.protobuf.message import Message
 from sqlmodel import SQLModel
 
 from api_gateway.follower import Touched
-from api_gateway.tables import AnswerRow, ClusterRow, DaggerRow, MessageRow, SchemaRow, StreamRow
+from api_gateway.tables import (
+    AnswerRow,
+    ClusterRow,
+    DaggerRow,
+    MessageRow,
+    ReferenceRow,
+    SchemaRow,
+    StreamRow,
+)
 from fleet import Fleet, view
 from fleet.phases import DELETED
 
@@ -35,6 +43,7 @@ def change(fleet: Fleet, touched: Touched) -> Change:
             daggers=set(fleet.daggers),
             clusters=set(fleet.clusters),
             streams=set(fleet.streams),
+            references=set(fleet.references),
             schemas={entry.sequence for entry in fleet.messages.values()},
             answers=set(fleet.answers),
         )
@@ -44,6 +53,7 @@ def change(fleet: Fleet, touched: Touched) -> Change:
         DaggerRow: [_dagger(fleet, name) for name in daggers if name not in gone],
         ClusterRow: [_cluster(fleet, name) for name in sorted(touched.clusters)],
         StreamRow: [_stream(fleet, name) for name in sorted(touched.streams)],
+        ReferenceRow: [_reference(fleet, name) for name in sorted(touched.references)],
         AnswerRow: [_answer(fleet, request_id) for request_id in sorted(touched.answers)],
         **_schemas(fleet, touched.schemas),
     }
@@ -77,6 +87,11 @@ def _stream(fleet: Fleet, name: str) -> StreamRow:
         sequence=entry.sequence,
         data=_bytes(entry.value),
     )
+
+
+def _reference(fleet: Fleet, name: str) -> ReferenceRow:
+    entry = fleet.references[name]
+    return ReferenceRow(name=name, version=entry.version, sequence=entry.sequence, data=_bytes(entry.value))
 
 
 def _schemas(fleet: Fleet, sequences: Iterable[int]) -> dict[type[SQLModel], list[SQLModel]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -63,11 +63,18 @@ class Gateway:
 
 @asynccontextmanager
 async def serving(
-    log: Log, projection: Projection, newest: Newest, door: Door, *, source: str
+    log: Log,
+    projection: Projection,
+    newest: Newest,
+    door: Door,
+    *,
+    source: str,
+    reference_places: Sequence[str] = (),
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
-    `source` is the ce_source of what it writes. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
+    `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs that
+    reference tables may be in. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
     follower = Follower(log)
     applied = await asyncio.to_thread(projection.prepare)
@@ -87,7 +94,9 @@ async def serving(
     try:
         if tasks:
             await _until_ready(follower, projector, end, failed)
-        async with _served(log, follower, projector, projection, newest, door, source) as port:
+        async with _served(
+            log, follower, projector, projection, newest, door, source, reference_places
+        ) as port:
             yield Gateway(port, follower, projector, failed)
     finally:
         if folding is not None:
@@ -107,6 +116,7 @@ async def _served(
     newest: Newest,
     door: Door,
     source: str,
+    reference_places: Sequence[str],
 ) -> AsyncIterator[int]:
     calls = interceptor(door.tokens)
     server = grpc.aio.server(
@@ -120,7 +130,7 @@ async def _served(
     writer, reader = Writer(log, follower, source), Reader(follower, projector)
     daggers = DaggerService(log, follower, writer, reader, projection)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
-    catalog = CatalogService(follower, writer, reader, projection)
+    catalog = CatalogService(follower, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     quarantine = QuarantineService(reader, projection, newest)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)

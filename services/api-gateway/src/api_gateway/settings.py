@@ -35,6 +35,10 @@ class GatewaySettings(Settings):
     token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one."""
 
+    reference_places: str = ""
+    """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated.
+    Empty: nowhere. Drivers read what is there with their own rights."""
+
     drain_s: float = Field(default=10.0, ge=0, le=300)
     """How long calls that are going on may take after SIGTERM, in seconds."""
 
@@ -53,6 +57,14 @@ class GatewaySettings(Settings):
             raise ValueError("must begin with sqlite:/// or postgresql://")
         return url
 
+    @field_validator("reference_places")
+    @classmethod
+    def _absolute_places(cls, places: str) -> str:
+        for place in _listed(places):
+            if not place.startswith(("/", "http://", "https://")):
+                raise ValueError("must be absolute folders and http(s) URLs, comma-separated")
+        return places
+
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> GatewaySettings:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -70,11 +82,20 @@ class GatewaySettings(Settings):
         return self
 
     @property
+    def allowed_references(self) -> tuple[str, ...]:
+        """The folders and base URLs that reference tables may be in."""
+        return _listed(self.reference_places)
+
+    @property
     def tls(self) -> tuple[Path, Path] | None:
         """Key and certificate, when TLS is on."""
         if self.tls_cert_file is None or self.tls_key_file is None:
             return None
         return self.tls_key_file, self.tls_cert_file
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def is_loopback(bind: str) -> bool:

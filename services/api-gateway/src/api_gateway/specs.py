@@ -79,7 +79,7 @@ async def judge(at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, 
         except resolve.Unresolved as error:
             inputs.append(Violation(f"{at}.streams", error.detail, error.reason))
         else:
-            checked = await asyncio.to_thread(check, spec.sql, tables)
+            checked = await asyncio.to_thread(check, spec.sql, tables, list(fleet.references))
     violations += inputs
     for number, sink in enumerate(spec.sinks):
         violations += _sink(f"{at}.sinks[{number}]", sink, name, spec, fleet, checked.plan)

@@ -63,6 +63,18 @@ class StreamRow(SQLModel, table=True):
     """daggers.v1.Stream."""
 
 
+class ReferenceRow(SQLModel, table=True):
+    """A registered reference table."""
+
+    __tablename__ = "reference_tables"
+
+    name: str = Field(primary_key=True, sa_type=_Name)
+    version: int
+    sequence: int
+    data: bytes = Field(sa_type=LargeBinary)
+    """daggers.v1.ReferenceTable."""
+
+
 class MessageRow(SQLModel, table=True):
     """A registered message, and which registration holds its files."""
 
@@ -99,4 +111,12 @@ class AnswerRow(SQLModel, table=True):
     detail: str
 
 
-CONTENT: tuple[type[SQLModel], ...] = (DaggerRow, ClusterRow, StreamRow, MessageRow, SchemaRow, AnswerRow)
+CONTENT: tuple[type[SQLModel], ...] = (
+    DaggerRow,
+    ClusterRow,
+    StreamRow,
+    ReferenceRow,
+    MessageRow,
+    SchemaRow,
+    AnswerRow,
+)
