@@ -29,7 +29,7 @@ FUNCTION = Function(
             ),
         ),
         (
-            ("S2Id(-6.170024, 106.8243203, 13)", "3344474478095368192"),
+            ("S2Id(-6.170024, 106.8243203, 13)", "3344474489181175808"),
             ("S2Id(12.5, 190.0, 13)", "8865059287764828160"),
         ),
         dagger="ends the job on NULL and takes any level and any number for a coordinate.",
