@@ -66,7 +66,11 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 
 .PHONY: test
 test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -m "not long"
+
+.PHONY: test-long
+test-long: setup ## The tests that take minutes each, on the real stack
+	@$(BIN)/pytest -q -m long
 
 CASES ?= tests/conformance
 .PHONY: conformance
