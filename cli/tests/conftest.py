@@ -108,7 +108,12 @@ def _served(door: Door, database: str) -> Iterator[int]:
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
         async with serving(
-            MemoryLog(), Projection(database), _none_quarantined, door, source="/api-gateway/test"
+            MemoryLog(),
+            Projection(database),
+            _none_quarantined,
+            door,
+            source="/api-gateway/test",
+            reference_places=["/tables"],
         ) as served:
             port.set_result(served.port)
             await stopped.wait()

@@ -20,6 +20,7 @@ ARGUMENTS = {
     "stream register": [
         "orders", "--cluster", "c", "--topic", "t", "--message", "m.M", "--time-field", "f"
     ],
+    "reference register": ["cities", "--format", "csv", "--location", "/tables/cities.csv"],
     "apply": ["-f", "dagger.yaml"],
     "validate": ["-f", "dagger.yaml"],
     "sql check": ["--streams", "streams.json"],
@@ -30,7 +31,7 @@ ARGUMENTS = {
 }  # fmt: skip
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
-ASK_NO_GATEWAY = {"version", "local status", "local down", "sql check"}
+ASK_NO_GATEWAY = {"version", "local status", "local down", "local dump", "sql check"}
 
 
 def every_command() -> list[str]:

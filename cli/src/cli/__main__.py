@@ -16,7 +16,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, checking, daggers, demo, init, local, reading, version
+from cli.commands import catalogue, checking, daggers, demo, init, local, reading, references, version
 from cli.errors import CliError, MisusedError
 from cli.local.state import write
 from cli.output import Format, print_error
@@ -65,6 +65,7 @@ for name, group in (
     ("stream", catalogue.streams),
     ("quarantine", reading.quarantine),
     ("sql", checking.sql),
+    ("reference", references.references),
 ):
     app.add_typer(group, name=name, no_args_is_help=True)
 

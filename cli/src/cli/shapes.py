@@ -33,6 +33,7 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
         "update_time": iso(shown.update_time),
         "create_sequence": shown.create_sequence,
         "driver": _driver(shown.driver) if shown.HasField("driver") else None,
+        "references": dict(shown.reference_versions),
         "spec": to_document(shown.spec),
     }
 
@@ -76,6 +77,12 @@ def stream(what: spec_pb2.Stream) -> dict[str, Any]:
         "message": what.message,
         "time_field": what.time_field,
     }
+
+
+def reference(what: spec_pb2.ReferenceTable) -> dict[str, Any]:
+    """A reference table."""
+    form = spec_pb2.ReferenceTable.Format.Name(what.format).removeprefix("FORMAT_").lower()
+    return {"name": what.name, "format": form, "location": what.location}
 
 
 def event(what: gateway_pb2.Event) -> dict[str, Any]:

@@ -78,7 +78,9 @@ def get(session: Session, name: Name) -> None:
         error = document.pop("last_error")
         warnings = document.pop("warnings")
         driver = document.pop("driver") or {}
+        references = document.pop("references")
         facts = document | {f"driver_{key}": value for key, value in driver.items()}
+        facts |= {f"reference {table}": version for table, version in references.items()}
         rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
         session.out.table(("", ""), rows, empty="")
         if error:

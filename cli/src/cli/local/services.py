@@ -30,7 +30,8 @@ def gateway_command() -> list[str]:
 
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
-    return _environment() | {
+    places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
+    return {**places, **_environment()} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",

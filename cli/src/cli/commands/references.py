@@ -1,0 +1,67 @@
+"""`daggers reference`: tables that queries look things up in (DartGet, DartContains)."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli import shapes
+from cli.session import Session, command
+
+references = typer.Typer(help="Tables that queries look things up in.")
+FLAGS = {
+    "reference.name": "NAME",
+    "reference.format": "--format",
+    "reference.location": "--location",
+}
+
+
+class TableFormat(StrEnum):
+    """How the data stands in the file."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+@command(
+    references,
+    "register",
+    example="daggers reference register cities --format csv --location /srv/tables/cities.csv",
+)
+def register(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of the table, as queries write it.")],
+    form: Annotated[TableFormat, typer.Option("--format", help="How the data stands in the file.")],
+    location: Annotated[
+        str,
+        typer.Option(
+            help="Absolute path on the drivers' host, or http(s) URL, in a place that the gateway's"
+            " DAGGERS_GATEWAY_REFERENCE_PLACES allows; a local stack allows the folder `references` of its"
+            " state directory."
+        ),
+    ],
+) -> None:
+    """Register a reference table, or replace it. Daggers that use it read it anew from time to time."""
+    value = spec_pb2.ReferenceTable.Format.Value(f"FORMAT_{form.name}")
+    table = spec_pb2.ReferenceTable(name=name, format=value, location=location)
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(
+            gateway.catalog.RegisterReference, gateway_pb2.RegisterReferenceRequest(reference=table)
+        )
+    document = shapes.reference(answer.reference) | {"version": answer.version, "sequence": answer.sequence}
+    session.out.done(document, f"reference table {name} is registered (version {answer.version})")
+
+
+@command(references, "list", example="daggers reference list")
+def list_references(session: Session) -> None:
+    """Every registered reference table."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
+    documents = [shapes.reference(table) for table in answer.references]
+    rows = [(each["name"], each["format"], each["location"]) for each in documents]
+    session.out.show(
+        documents,
+        lambda _: session.out.table(("NAME", "FORMAT", "LOCATION"), rows, empty="no reference tables yet"),
+    )
