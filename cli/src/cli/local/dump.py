@@ -39,7 +39,8 @@ def _tables(database: sqlite3.Connection) -> list[str]:
 
 
 def _rows(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
-    found = database.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a table's own name, from its schema
+    quoted = table.replace('"', '""')
+    found = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - a table's own name, from its schema
     names = [column for column, *_ in found.description]
     return [
         {"table": table} | {name: _plain(value) for name, value in zip(names, row, strict=True)}
