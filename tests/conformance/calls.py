@@ -57,6 +57,8 @@ class Question:
     checked: Checked
     rows: pa.Table
     widened: bool
+    name: str = VIEW
+    """Of the stream that the rows are of."""
 
 
 @dataclass(frozen=True, slots=True)

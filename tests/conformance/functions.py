@@ -7,8 +7,9 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
-from tests.conformance import calls
+from tests.conformance import calls, elements
 from tests.conformance.corpus import Corpus
+from tests.conformance.elements import names_streams
 from tests.conformance.engine import Engine
 from tests.conformance.values import Pairs, agrees, plain, refusal
 
@@ -25,6 +26,8 @@ def by_reference(case: Mapping[str, Any], corpus: Corpus) -> str | None:
         return None  # what is refused when the query is checked has no answer
     reference = udfs.load(case["udf"].lower()).reference
     rows = [tuple(map(_python, row)) for row in case["args"]] if case["kind"] == "aggregate" else None
+    if names_streams(case):
+        return _compared(case, reference(*elements.arguments(case, corpus)), "the reference")
     answer = reference(rows) if rows is not None else reference(*map(_python, case["args"]))
     return _compared(case, answer, "the reference")
 
@@ -33,13 +36,13 @@ def by_spark(case: Mapping[str, Any], corpus: Corpus, engine: Engine) -> str | N
     """What is wrong with the answer that a query gets; None when it is the one expected."""
     reason = refusal(case["expected"])
     if reason is not None:
-        return _refused(case, reason)
-    question = calls.ask(case)
+        return _refused(case, corpus, reason)
+    question = elements.ask(case, corpus) if names_streams(case) else calls.ask(case)
     plan = question.checked.plan
     if plan is None:
         first = next(each for each in question.checked.findings if each.severity is Severity.ERROR)
         return f"no way to call it is accepted: {first.code} {first.message}"
-    rows = engine.answer(plan, {calls.VIEW: question.rows}).to_pylist()
+    rows = engine.answer(plan, {question.name: question.rows}).to_pylist()
     if case["kind"] == "table":
         found: Any = [list(row.values())[: len(plan.columns)] for row in rows]
     else:
@@ -47,8 +50,13 @@ def by_spark(case: Mapping[str, Any], corpus: Corpus, engine: Engine) -> str | N
     return _compared(case, found, "Spark", widened=question.widened)
 
 
-def _refused(case: Mapping[str, Any], reason: str) -> str | None:
-    checked = calls.ask_with_constants(case).checked
+def _refused(case: Mapping[str, Any], corpus: Corpus, reason: str) -> str | None:
+    try:
+        question = elements.ask(case, corpus) if names_streams(case) else calls.ask_with_constants(case)
+    except KeyError:
+        # No stream can be made of a message that does not exist: the gateway refuses it with that reason.
+        return None if reason == "UNKNOWN_MESSAGE" else "names a message that does not exist"
+    checked = question.checked
     codes = [each.code for each in checked.findings if each.severity is Severity.ERROR]
     if not codes:
         return f"is accepted, not refused with {reason}"

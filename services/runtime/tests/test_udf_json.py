@@ -61,7 +61,8 @@ def test_the_reference_gives_what_the_corpus_says(name: str) -> None:
         ("$.a.b[*].d", '["x","y",null]'), ("$..c", "[1,2,3]"), ("$.a.b[?(@.d)].c", "[1,2]"),
         ("$.a.b[?(@.c >= 2 && !(@.d == 'y'))].c", "[3]"), ("$.a.b[?(@.c in [1, 3])].c", "[1,3]"),
         ("$.a.b[?(@.c == $.e[0] || @.d != 'x')].c", "[2,3]"), ("$.a.b[?(@.c > 99)]", "[]"),
-        ("$['h','n']", '{"h":true,"n":null}'), ("$.e[7:9]", "[]"), ("$.n", None), ("$.n.x", None),
+        ("$['h','zz']", '{"h":true,"zz":null}'), ("$.e[7:9]", "[]"), ("$.e.length()", "3"),
+        ("$.length()", "5"), ("$.h.length()", None), ("$.n", None), ("$.n.x", None),
         ("$.zz[*].c", None), ("$.e.x", None), ("$.h[0]", None), ("$.a.b[-4]", None),
         ("$.e[?(@ > 15)]", "[20,30]"),
     ],
@@ -72,7 +73,8 @@ def test_a_path_leads_where_it_says(path: str, expected: str | None) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", " ", "$ .a", "$.", "$..", "$a", "$[", "$[]", "$.a[", "$.a['b", "$.a[b]", "$.a b", "$.a.length()",
+    ["", " ", "$ .a", "$.", "$..", "$a", "$[", "$[]", "$.a[", "$.a['b", "$.a[b]", "$.a b", "$.a.max()",
+     "$..a.length()", "$.a.length().b",
      "$[?(@.a", "$[?('x')]", "$[?(@.a ~ 1)]", "$.a]", "$[?" + "(" * 200, "$" + ".a" * 600],
 )  # fmt: skip
 def test_what_is_no_path_is_said_in_a_sentence(path: str) -> None:
@@ -138,6 +140,7 @@ def test_delete_takes_out_every_place_at_once(path: str, expected: str) -> None:
     PATHS,
 )
 @example(['{"a":1}', None, '{"a":1}', "x"], "$.a")
+@example(['[{"b":1},{}]'], "$[*].a")
 @settings(max_examples=300, deadline=None)
 def test_the_fast_forms_give_each_row_what_the_references_give(
     documents: list[str | None], path: str

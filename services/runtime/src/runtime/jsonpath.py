@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
@@ -75,11 +76,19 @@ def dumps(value: Any) -> str:
     return text if text.isascii() else _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def places(document: list[Any], path: Path, *, add: bool = False) -> list[Place]:
+class Absent(Enum):
+    """Whether a last name that an object does not have is a place."""
+
+    NEVER = auto()
+    AMONG_SEVERAL = auto()
+    """Behind a step that leads to several places."""
+    ALWAYS = auto()
+
+
+def places(document: list[Any], path: Path, absent: Absent) -> list[Place]:
     """Where a path leads, in a list whose one element is the document.
 
-    With `add` a last name that is missing in an object is a place too, as it is behind a step that leads to
-    several. Raises `MissingError` where the path leads nowhere before its last step.
+    Raises `MissingError` where it leads nowhere although it is one to a single place.
     """
     found: list[Place] = [(document, 0)]
     definite = True
@@ -91,7 +100,8 @@ def places(document: list[Any], path: Path, *, add: bool = False) -> list[Place]
             continue
         last = at == len(steps) - 1
         deep = at > 0 and isinstance(steps[at - 1], Deep)
-        missing = last and not deep and (add or not definite)
+        several = absent is Absent.AMONG_SEVERAL and not definite
+        missing = last and not deep and (several or absent is Absent.ALWAYS)
         found = list(chain.from_iterable(_step(each, step, definite, missing, document) for each in found))
         definite = definite and jsonpaths.is_definite(step, last=last)
     return found
@@ -228,7 +238,7 @@ def _side(side: Any, element: Any, document: list[Any]) -> Any:
         return _plain(side)
     path = Path(side.steps)
     try:
-        found = places(document if side.from_root else [element], path)
+        found = places(document if side.from_root else [element], path, Absent.NEVER)
     except MissingError:
         return _ABSENT
     if not path.definite:

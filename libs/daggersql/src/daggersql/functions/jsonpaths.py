@@ -2,8 +2,8 @@
 
     $  .name  ['name']  ['a','b']  [0]  [-1]  [0,2]  [1:3]  [*]  .*  ..name  ..*  [?(@.price > 10 && @.sku)]
 
-A path without the dollar begins at the root too. Not taken: functions such as .length(), and the filters'
-operators other than == != < <= > >= in nin && || !.
+A path without the dollar begins at the root too; a path to one place may end with .length(). Not taken:
+Jayway's other functions, and the filters' operators other than == != < <= > >= in nin && || !.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OPERATOR = re.compile(r"==|!=|<=|>=|<|>|(?:nin|in)\b", re.IGNORECASE)
 _DEEPEST = 20
+_LENGTH = ".length()"
 _Part = TypeVar("_Part")
 
 
@@ -105,6 +106,8 @@ class Path:
     """A whole path, from the root."""
 
     steps: tuple[Step, ...]
+    length: bool = False
+    """Whether the number of elements or members there is asked for."""
 
     @property
     def definite(self) -> bool:
@@ -129,15 +132,20 @@ def parse(text: str) -> Path:
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("A JSON path is not empty.")
-    reader = _Reader(trimmed if trimmed[0] == "$" else f"$.{trimmed}", at=1)
+    length = trimmed.endswith(_LENGTH)
+    trimmed = trimmed.removesuffix(_LENGTH)
+    reader = _Reader(trimmed if trimmed[:1] == "$" else f"$.{trimmed}", at=1)
     steps = reader.steps()
     if reader.rest:
         raise ValueError(f"A JSON path goes on with . or [, not with {reader.rest[:20]!r}.")
-    return Path(steps)
+    path = Path(steps, length)
+    if length and not path.definite:
+        raise ValueError("A JSON path to several places has no length().")
+    return path
 
 
-def check_json_path(number: int, *, root: bool = True) -> Check:
-    """A check that argument `number` is a constant JSON path, of the whole document only if `root`."""
+def check_json_path(number: int, *, place_only: bool = False) -> Check:
+    """A check that argument `number` is a constant JSON path; with `place_only` to places in a document."""
 
     def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
         path = arguments[number]
@@ -151,10 +159,9 @@ def check_json_path(number: int, *, root: bool = True) -> Check:
         except ValueError as wrong:
             report.error("INVALID_JSON_PATH", path.span, str(wrong), re.sub(r"\s+", "", path.value))
             return
-        if not found.steps and not root:
-            report.error(
-                "INVALID_JSON_PATH", path.span, "The path leads into the document, not to all of it."
-            )
+        if place_only and (found.length or not found.steps):
+            detail = "The path leads to a place in the document: not to all of it, and not to a length."
+            report.error("INVALID_JSON_PATH", path.span, detail)
 
     return check
 

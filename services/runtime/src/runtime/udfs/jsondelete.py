@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from runtime import badvalues, jsonpath
+from runtime.jsonpath import Absent
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -26,7 +27,7 @@ def delete(document: str, path: str) -> str:
     """The same. Raises `BadDocumentError`."""
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.places(root, jsonpath.compiled(path))
+        found = jsonpath.places(root, jsonpath.compiled(path), Absent.NEVER)
     except jsonpath.MissingError:
         found = []
     # From the back, so that positions in a list stay true; a path may lead to one place more than once, and

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from daggersql.functions.jsonpaths import Names
 from runtime import badvalues, jsonpath
+from runtime.jsonpath import Absent
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -29,12 +30,16 @@ def query(document: str, path: str) -> str | None:
     """The same. Raises `BadDocumentError`."""
     root, way = [jsonpath.loads(document)], jsonpath.compiled(path)
     try:
-        found = jsonpath.places(root, way)
+        found = jsonpath.places(root, way, Absent.AMONG_SEVERAL)
     except jsonpath.MissingError:
         return None
+    if way.length:
+        holder = jsonpath.value(found[0])
+        return str(len(holder)) if isinstance(holder, list | dict) else None
     last = way.steps[-1] if way.steps else None
     if way.definite and isinstance(last, Names) and len(last.names) > 1:
-        return jsonpath.dumps({name: holder.get(name) for holder, name in found})
+        holder = found[0][0]
+        return jsonpath.dumps({name: holder.get(name) for name in last.names})
     values = [jsonpath.value(place) for place in found]
     if not way.definite:
         return jsonpath.dumps(values)

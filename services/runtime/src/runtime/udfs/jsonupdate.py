@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from runtime import badvalues, jsonpath
-from runtime.jsonpath import Number
+from runtime.jsonpath import Absent, Number
 from runtime.udfs.elementat import number_text
 
 
@@ -75,7 +75,7 @@ def as_json(new: Any) -> Any:
 def _updated(document: str, path: str, new: Any) -> str:
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.places(root, jsonpath.compiled(path), add=True)
+        found = jsonpath.places(root, jsonpath.compiled(path), Absent.ALWAYS)
     except jsonpath.MissingError:
         found = []
     for holder, key in found:

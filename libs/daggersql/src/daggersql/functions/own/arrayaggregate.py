@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions import steps
+from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, call, cast, wrong
-from daggersql.types import BIGINT, DOUBLE, STRING, Array, Family, Type
+from daggersql.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
 
 _COUNT = "CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END"
 _FIRST = "get({0}, 0)"
@@ -47,6 +48,8 @@ def _last(step: str, values: Expr, numeric: bool) -> tuple[str, Type]:
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
+    if is_null(named) or is_null(declared):
+        return cast(call("NULL", NULL, place), STRING)
     kind = steps.read_kind(declared, report)
     ends = _OTHER if kind == "other" else _NUMERIC
     names = steps.read_steps(named, (*steps.TRANSFORMS, *ends), report)

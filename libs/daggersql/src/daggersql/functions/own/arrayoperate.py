@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions import steps
+from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, call, cast, wrong
-from daggersql.types import STRING, Array, Family
+from daggersql.types import NULL, STRING, Array, Family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
+    if is_null(named) or is_null(declared):
+        return cast(call("NULL", NULL, place), Array(STRING) if steps.nothing(values) else values.type)
     names = steps.read_steps(named, steps.TRANSFORMS, report)
     kind = steps.read_kind(declared, report)
     if names is None or kind is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span, nearest
+from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.scope import TIME_FIELDS
 from daggersql.tree import Expr, call, cast, quote_name, wrong
@@ -26,7 +27,7 @@ _AS_TEXT = {
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values = arguments[0]
     index = arguments[1] if len(arguments) == 2 else arguments[2]
-    if values.type == NULL:
+    if any(is_null(each) for each in arguments):
         return cast(call("NULL", NULL, place), STRING)
     assert isinstance(values.type, Array)
     if index.is_constant and isinstance(index.value, int):

@@ -10,7 +10,7 @@ FUNCTION = Function(
     "JsonDelete",
     (Signature((Family.TEXT, Family.TEXT), STRING, "jsondelete({0}, {1})"),),
     own=True,
-    check=check_json_path(1, root=False),
+    check=check_json_path(1, place_only=True),
     doc=Doc(
         "A JSON document without what a path leads to; a path that leads nowhere leaves it as it is. NULL for"
         " NULL and, counted as bad data, for what is no JSON.",

@@ -28,7 +28,7 @@ FUNCTION = Function(
         Signature((Family.TEXT, Family.TEXT, Family.ANY), STRING, _handing_over("{2}")),
     ),
     own=True,
-    check=check_json_path(1, root=False),
+    check=check_json_path(1, place_only=True),
     doc=Doc(
         "A JSON document with another value where a path leads. A last name that is missing is added; a path"
         " that leads nowhere else leaves the document as it is. NULL for a NULL document or path and, counted"
