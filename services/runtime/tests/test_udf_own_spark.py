@@ -109,22 +109,7 @@ def view(table: Table, rows: list[Mapping[str, Any]]) -> pa.Table:
     )
 
 
-TEXTS = [
-    "",
-    ",",
-    "a",
-    "b",
-    "a,b",
-    ",a",
-    "a,,b,,",
-    "日本",
-    "e\u0301",
-    "é",
-    ",,,",
-    " ",
-    "aXbxc",
-    "1,2",
-]
+TEXTS = ["", ",", "a", "b", "a,b", ",a", "a,,b,,", "日本", "e\u0301", "é", ",,,", " ", "aXbxc", "1,2"]
 DICE = random.Random(6)
 LISTS: list[list[Any]] = [[DICE.choice([0, 1, 2, -5, 7, 2**62]) for _ in range(size)] for size in range(12)]
 DOUBLES = [

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daggersql.functions import jsonpaths
-from daggersql.functions.jsonpaths import (
+from daggersql.functions import jsonpaths, jsonsteps
+from daggersql.functions.jsonsteps import (
     Comparison,
     Condition,
     Deep,
@@ -103,7 +103,7 @@ def places(document: list[Any], path: Path, absent: Absent) -> list[Place]:
         several = absent is Absent.AMONG_SEVERAL and not definite
         missing = last and not deep and (several or absent is Absent.ALWAYS)
         found = list(chain.from_iterable(_step(each, step, definite, missing, document) for each in found))
-        definite = definite and jsonpaths.is_definite(step, last=last)
+        definite = definite and jsonsteps.is_definite(step, last=last)
     return found
 
 

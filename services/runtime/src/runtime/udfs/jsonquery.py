@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from daggersql.functions.jsonpaths import Names
+from daggersql.functions.jsonsteps import Names
 from runtime import badvalues, jsonpath
 from runtime.jsonpath import Absent
 
