@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
-from daggersql.functions.jsonpaths import Indexes, Names, Step, parse
+from daggersql.functions.jsonpaths import parse
+from daggersql.functions.jsonsteps import Indexes, Names, Step
 from daggersql.functions.signature import Signature, overloaded
 from daggersql.tree import Expr
 from daggersql.types import BOOLEAN, STRING, Family
