@@ -75,10 +75,10 @@ def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
     x, y, z = flat * np.cos(lng), flat * np.sin(lng), np.sin(lat)
     ax, ay, az = np.abs(x), np.abs(y), np.abs(z)
     axis = np.where(ax > ay, np.where(ax > az, 0, 2), np.where(ay > az, 1, 2))
-    face = np.where(np.choose(axis, [x, y, z]) < 0, axis + 3, axis)
-    with np.errstate(all="ignore"):  # quotients of faces that the point is not on
-        u = np.choose(face, [y / x, -x / y, -x / z, z / x, z / y, -y / z])
-        v = np.choose(face, [z / x, z / y, -y / z, y / x, -x / y, -x / z])
+    depth = np.choose(axis, [x, y, z])
+    face = np.where(depth < 0, axis + 3, axis)
+    u = np.choose(face, [y, -x, -x, z, z, -y]) / depth
+    v = np.choose(face, [z, z, -y, y, -x, -x]) / depth
     return face.astype(np.int64), u, v
 
 
