@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.conformance.corpus import cases
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql.functions import registry
 from runtime import udfs
+from runtime.badvalues import bad_rows
 from runtime.errors import JobError
 from runtime.udfs import distinctcount
 
@@ -61,3 +63,11 @@ def test_an_unknown_function_is_named_with_those_there_are() -> None:
         udfs.load("s2idd")
 
     assert ", ".join(udfs.names()) in caught.value.error.detail
+
+
+def test_a_row_is_bad_when_it_has_every_argument_and_no_answer() -> None:
+    arguments = (pa.array([1, None, 3, 4]), pa.array(["a", "b", None, "d"]))
+
+    assert bad_rows(arguments, pa.array([None, None, None, "x"])) == 1
+    assert bad_rows(arguments, pa.array(["", "", "", ""])) == 0
+    assert bad_rows((), pa.array([None, None])) == 2
