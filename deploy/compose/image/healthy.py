@@ -58,12 +58,29 @@ def health_monitor() -> str | None:
     return asyncio.run(_beat(b"daggers.v1.MonitorBeat"))
 
 
+def telemetry() -> str | None:
+    """Whether what leaders said lately stands in the database."""
+    from influxdb_client import InfluxDBClient
+
+    from telemetry.settings import TelemetrySettings
+
+    told = TelemetrySettings()
+    token = told.influx_token_file.read_text().strip() if told.influx_token_file else ""
+    with InfluxDBClient(told.influx_url, token, org=told.influx_org, timeout=TIMEOUT_S * 1000) as client:
+        found = client.query_api().query(
+            f'from(bucket: "{told.influx_bucket}") |> range(start: -{BEAT_WITHIN_S}s)'
+            ' |> filter(fn: (r) => r._measurement == "leader_beat") |> limit(n: 1)'
+        )
+    return None if found else f"no leader's beat of the last {BEAT_WITHIN_S} s is in the database"
+
+
 CHECKS: dict[str, Callable[[], str | None]] = {
     "api-gateway": api_gateway,
     "health-monitor": health_monitor,
     "scheduler": scheduler,
     "spark-master": spark_master,
     "spark-worker": spark_worker,
+    "telemetry": telemetry,
 }
 
 
