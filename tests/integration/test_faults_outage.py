@@ -1,0 +1,64 @@
+"""Half a minute without the broker, and without the database: nothing is lost, and every row is exact."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Stack
+from tests.integration.bookings import Bookings, booking, counted, recount, spread
+from tests.integration.cli import Cli, at_least
+from tests.integration.faults import driver, kill, lasting, up
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+
+OUTAGE_S = 30
+EVENTS = spread(range(180), cities=2)
+SERVICES = ("gateway", "scheduler", "health-monitor")
+
+
+def test_30_s_without_the_broker_lose_nothing(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, start="latest")
+    cli("apply", "-f", file, "--wait")
+    running = driver(name).keys()
+    values = [booking(second, city_id=city) for second, city in EVENTS]
+    logs = {service: stack.state_dir / "logs" / f"{service}.log" for service in SERVICES}
+    begin = {service: log.stat().st_size for service, log in logs.items()}
+
+    bookings.write(values[:90])
+    kill(stack, "kafka")
+    lasting(OUTAGE_S)
+    up(stack)
+    bookings.write(values[90:])
+    rows = cli.rows(name, enough=at_least(6))
+    cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")
+    survivors = driver(name).keys()
+    cli("delete", name, "--wait")
+    said = {service: log.read_bytes()[begin[service] :].decode() for service, log in logs.items()}
+
+    assert counted(rows) == recount(EVENTS)
+    assert survivors == running
+    # an outage is a line at its beginning and one at its end for each topic, not thirty a second
+    assert {text.count("Kafka is back: daggers.control") for text in said.values()} == {1}
+    assert max(len(text.splitlines()) for text in said.values()) < 100
+
+
+def test_30_s_without_influxdb_leave_every_row_exact(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, start="latest")
+    cli("apply", "-f", file, "--wait")
+    running = driver(name).keys()
+    values = [booking(second, city_id=city) for second, city in EVENTS]
+
+    kill(stack, "influxdb")
+    bookings.write(values)
+    lasting(OUTAGE_S)
+    degraded = cli.until(name, lambda dagger: dagger["phase"] == "DEGRADED")
+    up(stack)
+    rows = cli.rows(name, enough=at_least(6))
+    cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")
+    survivors = driver(name).keys()
+    cli("delete", name, "--wait")
+
+    assert counted(rows) == recount(EVENTS)
+    assert survivors == running
+    assert any("SINK" in warning for warning in degraded["warnings"])
