@@ -47,11 +47,12 @@ demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an 
 	@$(BIN)/daggers demo
 
 .PHONY: lint
-lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, declared dependencies
+lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, Dockerfile, declared dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy libs/*/src services/*/src cli/src
 	@$(BIN)/lint-imports --no-logo --config pyproject.toml
+	@$(BIN)/hadolint deploy/compose/Dockerfile
 	@for member in $(filter-out proto,$(MEMBERS)); do \
 	    (cd $$member && deptry --no-ansi --ignore DEP002 --known-first-party daggers src >/tmp/deptry.$$$$ 2>&1) \
 	        || { echo "$$member imports what its pyproject.toml does not declare:"; cat /tmp/deptry.$$$$; exit 1; }; done

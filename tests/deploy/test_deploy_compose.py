@@ -1,0 +1,116 @@
+"""The compose deployment keeps its promises: nobody is root, nothing is open, every setting exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api_gateway.settings import GatewaySettings
+from chassis.settings import Settings, variable
+from health_monitor.settings import MonitorSettings
+from scheduler.settings import SchedulerSettings
+from telemetry.settings import TelemetrySettings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "deploy" / "compose"
+TEXT = (COMPOSE / "compose.yaml").read_text()
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
+SETTINGS: dict[str, type[Settings]] = {
+    "api-gateway": GatewaySettings,
+    "health-monitor": MonitorSettings,
+    "scheduler": SchedulerSettings,
+    "telemetry": TelemetrySettings,
+}
+LASTING = sorted(name for name, service in SERVICES.items() if service["restart"] == "unless-stopped")
+every_service = pytest.mark.parametrize("name", sorted(SERVICES))
+
+
+@every_service
+def test_a_service_has_limits_and_no_more_rights_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    ours = service["image"].startswith("${DAGGERS_IMAGE")
+
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    assert ours or not service["user"].startswith(("0", "root"))
+
+
+@every_service
+def test_a_service_is_published_on_loopback_or_not_at_all(name: str) -> None:
+    published = SERVICES[name].get("ports", [])
+
+    assert [port for port in published if not port.startswith("127.0.0.1:")] == []
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_a_service_that_lasts_is_asked_for_its_health(name: str) -> None:
+    test = SERVICES[name]["healthcheck"]["test"]
+
+    assert test[0] == "CMD"
+    assert "healthy.py" not in str(test) or test[-1] in checks()
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_service_is_given_all_it_must_be_told_and_nothing_it_does_not_know(name: str) -> None:
+    kind = SETTINGS[name]
+    given = set(SERVICES[name]["environment"])
+    known = {variable(kind, field) for field in kind.model_fields}
+    required = {variable(kind, field) for field, info in kind.model_fields.items() if info.is_required()}
+
+    assert given <= known
+    assert required <= given
+
+
+def test_our_image_is_run_by_a_user_who_is_not_root() -> None:
+    last = [line for line in (COMPOSE / "Dockerfile").read_text().splitlines() if line.startswith("USER")][-1]
+
+    assert last == "USER 10001:10001"
+
+
+def test_every_file_that_is_mounted_or_run_is_there() -> None:
+    mounted = re.findall(r"- (\./[\w./-]+):", TEXT)
+    run = re.findall(r"/usr/local/lib/daggers/([\w.]+)", TEXT)
+
+    assert [path for path in mounted if not (COMPOSE / path).exists()] == []
+    assert [name for name in run if not (COMPOSE / "image" / name).is_file()] == []
+
+
+def test_every_variable_an_operator_may_set_is_in_the_documentation() -> None:
+    variables = set(re.findall(r"\$\{(\w+)", TEXT)) - {"PWD"}
+    told = (ROOT / "docs" / "operations.md").read_text()
+
+    assert sorted(name for name in variables if f"`{name}`" not in told) == []
+
+
+@pytest.mark.skipif(
+    shutil.which("docker") is None
+    or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode != 0,
+    reason="docker compose is not installed",
+)
+def test_docker_compose_accepts_the_file() -> None:
+    done = subprocess.run(
+        ["docker", "compose", "-f", COMPOSE / "compose.yaml", "--profile", "*", "config", "--quiet"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def checks() -> set[str]:
+    """The names that healthy.py knows."""
+    spec = importlib.util.spec_from_file_location("healthy", COMPOSE / "image" / "healthy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return set(module.CHECKS)
