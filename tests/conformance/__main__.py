@@ -15,6 +15,8 @@ from tests.conformance import functions, queries, sinks
 from tests.conformance.corpus import HERE, Corpus
 from tests.conformance.engine import Engine, engine
 
+from chassis import logging
+
 
 def judge(case: Mapping[str, Any], corpus: Corpus, spark: Engine | None) -> str | None:
     """What is wrong with one case; None when it passes. Without Spark, only what needs none is looked at."""
@@ -58,10 +60,11 @@ def main() -> int:
     options = parser.parse_args()
     if not sorted(options.directory.glob("*.jsonl")):
         parser.error(f"{options.directory} has no *.jsonl")
+    logging.configure("conformance", level="ERROR", stream=sys.stderr)
     corpus = Corpus(options.directory.resolve())
     lines = [(name, case) for name, case in corpus.lines() if name.startswith(options.only)]
     failed = 0
-    with engine() as spark:
+    with engine(corpus.files) as spark:
         for number, (name, case) in enumerate(lines, 1):
             if sys.stderr.isatty():
                 print(f"\r{number}/{len(lines)} ", end="", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,12 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf import timestamp_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from tests.conformance.corpus import Corpus
 from tests.conformance.values import EPOCH, Pairs, plain, tag
 
 from daggersql import Checked, Table, check
 from daggersql.functions import registry
+from daggersql.types import NUMERIC
 from runtime.decode.columns import arrow_schema, select
 
 VIEW = "cases"
@@ -31,6 +34,8 @@ _SCALARS = {
 }  # fmt: skip
 # What a list without elements may be a list of, the likeliest first.
 _ANYTHING = ("string", "double", "int64", "bytes", "time", "bool")
+_BY_CONSTANT_TYPE = ("Filters", "SelectFields")
+"""Functions whose constants decide the type of the answer: with columns in their places it is text."""
 _FEW = 3
 """So many arguments are tried as constants, in every combination, before all of them are."""
 
@@ -43,7 +48,7 @@ class Kind:
     """A scalar, `time`, or `map`."""
     repeated: bool = False
     parts: tuple[Kind, ...] = ()
-    """Of a map: its key and its value."""
+    """Of a map its key and its value, of a `row` its fields."""
     cast: str = "{}"
     """What SQL makes of the column, where Protobuf has no such type."""
     widened: bool = False
@@ -55,8 +60,10 @@ class Question:
     """A query that asks for what a case expects, checked, and the rows it reads."""
 
     checked: Checked
+    view: str
     rows: pa.Table
     widened: bool
+    only_constants: bool
     name: str = VIEW
     """Of the stream that the rows are of."""
 
@@ -74,43 +81,108 @@ class _Argument:
         return literal(self.values[0]) if same else None
 
 
-def ask(case: Mapping[str, Any], references: Collection[str] = ()) -> Question:
+def ask(case: Mapping[str, Any], corpus: Corpus) -> Question:
     """The case as the first query that is accepted, with as few constants as can be; else the last tried."""
+    if "tables" in case.get("given", {}):
+        return _ask_of_streams(case, corpus)
     arguments = _arguments(case)
     able = [at for at, each in enumerate(arguments) if each.literal is not None]
+    if case["udf"] in _BY_CONSTANT_TYPE:
+        return ask_with_constants(case, corpus)
     sets = [set(chosen) for count in range(_FEW + 1) for chosen in combinations(able, count)]
     asked = None
     for constants in [*sets, set(able)]:
-        asked = _ask(case, arguments, constants, references)
-        if asked is not None and asked.checked.plan is not None:
-            return asked
+        found = _ask(case, arguments, constants, corpus)
+        asked = found or asked
+        if found is not None and found.checked.plan is not None:
+            return found
     assert asked is not None
     return asked
 
 
-def ask_with_constants(case: Mapping[str, Any], references: Collection[str] = ()) -> Question:
-    """The case as a query with a constant wherever there can be one."""
+def ask_with_constants(case: Mapping[str, Any], corpus: Corpus) -> Question:
+    """The case as a query with a constant wherever there can be one.
+
+    Raises: KeyError when a stream's message is unknown.
+    """
+    if "tables" in case.get("given", {}):
+        return _ask_of_streams(case, corpus)
     arguments = _arguments(case)
     able = {at for at, each in enumerate(arguments) if each.literal is not None}
-    asked = _ask(case, arguments, able, references)
+    asked = _ask(case, arguments, able, corpus)
     assert asked is not None
     return asked
+
+
+def _ask_of_streams(case: Mapping[str, Any], corpus: Corpus) -> Question:
+    """A case that names streams: its first argument is a field of one, and another may be its name."""
+    tables = streams(case, corpus)
+    value, *rest = case["args"]
+    owner, field = _field_for(tables, rest, value)
+    texts = [f"`{owner.name}`.{field.name}", *(literal(each) or "NULL" for each in rest)]
+    checked = check(query(case, texts, f"`{owner.name}`"), tables)
+    rows = [{field.name: _of_field(plain(value), field)}]
+    return Question(checked, owner.name, view(owner, rows), widened=False, only_constants=False)
+
+
+def streams(case: Mapping[str, Any], corpus: Corpus) -> list[Table]:
+    """The streams that a case names. Raises: KeyError for one of an unknown message."""
+    named = case["given"]["tables"]
+    return [Table(name, corpus.message(message), "event_timestamp") for name, message in named]
+
+
+def of_streams(case: Mapping[str, Any], corpus: Corpus) -> Any:
+    """The first argument of a case that names streams, its rows by name."""
+    value, *rest = case["args"]
+    return _of_field(plain(value), _field_for(streams(case, corpus), rest, value)[1])
+
+
+def _field_for(tables: Sequence[Table], names: Sequence[Any], value: Any) -> tuple[Table, FieldDescriptor]:
+    """The field that a name among the arguments means; else the first that could hold the value."""
+    wanted = [table for table in tables if table.name in names] or list(tables)
+    fields = [(table, field) for table in wanted for field in table.message.fields]
+    named = [(table, field) for table, field in fields if field.name in names]
+    rows = [item for item in plain(value) or [] if isinstance(item, tuple)]
+    fitting = [
+        (table, field)
+        for table, field in fields
+        if field.is_repeated and field.message_type is not None and _fits(rows, field.message_type)
+    ]
+    return (named or fitting)[0]
+
+
+def _fits(rows: Sequence[tuple[Any, ...]], message: Descriptor) -> bool:
+    return all(len(row) == len(message.fields) for row in rows)
+
+
+def _of_field(value: Any, field: FieldDescriptor) -> Any:
+    """Rows by position as the structs of a field."""
+    if isinstance(value, list):
+        return [_of_field(item, field) for item in value]
+    if isinstance(value, tuple) and field.message_type is not None:
+        fields = zip(value, field.message_type.fields, strict=True)
+        return {below.name: _of_field(item, below) for item, below in fields}
+    return value
 
 
 def _arguments(case: Mapping[str, Any]) -> list[_Argument]:
     rows = case["args"] if case["kind"] == "aggregate" else [case["args"]]
     if not rows:
         # An aggregate of no rows: one that the FILTER keeps out.
-        rows = [["x"] * len(registry.find(case["udf"]).signatures[0].parameters)]  # type: ignore[union-attr]
+        function = registry.find(case["udf"])
+        families = function.signatures[0].parameters if function is not None else ()
+        rows = [[50 if family in NUMERIC else "x" for family in families]]
     columns = [_Argument(tuple(values)) for values in zip(*rows, strict=False)]
-    if any(None not in each.values and not _kinds(each.values) for each in columns):
+    unlike = any(None not in each.values and not _kinds(each.values) for each in columns)
+    types = {tuple(row[2::3]) for row in rows} if case["udf"] == "FeaturesWithType" else set()
+    if unlike or len(types) > 1:
         # Rows of several types are no column. A function of pairs takes them as one row of many pairs.
         columns = [_Argument((value,)) for row in rows for value in row]
     return columns
 
 
 def _ask(
-    case: Mapping[str, Any], arguments: Sequence[_Argument], constants: set[int], references: Collection[str]
+    case: Mapping[str, Any], arguments: Sequence[_Argument], constants: set[int], corpus: Corpus
 ) -> Question | None:
     """The query with these constants; None when what is left cannot stand in columns."""
     choices = [
@@ -118,7 +190,7 @@ def _ask(
     ]
     asked = None
     for kinds in product(*choices):
-        table = _table({f"a{at}": kind for at, kind in enumerate(kinds) if kind is not None})
+        table = _table({f"a{at}": kind for at, kind in enumerate(kinds) if kind is not None}, corpus)
         texts = [
             argument.literal or "" if kind is None else kind.cast.format(f"a{at}")
             for at, (argument, kind) in enumerate(zip(arguments, kinds, strict=True))
@@ -131,9 +203,11 @@ def _ask(
             }
             for row in range(len(arguments[0].values) if arguments else 1)
         ]
-        checked = check(query(case, texts), [table])
+        known = case.get("given", {}).get("reference")
+        checked = check(query(case, texts), [table], **({} if known is None else {"references": set(known)}))
         widened = any(kind is not None and kind.widened for kind in kinds)
-        asked = Question(checked, view(table, rows), widened)
+        only_constants = not any(kinds)
+        asked = Question(checked, VIEW, view(table, rows), widened, only_constants)
         if checked.plan is not None:
             break
     return asked
@@ -230,6 +304,9 @@ def _kinds(values: Sequence[Any]) -> list[Kind]:
     if tags == {"$decimal"}:
         scale = max(-int(plain(value).as_tuple().exponent) for value in known)
         return [Kind("string", cast=f"CAST({{}} AS DECIMAL(38, {max(0, scale)}))")]
+    if tags == {"$row"} and _name(known[0]) is None:
+        parts = tuple(_element([value]) for value in known[0]["$row"])
+        return [Kind("row", parts=parts)]
     names = {_name(value) for value in known}
     one = _join(names)
     return [Kind(one)] if one is not None else []
@@ -284,6 +361,11 @@ def stored(raw: Any, kind: Kind) -> Any:
         entries = value.entries if isinstance(value, Pairs) else tuple(value.items())
         first = dict(reversed(entries))
         return [(key, _scalar(item, kind.parts[1])) for key, item in first.items()]
+    if kind.name == "row":
+        return {
+            f"f{at}": _scalar(item, part)
+            for at, (item, part) in enumerate(zip(value, kind.parts, strict=True))
+        }
     if kind.repeated:
         return [_scalar(item, kind) for item in value]
     return _scalar(value, kind)
@@ -308,8 +390,8 @@ def _scalar(value: Any, kind: Kind) -> Any:
     return value
 
 
-def _table(columns: Mapping[str, Kind]) -> Table:
-    """A stream whose message has these fields; each may be NULL."""
+def _table(columns: Mapping[str, Kind], corpus: Corpus) -> Table:
+    """A stream whose message has these fields; each may be NULL. It knows the corpus's message types."""
     message = DescriptorProto(name="Case")
     for number, (name, kind) in enumerate({_TIME: Kind("time"), **columns}.items(), 1):
         _add(message, number, name, kind)
@@ -317,7 +399,9 @@ def _table(columns: Mapping[str, Kind]) -> Table:
         field.oneof_index = at
         message.oneof_decl.add(name=f"_{field.name}")
     pool = DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    known = {each.name: each.SerializeToString() for each in corpus.files.file}
+    for each in {timestamp_pb2.DESCRIPTOR.name: timestamp_pb2.DESCRIPTOR.serialized_pb, **known}.values():
+        pool.AddSerializedFile(each)
     file = FileDescriptorProto(
         name="case.proto", package="conformance", syntax="proto3", message_type=[message]
     )
@@ -336,6 +420,12 @@ def _add(message: DescriptorProto, number: int, name: str, kind: Kind) -> None:
             _add(entry, at, part, below)
             entry.field[-1].proto3_optional = False
         field.type, field.type_name = _Proto.TYPE_MESSAGE, f".conformance.Case.{entry.name}"
+    elif kind.name == "row":
+        nested = message.nested_type.add(name=f"{name.capitalize()}Row")
+        for at, below in enumerate(kind.parts):
+            _add(nested, at + 1, f"f{at}", below)
+            nested.field[-1].proto3_optional = False
+        field.type, field.type_name = _Proto.TYPE_MESSAGE, f".conformance.Case.{nested.name}"
     elif kind.name == "time":
         field.type, field.type_name = _Proto.TYPE_MESSAGE, ".google.protobuf.Timestamp"
     else:

@@ -94,11 +94,16 @@ class Corpus:
     @cached_property
     def messages(self) -> DescriptorPool:
         """The message types of `proto/`."""
-        folder = self.directory / "proto"
         pool = DescriptorPool()
-        for file in compiled(*sorted(folder.rglob("*.proto")), include=folder).file:
+        for file in self.files.file:
             pool.AddSerializedFile(file.SerializeToString())
         return pool
+
+    @cached_property
+    def files(self) -> FileDescriptorSet:
+        """The files of `proto/`, with all they import."""
+        folder = self.directory / "proto"
+        return compiled(*sorted(folder.rglob("*.proto")), include=folder)
 
     @cached_property
     def _streams(self) -> dict[str, tuple[str, str]]:

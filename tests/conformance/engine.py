@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,13 +15,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from daggersql import Plan
-from runtime import spark, udfs
+from runtime import messages, spark, udfs
+from runtime.references.loading import References
+
+_Table = spec_pb2.ReferenceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +40,23 @@ class Streamed:
 class Engine:
     """One Spark session for many plans. Rows come and go as Arrow tables."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, files: FileDescriptorSet) -> None:
+        """`files` are the message types that functions may name."""
         self._session = session
         self._registered: set[str] = set()
+        messages.share(session, files)
 
-    def answer(self, plan: Plan, views: Mapping[str, pa.Table]) -> pa.Table:
-        """What the plan gives over rows that are all there."""
+    def answer(
+        self, plan: Plan, views: Mapping[str, pa.Table], tables: Mapping[str, Any] | None = None
+    ) -> pa.Table:
+        """What the plan gives over rows that are all there. `tables` are the contents of reference tables."""
         for name, rows in views.items():
             frame = self._session.createDataFrame(rows, schema=from_arrow_schema(rows.schema))
             frame.createOrReplaceTempView(f"`{name}`")
         self._register(plan)
-        return self._session.sql(plan.spark_sql).toArrow()
+        with tempfile.TemporaryDirectory() as directory:
+            self._references(plan, tables or {}, Path(directory)).refresh(self._session)
+            return self._session.sql(plan.spark_sql).toArrow()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
         """Run the plan as a stream; each table of a view is a batch.
@@ -53,12 +66,18 @@ class Engine:
         with tempfile.TemporaryDirectory() as directory:
             found: list[dict[str, Any]] = []
             self._register(plan)
+            references = self._references(plan, {}, Path(directory) / "references")
+
+            def take(batch: DataFrame, _: int) -> None:
+                references.refresh(self._session)
+                found.extend(batch.toArrow().to_pylist())
+
             for number, views in enumerate(runs):
                 for name, batches in views.items():
                     self._feed(name, batches, Path(directory) / name, number)
                 rows = self._session.sql(plan.spark_sql)
                 query = (
-                    rows.writeStream.foreachBatch(lambda batch, _: found.extend(batch.toArrow().to_pylist()))
+                    rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
                     .outputMode("append")
                     .trigger(availableNow=True)
@@ -80,6 +99,19 @@ class Engine:
         marked = rows.withWatermark("rowtime", "0 seconds").filter(F.spark_partition_id() >= 0)
         marked.createOrReplaceTempView(f"`{name}`")
 
+    def _references(self, plan: Plan, tables: Mapping[str, Any], folder: Path) -> References:
+        """The reference tables that a plan names, loaded; those without content are empty."""
+        folder.mkdir(exist_ok=True)
+        given = []
+        for use in plan.references:
+            file = folder / f"{use.name}.json"
+            file.write_text(json.dumps(tables.get(use.name, {"data": []} if use.entries else {})))
+            given.append(_Table(name=use.name, location=str(file), format=_Table.FORMAT_JSON))
+        store = folder / "store"
+        found = References(plan.references, given, store=store, folder=folder, clock=time.monotonic)
+        found.start()
+        return found
+
     def _register(self, plan: Plan) -> None:
         for name in set(plan.functions) - self._registered:
             udfs.load(name).register(self._session)
@@ -87,8 +119,8 @@ class Engine:
 
 
 @contextmanager
-def engine() -> Iterator[Engine]:
-    """An engine on this machine, stopped at the end."""
+def engine(files: FileDescriptorSet | None = None) -> Iterator[Engine]:
+    """An engine on this machine, stopped at the end; it knows the message types of `files`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 - read by Spark, in this process only
     conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
     conf.set("spark.ui.showConsoleProgress", "false")
@@ -96,6 +128,6 @@ def engine() -> Iterator[Engine]:
     SparkContext(master="local[2]", appName="conformance", conf=conf)
     session = spark.start("conformance")
     try:
-        yield Engine(session)
+        yield Engine(session, files or FileDescriptorSet())
     finally:
         session.stop()

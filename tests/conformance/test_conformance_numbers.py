@@ -19,7 +19,7 @@ from daggersql import Plan, check
 pytestmark = pytest.mark.integration
 START = datetime(2024, 2, 29, 23, 56, tzinfo=UTC)
 BEYOND = START + timedelta(days=70)
-COUNT, BATCHES = 400, 4
+COUNT, BATCHES = 400, 2
 
 
 @pytest.fixture(scope="module")
