@@ -1,0 +1,186 @@
+"""Canaries: a secret of every kind that we take stands in no log, event, argument list or Spark page."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import psutil
+import pytest
+import urllib3
+from conftest import Stack
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from tests.integration.bookings import Bookings, booking
+from tests.integration.cli import Cli
+from tests.integration.faults import kill, process, records, until, up
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+
+KINDS = ("influx_env", "influx_file", "kafka_env", "kafka_file", "slack", "pagerduty", "gateway", "database")
+TOPICS = ("daggers.control", "daggers.alerts")
+PAGES = ("jobs/", "executors/", "environment/", "StreamingQuery/", "SQL/")
+RESOURCES = ("", "/environment", "/jobs", "/allexecutors", "/sql")
+
+
+def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    secrets = {kind: uuid4().hex for kind in KINDS}  # 32 characters, as a routing key has
+    files = {kind: tmp_path / kind for kind in KINDS}
+    for kind, file in files.items():
+        user = {"gateway": "bot:", "influx_file": "influx_file:"}.get(kind, "")
+        file.write_text(f"{user}{secrets[kind]}\n")
+    bookings = Bookings(stack.kafka, cli)
+    name, file = using_secrets(bookings, stack, tmp_path, files)
+    for kind in ("influx_env", "influx_file"):
+        database(stack, f"CREATE USER {kind} WITH PASSWORD '{secrets[kind]}' WITH ALL PRIVILEGES")
+    kill(stack, "scheduler")
+    up(stack, {"CANARY_INFLUX": f"influx_env:{secrets['influx_env']}", "CANARY_KAFKA": secrets["kafka_env"]})
+
+    with ExitStack() as services:
+        services.enter_context(monitor(stack, tmp_path, secrets))
+        services.enter_context(gateway(stack, tmp_path, files, secrets))
+        cli("apply", "-f", file, "--wait")
+        driver = cli("get", name)["driver"]
+        places = {"arguments": arguments(), "Spark UI": spark_ui(driver["ui_url"])}
+        for kind in ("influx_env", "influx_file"):
+            database(stack, f"DROP USER {kind}")
+        bookings.write(booking(second) for second in range(10))  # now the database refuses their tokens
+        cli.until(name, lambda dagger: dagger["phase"] != "RUNNING")
+        until(lambda: any(map(failed, records(stack.kafka, "daggers.alerts"))))
+        places["the CLI"] = repr([cli("get", name), cli("events"), cli.try_("logs", name)]).encode()
+        cli("delete", name, "--wait")
+    up(stack)
+    for topic in TOPICS:
+        places[topic] = b"".join(
+            (each.value() or b"") + repr(each.headers()).encode() for each in records(stack.kafka, topic)
+        )
+    for written in [*tmp_path.glob("*.log"), *stack.state_dir.rglob("*")]:
+        if written.is_file() and "influxdb" not in written.parts:  # it has a user's password to keep
+            places[str(written)] = written.read_bytes()
+
+    found = {
+        (kind, place) for kind in KINDS for place, text in places.items() if secrets[kind].encode() in text
+    }
+    assert found == set()
+    assert b"spark.app.name" in places["Spark UI"]
+    assert str(files["kafka_file"]).encode() in places["daggers.control"]  # the reference is there
+
+
+def using_secrets(bookings: Bookings, stack: Stack, folder: Path, files: dict[str, Path]) -> tuple[str, Path]:
+    """A dagger that uses four of the secrets; Kafka does not ask for its own."""
+    cluster = f"canary-{uuid4().hex[:8]}"
+    bookings.cli(
+        "cluster", "register", cluster, "--kafka", stack.kafka, "--spark-master", "local[1]",
+        "--kafka-secret", "sasl.password=env:CANARY_KAFKA",
+        "--kafka-secret", f"ssl.key.password=file:{files['kafka_file']}",
+        "--influx-url", stack.influx["url"], "--influx-org", "-", "--influx-bucket", "daggers",
+        "--influx-token-env", "CANARY_INFLUX",
+    )  # fmt: skip
+    address = {"url": stack.influx["url"], "org": "-", "bucket": "daggers"}
+    return bookings.dagger(
+        folder,
+        cluster=cluster,
+        start="latest",
+        sql="SELECT order_number, rowtime AS window_timestamp FROM data_stream",
+        sinks=[
+            {"influx": {**address, "token": {"env": "CANARY_INFLUX"}}},
+            {"influx": {**address, "token": {"file": str(files["influx_file"])}}},
+            {"kafka": {"topic": f"out-{uuid4().hex[:8]}", "format": "json"}},
+        ],
+    )
+
+
+def database(stack: Stack, query: str) -> None:
+    """A statement to the stack's InfluxDB, as its administrator."""
+    headers = urllib3.make_headers(basic_auth=stack.influx["token"])
+    with urllib3.PoolManager() as http:
+        answer = http.request(
+            "POST",
+            f"{stack.influx['url']}/query",
+            fields={"q": query},
+            headers=headers,
+            encode_multipart=False,
+        )
+    assert answer.status == 200, answer.data
+
+
+@contextmanager
+def monitor(stack: Stack, folder: Path, secrets: dict[str, str]) -> Iterator[None]:
+    """A health monitor in place of the stack's, whose receivers' secrets are canaries; Slack's is refused."""
+    env = process(stack, "health-monitor").environ()
+    kill(stack, "health-monitor")
+    env["DAGGERS_MONITOR_SLACK_URL"] += f"/{secrets['slack']}"
+    env["DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY"] = secrets["pagerduty"]
+    env |= {"DAGGERS_MONITOR_HOLD_S": "1", "DAGGERS_MONITOR_PROGRESS_S": "5"}
+    with serving("health_monitor", env, folder):
+        yield
+
+
+@contextmanager
+def gateway(stack: Stack, folder: Path, files: dict[str, Path], secrets: dict[str, str]) -> Iterator[None]:
+    """A second gateway that asks for tokens and has a database with a password, of which none is there."""
+    env = process(stack, "gateway").environ()
+    port = 20_000 + os.getpid() % 10_000
+    address = f"127.0.0.1:{port}"
+    env |= {"DAGGERS_GATEWAY_BIND": address, "DAGGERS_GATEWAY_TOKEN_FILE": str(files["gateway"])}
+    env["DAGGERS_GATEWAY_DATABASE_URL"] = f"sqlite:///{folder / 'second.sqlite'}"
+    with serving("api_gateway", env, folder), grpc.insecure_channel(address) as channel:
+        grpc.channel_ready_future(channel).result(60)
+        catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
+        for token in (secrets["gateway"], secrets["gateway"][::-1]):
+            with suppress(grpc.RpcError):
+                catalog.ListClusters(
+                    gateway_pb2.ListClustersRequest(),
+                    timeout=10,
+                    metadata=[("authorization", f"Bearer {token}")],
+                )
+        yield
+    refused = subprocess.run(
+        [sys.executable, "-m", "api_gateway"],
+        env=env | {"DAGGERS_GATEWAY_DATABASE_URL": f"postgresql://u:{secrets['database']}@127.0.0.1:1/x"},
+        capture_output=True, timeout=60, check=False, cwd=folder,
+    )  # fmt: skip
+    (folder / "database.log").write_bytes(refused.stdout + refused.stderr)
+
+
+@contextmanager
+def serving(module: str, env: dict[str, str], folder: Path) -> Iterator[None]:
+    """A service of ours, and its log in `folder`."""
+    log = folder / f"{module}.log"
+    with log.open("wb") as out:
+        service = subprocess.Popen(
+            [sys.executable, "-m", module], env=env, stderr=out, stdout=out, cwd=folder
+        )
+    try:
+        yield
+    finally:
+        service.terminate()
+        service.wait(30)
+
+
+def failed(record: object) -> bool:
+    """Whether it records that a receiver refused a notification."""
+    return b"NotificationFailed" in repr(record.headers()).encode()  # type: ignore[attr-defined] # a Message
+
+
+def arguments() -> bytes:
+    """The command line of every process of this machine."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(psutil.Error):
+            found.append(" ".join(each.cmdline()))
+    return "\n".join(found).encode()
+
+
+def spark_ui(url: str) -> bytes:
+    """What a driver's UI shows: its pages, and its REST resources with the environment."""
+    with urllib3.PoolManager() as http:
+        (application,) = http.request("GET", f"{url}/api/v1/applications").json()
+        base = f"{url}/api/v1/applications/{application['id']}"
+        answers = [http.request("GET", f"{url}/{page}") for page in PAGES]
+        answers += [http.request("GET", f"{base}{resource}") for resource in RESOURCES]
+    assert {answer.status for answer in answers} == {200}
+    return b"".join(answer.data for answer in answers)
