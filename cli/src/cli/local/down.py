@@ -25,8 +25,9 @@ GRACE_S = {
 }
 
 
-# What appears again in a directory that was deleted under a running stack: leases, and our own lock.
-RENEWED = {"checkpoints", state.LOCK}
+# What appears again in a directory that was deleted under a running stack: drivers' leases, what the
+# scheduler knows of the control topic, and our own lock.
+RENEWED = {"checkpoints", "control.json", state.LOCK}
 
 
 def down(state_dir: Path, steps: Steps) -> bool:
@@ -53,7 +54,7 @@ def down(state_dir: Path, steps: Steps) -> bool:
 
 
 def _sweep(state_dir: Path) -> None:
-    """Remove a directory that is there only because drivers went on to renew their leases in it."""
+    """Remove a directory that is there only because the stack went on writing in it."""
     with suppress(FileNotFoundError):
         if {entry.name for entry in state_dir.iterdir()} <= RENEWED:
             shutil.rmtree(state_dir)
