@@ -45,6 +45,10 @@ class Dagger:
     idle_timeout_s: int = 3
     emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
     trigger_ms: int = 200
+    conf: dict[str, str] = field(default_factory=dict)
+    """Spark's settings on the command line."""
+    root: str = ""
+    """Checkpoint root; a local directory when empty."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -67,7 +71,7 @@ class Dagger:
             dagger=self.name,
             version=1,
             generation=self.generation,
-            checkpoint_root=str(self.checkpoints),
+            checkpoint_root=self.root or str(self.checkpoints),
             run_dir=str(run_dir),
             sinks=self.sinks,
         )
@@ -111,10 +115,11 @@ class Launch:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
         home = {} if java is None else {"JAVA_HOME": java}
+        conf = [word for name, value in dagger.conf.items() for word in ("--conf", f"{name}={value}")]
         with (run_dir / "driver.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
-                 "--driver-java-options", "-XX:TieredStopAtLevel=1",
+                 "--driver-java-options", "-XX:TieredStopAtLevel=1", *conf,
                  MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),

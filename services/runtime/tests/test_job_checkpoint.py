@@ -53,7 +53,7 @@ def test_a_changed_plan_starts_a_window_before_the_committed_watermark(tmp_path:
 def test_a_forwarding_plan_starts_at_the_committed_watermark(tmp_path: Path) -> None:
     checkpoint(tmp_path, "abc", batches=1, watermark=NOON)
 
-    assert choose(tmp_path, "def", None).start == NOON
+    assert choose(tmp_path, "def", timedelta()).start == NOON
 
 
 def test_without_a_watermark_a_changed_plan_starts_when_the_last_committed_batch_began(
@@ -86,3 +86,12 @@ def test_outdated_checkpoints_are_forgotten_and_the_own_one_stays(tmp_path: Path
     choose(tmp_path, "def", MINUTE).forget_outdated()
 
     assert (old.exists(), own.exists()) == (False, True)
+
+
+def test_a_stream_whose_start_was_not_decided_before_a_crash_starts_as_far_back_as_the_others(
+    tmp_path: Path,
+) -> None:
+    checkpoint(tmp_path, "abc", batches=3, watermark=NOON)
+    (tmp_path / "checkpoints" / "def" / "source-start").mkdir(parents=True)
+
+    assert choose(tmp_path, "def", MINUTE).start == NOON - MINUTE

@@ -1,11 +1,12 @@
 """The lease: one generation writes, and an older one notices."""
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from runtime.errors import FencedError, JobError
-from runtime.lease import PATIENCE_S, Lease, LocalStore, local_directory
+from runtime.lease import PATIENCE_S, Keeper, Lease, LocalStore, open_root
 
 
 class Clock:
@@ -102,13 +103,59 @@ def test_a_readable_lease_gives_another_minute(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("root", ["/data/ck", "file:///data/ck", "file:/data/ck"])
 def test_a_checkpoint_root_may_be_a_path_or_a_file_uri(root: str) -> None:
-    assert local_directory(root) == Path("/data/ck")
+    place, store = open_root(root)
+
+    assert (place, type(store)) == (Path("/data/ck"), LocalStore)
 
 
-@pytest.mark.parametrize("root", ["s3a://bucket/ck", "hdfs://host/ck", "relative/ck", ""])
-def test_another_checkpoint_root_is_refused_by_name(root: str) -> None:
+@pytest.mark.parametrize("root", ["relative/ck", "file:relative", ""])
+def test_a_checkpoint_root_that_is_not_absolute_is_refused_by_name(root: str) -> None:
     with pytest.raises(JobError) as refused:
-        local_directory(root)
+        open_root(root)
 
     assert refused.value.error.reason == "CHECKPOINT_ROOT_UNSUPPORTED"
     assert repr(root) in refused.value.error.detail
+
+
+class SilentStore:
+    """A store whose host is gone: reading never ends, until the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked, self.mended = threading.Event(), threading.Event()
+
+    def read(self) -> int:
+        self.asked.set()
+        self.mended.wait(60)
+        return 7
+
+    def take(self, generation: int) -> int:
+        return generation
+
+
+def test_a_store_that_never_answers_stops_the_driver_after_a_minute() -> None:
+    clock, store, wake = Clock(), SilentStore(), threading.Event()
+    holder = Lease(store, 7, clock)
+    holder.take()
+    keeper = Keeper(holder, wake)
+    assert store.asked.wait(10)
+
+    clock.now += PATIENCE_S - 1
+    keeper.check()
+    clock.now += 1
+    with pytest.raises(JobError) as stopped:
+        keeper.check()
+    store.mended.set()
+
+    assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
+
+
+def test_a_keeper_wakes_its_driver_when_a_newer_generation_has_the_lease(tmp_path: Path) -> None:
+    wake = threading.Event()
+    holder = lease(tmp_path, 7)
+    holder.take()
+    lease(tmp_path, 12).take()
+    keeper = Keeper(holder, wake)
+    assert wake.wait(10)
+
+    with pytest.raises(FencedError):
+        keeper.check()

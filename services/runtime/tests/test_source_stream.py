@@ -31,6 +31,7 @@ from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import TOPIC as QUARANTINE
 from runtime.source import stream
 from runtime.source.counts import SourceCounts
+from runtime.source.ticks import Windows
 
 pytestmark = pytest.mark.integration
 
@@ -219,7 +220,7 @@ def context(kafka: str, tmp_path: Path) -> stream.SourceContext:
         run_dir=tmp_path,
         platform=spec_pb2.KafkaAddress(bootstrap_servers=kafka),
         descriptors=FILES,
-        window=daggersql.Window("TUMBLE", SIZE, SIZE),
+        windows=Windows(SIZE // timedelta(milliseconds=1), SIZE // timedelta(milliseconds=1)),
     )
 
 

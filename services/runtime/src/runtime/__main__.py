@@ -24,7 +24,7 @@ from runtime.driver import Driver
 
 EXIT_FILE = "exit.json"
 _PARENT_POLL_S = 1.0
-_SHUTDOWN_S = 20.0
+_SHUTDOWN_S = 10.0
 
 
 def main(arguments: Sequence[str]) -> int:

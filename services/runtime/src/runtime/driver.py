@@ -24,11 +24,11 @@ import daggersql
 from chassis.logging import logger
 from runtime import checkpoint, job, progress, spark
 from runtime.batch import Batches
-from runtime.checkpoint import Checkpoint
+from runtime.checkpoint import Checkpoint, Place
 from runtime.delivery import Delivery
-from runtime.errors import explain, internal
+from runtime.errors import explain, internal, user
 from runtime.heartbeat import Heart, Identity
-from runtime.lease import Lease, LocalStore, local_directory
+from runtime.lease import Keeper, Lease, open_root
 from runtime.listener import Listener
 from runtime.references.loading import References
 from runtime.source.stream import complete_from
@@ -37,6 +37,8 @@ STOP_FILE, DRIVER_FILE = "stop", "driver.json"
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
+# With what follows, less than the lease's patience: a driver that lost its lease is gone after twice that.
+_STOP_S = 10.0
 
 
 class Driver:
@@ -58,8 +60,8 @@ class Driver:
         """Run until told to stop. Raises what the job died of; `errors.explain` has the words for it."""
         if self._must_stop():
             return
-        root = local_directory(self._spec.checkpoint_root)
-        lease = Lease(LocalStore(root), self._spec.generation, time.monotonic)
+        root, store = open_root(self._spec.checkpoint_root)
+        lease = Lease(store, self._spec.generation, time.monotonic)
         lease.take()
         start = progress.launched(len(self._spec.sinks))
         with Heart(self._spec.platform, self._identity, start) as heart:
@@ -69,17 +71,17 @@ class Driver:
                 heart.dying_of(explain(failure))
                 raise
 
-    def _compute(self, root: Path, lease: Lease, heart: Heart) -> None:
+    def _compute(self, root: Place, lease: Lease, heart: Heart) -> None:
         """Everything that needs the plan and Spark."""
         plan = job.compile_sql(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
         references = self._references(root, plan)
-        window = None if plan.window is None else plan.window.size
-        chosen = checkpoint.choose(root, plan.fingerprint, window)
+        chosen = checkpoint.choose(root, plan.fingerprint, plan.horizon)
         with ExitStack() as stack:
-            session = spark.start(f"dagger {self._spec.dagger} {self._spec.generation}")
-            stack.callback(session.stop)
+            name = f"dagger {self._spec.dagger} {self._spec.generation}"
+            session = spark.start(name, local_checkpoints=isinstance(root, Path))
+            stack.callback(_stop, session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""
             self.announce(heart.ui_url)
             try:
@@ -102,15 +104,15 @@ class Driver:
                 query = self._start(assembled, batches, chosen)
             except AnalysisException as refused:
                 what = str(refused).splitlines()[0]
-                raise internal("BAD_PLAN", f"Spark refuses the converted query: {what}") from refused
+                raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
             self._watch(query, batches, lease, heart)
 
-    def _references(self, root: Path, plan: daggersql.Plan) -> References:
+    def _references(self, root: Place, plan: daggersql.Plan) -> References:
         """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
         references = References(
             plan.references,
             self._spec.references,
-            store=root / "references",
+            store=root / "references" if isinstance(root, Path) else self._run_dir.parent / "references",
             folder=self._run_dir / "references",
             clock=time.monotonic,
         )
@@ -150,12 +152,13 @@ class Driver:
 
     def _watch(self, query: StreamingQuery, batches: Batches, lease: Lease, heart: Heart) -> None:
         """Return when the job has drained; raise what it died of."""
+        keeper = Keeper(lease, self._wake)
         while query.isActive:
             if self._must_stop():
                 heart.note(progress.draining)
                 self._drain(query, batches)
                 break
-            lease.check()
+            keeper.check()
             self._wake.wait(_POLL_S)
         if batches.unfinished:
             logger().info("drained", unfinished=batches.unfinished)
@@ -190,6 +193,13 @@ class Driver:
         fresh = self._run_dir / f"{DRIVER_FILE}.new"
         fresh.write_text(json.dumps(facts), encoding="utf-8")
         fresh.replace(self._run_dir / DRIVER_FILE)
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop Spark, and do not wait for a store or an executor that never answers."""
+    stopping = threading.Thread(target=session.stop, name="stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_S)
 
 
 def start_ticks(pid: int) -> int:

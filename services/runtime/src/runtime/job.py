@@ -6,7 +6,7 @@ Everything that can be known to be wrong is known here, before the query starts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from runtime import messages, sinks, udfs
+from runtime import guard, messages, sinks, udfs
 from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
 from runtime.sinks import Target
-from runtime.source.stream import SourceContext, open_stream
+from runtime.source.stream import SourceContext, allot, open_stream, windows_of
 
 DEFAULT_TABLE = "data_stream"
 DEFAULT_TRIGGER_MS = 1000
@@ -100,8 +100,10 @@ def trigger(spec: spec_pb2.JobSpec) -> timedelta:
 def updates(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
     """Whether rows are written again and again while their window is open. Raises `JobError` (USER)."""
     early = spec.spec.emit == spec_pb2.EMIT_EARLY
-    if early and plan.window is not None and plan.window.kind.upper() == "SESSION":
-        raise user("EARLY_NOT_POSSIBLE", "`emit: early` does not work with SESSION windows; use `final`.")
+    one_window = plan.window is not None and plan.window.kind != "SESSION"
+    if early and plan.horizon and not one_window:
+        detail = "`emit: early` works with one TUMBLE or HOP window, not with sessions or joins: use `final`."
+        raise user("EARLY_NOT_POSSIBLE", detail)
     return early
 
 
@@ -119,18 +121,20 @@ def assemble(
         run_dir=Path(spec.run_dir),
         platform=spec.platform,
         descriptors=spec.descriptors,
-        window=plan.window,
+        windows=windows_of(plan),
         consumer_group=spec.spec.consumer_group,
         start=checkpoint.start,
     )
     reads = {read.table: read for read in plan.reads}
-    for stream in spec.streams:
-        if (read := reads.get(table_name(stream))) is not None:
-            rows = open_stream(spark, stream, read, source)
-            rows.createOrReplaceTempView(f"`{read.table}`")
+    streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
+    readers = allot({name: len(set(stream.stream.topics)) for name, stream in streams.items()})
+    for name, stream in streams.items():
+        rows = open_stream(spark, stream, reads[name], replace(source, max_readers=readers[name]))
+        rows.createOrReplaceTempView(f"`{name}`")
     messages.share(spark, spec.descriptors)
     for name in plan.functions:
         udfs.load(name).register(spark)
+    guard.check(spark, plan.spark_sql, reads, plan.functions)
     rows = spark.sql(plan.spark_sql)
     again = updates(spec, plan)
     return Job(rows, _targets(spec, plan, rows, again), again, source)

@@ -11,21 +11,32 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from runtime.errors import FencedError, JobError, external
+from runtime.hadoop import HadoopPath, HadoopStore, hadoop_path
 
 PATIENCE_S = 60.0
+_PERIOD_S = 1.0
 _NAME = "lease"
 
 
-class LocalStore:
-    """One small file that is replaced atomically, in a directory of this machine or of a shared mount.
+class Store(Protocol):
+    """Where the lease is."""
 
-    The seam for other places: whatever can `read` the generation and `take` it by a conditional write.
-    """
+    def read(self) -> int:
+        """The generation that holds it; 0 when nobody ever did. Raises OSError, ValueError."""
+
+    def take(self, generation: int) -> int:
+        """Take it from an older generation, or from none; the generation that holds it then."""
+
+
+class LocalStore:
+    """One small file that is replaced atomically, in a directory of this machine or of a shared mount."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / _NAME
@@ -54,22 +65,25 @@ class LocalStore:
             return max(held, generation)
 
 
-def local_directory(checkpoint_root: str) -> Path:
-    """The directory a checkpoint root names. Raises `JobError` (EXTERNAL) for what is no local path."""
+def open_root(checkpoint_root: str) -> tuple[Path | HadoopPath, Store]:
+    """The place that a checkpoint root names, and the lease in it. Raises `JobError` (EXTERNAL)."""
     parts = urlsplit(checkpoint_root)
-    if parts.scheme not in ("", "file") or not parts.path.startswith("/"):
+    if not parts.path.startswith("/"):
         raise external(
             "CHECKPOINT_ROOT_UNSUPPORTED",
-            f"The checkpoint root {checkpoint_root!r} is not an absolute local path, and no other place can "
-            "hold a lease yet; use a local directory or a mounted one.",
+            f"The checkpoint root {checkpoint_root!r} is not absolute: give a directory from / on, or a URI.",
         )
-    return Path(parts.path)
+    if parts.scheme in ("", "file"):
+        local = Path(parts.path)
+        return local, LocalStore(local)
+    remote = hadoop_path(checkpoint_root)
+    return remote, HadoopStore(remote)
 
 
 class Lease:
     """The right of one generation to write. Thread-safe."""
 
-    def __init__(self, store: LocalStore, generation: int, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, generation: int, clock: Callable[[], float]) -> None:
         """`clock` gives monotonic seconds. Nothing is held before `take`."""
         self._store = store
         self._generation = generation
@@ -99,6 +113,18 @@ class Lease:
             held = self._store.take(self._generation)
         self._stand_against(held)
 
+    @property
+    def lost(self) -> bool:
+        """Whether this generation could not make sure for `PATIENCE_S` that it may write.
+
+        Also true while a check hangs, as it does when the store's host is unreachable.
+        """
+        return self._clock() - self._confirmed >= PATIENCE_S
+
+    def give_up(self) -> JobError:
+        """What to raise when the lease is lost."""
+        return self._unreadable(OSError(f"no answer for {PATIENCE_S:.0f} s"))
+
     def _stand_against(self, held: int) -> None:
         if held > self._generation:
             raise FencedError(self._generation, held)
@@ -110,3 +136,31 @@ class Lease:
             f"The lease in the checkpoint root cannot be used ({problem}); check the disk and its rights.",
             retryable=True,
         )
+
+
+class Keeper:
+    """Asks for the lease every second, on a thread of its own: a store whose host is gone never answers."""
+
+    def __init__(self, lease: Lease, wake: threading.Event) -> None:
+        """Starts at once; `wake` is set when the lease is not this generation's any more."""
+        self._lease = lease
+        self._wake = wake
+        self._failure: JobError | None = None
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+
+    def check(self) -> None:
+        """Return if this generation may go on. Raises what `Lease.check` does; never waits."""
+        if self._failure is not None:
+            raise self._failure
+        if self._lease.lost:
+            raise self._lease.give_up()
+
+    def _keep(self) -> None:
+        pause = threading.Event()
+        while self._failure is None:
+            try:
+                self._lease.check()
+            except JobError as failure:
+                self._failure = failure
+                self._wake.set()
+            pause.wait(_PERIOD_S)

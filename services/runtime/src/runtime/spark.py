@@ -38,10 +38,10 @@ _LOCAL_CHECKPOINTS = {
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
 
-def start(app_name: str) -> SparkSession:
+def start(app_name: str, *, local_checkpoints: bool = True) -> SparkSession:
     """The session, on the master that spark-submit was given."""
     builder = SparkSession.builder.appName(app_name)
-    for name, value in (_SETTINGS | _LOCAL_CHECKPOINTS).items():
+    for name, value in (_SETTINGS | (_LOCAL_CHECKPOINTS if local_checkpoints else {})).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     local = str(session.sparkContext.master).startswith("local")

@@ -6,7 +6,7 @@ foreachBatch; `note_progress` for each progress event; `complete_from` and `warn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
@@ -31,6 +31,10 @@ from runtime.source.ticks import Windows
 
 _DEFAULT_DELAY_MS = 5_000
 _DEFAULT_IDLE_MS = 10_000
+MAX_READERS = 8
+"""Reader processes of one dagger: each is a Python of its own beside the driver."""
+# A partner may come until the bound itself has passed: a moment later the wait is over.
+_JOIN_MARGIN = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class SourceContext:
     """What a stream must know of the job it is read for.
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
-    launch; `window` is the query's, None for a forwarding query. `start` (aware) overrides where a stream
-    without a checkpoint begins. `max_readers` bounds the processes for one stream: topics beyond it share a
-    reader, and a watermark. `max_rows` bounds one batch of one reader, unless everything there is fits into a
-    trigger.
+    launch; `windows` are what waits for event time, None for a forwarding query. `start` (aware) overrides
+    where a stream without a checkpoint begins. `max_readers` bounds the processes for one stream: topics
+    beyond it share a reader, and a watermark. `max_rows` bounds one batch of one reader, unless everything
+    there is fits into a trigger.
     """
 
     dagger: str
@@ -50,10 +54,10 @@ class SourceContext:
     run_dir: Path
     platform: spec_pb2.KafkaAddress
     descriptors: FileDescriptorSet
-    window: daggersql.Window | None
+    windows: Windows | None
     consumer_group: str = ""
     start: datetime | None = None
-    max_readers: int = 8
+    max_readers: int = MAX_READERS
     max_rows: int = 500_000
 
 
@@ -82,6 +86,19 @@ def open_stream(
             .drop(TALLY)
         )
     return reduce(DataFrame.unionByName, frames)
+
+
+def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
+    """How many readers each stream gets, by its name and its number of topics.
+
+    One each, and the rest of `readers` one by one to the stream whose topics share the fewest.
+    """
+    given = dict.fromkeys(sorted(topics), 1)
+    for _ in range(readers - len(given)):
+        neediest = max(given, key=lambda name: topics[name] / given[name])
+        if given[neediest] < topics[neediest]:
+            given[neediest] += 1
+    return given
 
 
 def note_batch(spark: SparkSession) -> datetime | None:
@@ -156,7 +173,7 @@ def _plans(
             start=starts.decided(spark, context.checkpoint, key, decide).as_json(),
             delay=milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
             idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
-            windows=_windows(context.window),
+            windows=context.windows,
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
             warnings=_tied(topics),
@@ -180,9 +197,14 @@ def _tied(topics: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _windows(window: daggersql.Window | None) -> Windows | None:
-    if window is None:
-        return None
+def windows_of(plan: daggersql.Plan) -> Windows | None:
+    """What waits for event time in a plan: its windows; None for a plan that keeps nothing.
+
+    Sessions, joins, and windows over windows end at any instant, a horizon after their last record.
+    """
     millisecond = timedelta(milliseconds=1)
-    session = window.kind.upper() == "SESSION"
-    return Windows(window.size // millisecond, 0 if session else window.slide // millisecond)
+    window = plan.window
+    if window is not None and window.kind != "SESSION":
+        return Windows(window.size // millisecond, window.slide // millisecond)
+    margin = _JOIN_MARGIN if window is None else timedelta()
+    return Windows((plan.horizon + margin) // millisecond, 0) if plan.horizon else None

@@ -1,0 +1,61 @@
+"""A driver that dies between two sinks: what one has and the other has not is written again, to both."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from services.runtime.tests.launches import DEADLINE_S, Dagger
+from services.runtime.tests.test_job_driver import bookings, in_influx, in_kafka, influx_sink, kafka_sink
+from tests.integration.bookings import booking, recount, spread
+from tests.integration.gate import Gate
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def influx(influx: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The database, its token in a file."""
+    file = tmp_path / "token"
+    file.write_text(f"{influx['token'] or 'user:password'}\n")
+    return influx | {"token_file": str(file)}
+
+
+@pytest.fixture
+def gate(influx: dict[str, str]) -> Iterator[Gate]:
+    """A closed gate in front of the database."""
+    target = urlsplit(influx["url"])
+    assert target.hostname
+    assert target.port
+    with Gate((target.hostname, target.port)) as closed:
+        yield closed
+
+
+def test_a_kill_between_two_sinks_leaves_every_row_once_in_both(
+    tmp_path: Path, kafka: str, influx: dict[str, str], gate: Gate
+) -> None:
+    dagger = Dagger(tmp_path, kafka, idle_timeout_s=0)
+    topic = f"json-{dagger.name}"
+    behind_gate = influx_sink(influx, url=f"http://127.0.0.1:{gate.port}")
+    dagger.sinks = [kafka_sink(kafka, topic), behind_gate]
+    events = spread(range(240), cities=2)
+    dagger.write(*bookings(events[:150]))
+
+    with dagger.launch() as launch:
+        deadline = time.monotonic() + DEADLINE_S
+        while len(in_kafka(kafka, topic)) < 4:  # two closed minutes of two cities; a poll of the broker waits
+            assert time.monotonic() < deadline, launch.log()[-4000:]
+        launch.kill()
+    between = (len(in_kafka(kafka, topic)), in_influx(influx, dagger))
+    gate.open()
+    dagger.write(*bookings(events[150:]), booking(400))
+    with dagger.launch() as relaunch:
+        relaunch.until(lambda beat: in_influx(influx, dagger).total() >= len(events))
+        code = relaunch.stop()
+
+    assert between == (4, Counter())
+    assert code == 0
+    assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, topic))) == recount(events)
+    assert len(set(in_kafka(kafka, topic))) == len(recount(events))
