@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ from uuid import uuid4
 from daggers.v1 import events_pb2, telemetry_pb2
 
 from eventlog import Draft, LogUnavailable, Record
-from scheduler import clock, processes
+from scheduler import processes
 from scheduler.fold import Fold
 
 # How long the very first scheduler of a log waits, in case another one starts with it.
@@ -70,9 +70,17 @@ class Leadership:
     """This scheduler's claim to lead, and what it knows of the leader's life while it stands by."""
 
     def __init__(
-        self, fold: Fold, beats: Beats, *, scheduler_id: str, host: str, patience: timedelta, now: datetime
+        self,
+        fold: Fold,
+        beats: Beats,
+        *,
+        scheduler_id: str,
+        host: str,
+        patience: timedelta,
+        clock: Callable[[], datetime],
+        dead: Callable[[str], bool],
     ) -> None:
-        """`patience`: how long a missing beat is borne."""
+        """`patience`: how long a missing beat is borne. `dead`: whether a scheduler's death is proven."""
         self.scheduler_id = scheduler_id
         self.epoch = -1
         """Our newest claim; -1 while we stand by."""
@@ -80,8 +88,9 @@ class Leadership:
         self._fold = fold
         self._beats = beats
         self._host = host
-        self._since = now
-        self._last_beat = now
+        self._clock = clock
+        self._dead = dead
+        self._since = self._last_beat = clock()
 
     @property
     def source(self) -> str:
@@ -103,7 +112,7 @@ class Leadership:
         leader = self._fold.fleet.leader
         if leader is None:
             return now - self._since >= FIRST_WAIT
-        return now - self._last_beat >= self.patience or proven_dead(leader.scheduler_id)
+        return now - self._last_beat >= self.patience or self._dead(leader.scheduler_id)
 
     async def claim(self, now: datetime) -> None:
         """Append a claim and read it back. Raises: Deposed when another one came before or after it."""
@@ -131,7 +140,7 @@ class Leadership:
         """Say that the leader lives, for ever."""
         message = telemetry_pb2.SchedulerBeat(epoch=self.epoch, scheduler_id=self.scheduler_id)
         while True:
-            draft = Draft(uuid4().hex, self.source, "scheduler", clock.now(), message)
+            draft = Draft(uuid4().hex, self.source, "scheduler", self._clock(), message)
             with suppress(LogUnavailable):  # a standby takes over, as it should
                 await self._beats.append(draft)
             await asyncio.sleep(self.patience.total_seconds() / 5)

@@ -7,6 +7,7 @@ again, and so does a restart. One coroutine does all the deciding and acting, on
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,12 +20,12 @@ from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, Record
 from fleet import Applied, Dagger
 from fleet.owed import Drain, Kill, Launch, Policy, Presence, Seen, todo
-from scheduler.clock import now
+from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
 from scheduler.fold import Fold
 from scheduler.launch import Command, Launcher
-from scheduler.leadership import Beats, Deposed, Leadership
+from scheduler.leadership import Beats, Deposed, Leadership, proven_dead
 from scheduler.sweep import Sweeper
 
 # Steps taken for one dagger before the others have their turn.
@@ -50,7 +51,8 @@ class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
-    holds checkpoints and what was seen of the log.
+    holds checkpoints and what was seen of the log. `clock` is this instant, UTC; `dead` proves the death of a
+    scheduler by its identity.
     """
 
     def __init__(
@@ -64,7 +66,10 @@ class Scheduler:
         state_dir: Path,
         policy: Policy,
         options: Options,
+        clock: Callable[[], datetime] = wall_clock,
+        dead: Callable[[str], bool] = proven_dead,
     ) -> None:
+        self._now = clock
         self._beats = beats
         self._drivers = drivers
         self._policy = policy
@@ -76,14 +81,15 @@ class Scheduler:
             scheduler_id=options.scheduler_id,
             host=drivers.host,
             patience=options.leader_timeout,
-            now=now(),
+            clock=clock,
+            dead=dead,
         )
-        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir)
+        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir, clock)
         self._launcher = Launcher(
             self._fold, drivers, command=command, platform=platform, checkpoints=self._sweeper.checkpoints
         )
         self._exits = ExitWatch(self._look_at)
-        self._listening_since = now()
+        self._listening_since = self._now()
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
@@ -104,23 +110,23 @@ class Scheduler:
         self._sweeper.check_log()
         while True:
             logger().info("scheduler.standby", sequence=self._fold.fleet.sequence)
-            while not self._leadership.may_claim(now()):
+            while not self._leadership.may_claim(self._now()):
                 await self._pause()
             with suppress(Deposed):
-                await self._leadership.claim(now())
+                await self._leadership.claim(self._now())
                 logger().info("scheduler.leading", epoch=self._leadership.epoch)
                 beating = asyncio.create_task(self._leadership.beat())
                 try:
                     await self._lead()
                 finally:
                     beating.cancel()
-            self._leadership.resign(now())
+            self._leadership.resign(self._now())
 
     async def _lead(self) -> None:
         """Do what is owed, for ever. Raises: Deposed."""
-        next_tick = next_sweep = passed = now()
+        next_tick = next_sweep = passed = self._now()
         while True:
-            started = now()
+            started = self._now()
             if started - passed > self._options.leader_timeout / 2:
                 await self._fold.catch_up()  # we were paused: somebody may have taken over
             self._leadership.still()
@@ -132,7 +138,7 @@ class Scheduler:
             if started >= next_sweep:
                 next_sweep = started + self._options.sweep
                 await self._sweeper.sweep()
-            passed = now()
+            passed = self._now()
             await self._pause()
 
     async def _pause(self) -> None:
@@ -150,7 +156,7 @@ class Scheduler:
 
     def _on_record(self, record: Record, applied: Applied) -> None:
         if isinstance(record.message, events_pb2.SchedulerStarted):
-            self._leadership.claimed(now())
+            self._leadership.claimed(self._now())
         if record.message is None:
             logger().warning(
                 "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
@@ -163,11 +169,11 @@ class Scheduler:
         async for record in self._beats.follow():
             match record.message:
                 case telemetry_pb2.SchedulerBeat() as beat:
-                    self._leadership.heard(beat, now())
+                    self._leadership.heard(beat, self._now())
                 case telemetry_pb2.Heartbeat() as heartbeat:
                     known = self._heard.get(heartbeat.dagger)
                     if known is None or heartbeat.generation >= known[0].generation:
-                        self._heard[heartbeat.dagger] = heartbeat, now()
+                        self._heard[heartbeat.dagger] = heartbeat, self._now()
                         self._look_at(heartbeat.dagger)
 
     # ---- What is owed --------------------------------------------------------------------------------------
@@ -182,7 +188,7 @@ class Scheduler:
             if dagger is None:
                 return
             epoch = self._leadership.epoch
-            action = todo(dagger, now=now(), epoch=epoch, seen=self._see(dagger), policy=self._policy)
+            action = todo(dagger, now=self._now(), epoch=epoch, seen=self._see(dagger), policy=self._policy)
             attempt = dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
                 return
@@ -257,7 +263,7 @@ class Scheduler:
             fact.submission_id = id_
         else:
             fact.meta.generation = dagger.generation
-        draft = Draft(id_, self._leadership.source, dagger.name, now(), fact)
+        draft = Draft(id_, self._leadership.source, dagger.name, self._now(), fact)
         sequence, applied = await self._fold.append(draft)
         note(sequence=sequence, ignored=applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):

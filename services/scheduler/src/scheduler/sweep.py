@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from daggers.v1 import events_pb2
@@ -12,7 +14,7 @@ from daggers.v1 import events_pb2
 from chassis.logging import unit_of_work
 from eventlog import Draft, LogDamaged
 from fleet import Fleet
-from scheduler import clock, tidy
+from scheduler import tidy
 from scheduler.drivers import Drivers, Living
 from scheduler.fold import Fold
 from scheduler.leadership import Leadership
@@ -22,7 +24,15 @@ from scheduler.wrapper import write_atomically
 class Sweeper:
     """Sweeps the host of one scheduler; `state_dir` holds `checkpoints/` and what was seen of the log."""
 
-    def __init__(self, fold: Fold, leadership: Leadership, drivers: Drivers, state_dir: Path) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        leadership: Leadership,
+        drivers: Drivers,
+        state_dir: Path,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._clock = clock
         self.checkpoints = state_dir / "checkpoints"
         self.untidy = True
         """Whether launches may have left something to remove."""
@@ -67,7 +77,7 @@ class Sweeper:
         fact.meta.epoch = self._leadership.epoch
         fact.meta.name, fact.meta.generation = living.name, living.generation
         id_ = f"OrphanKilled/{handle.run_dir}/{handle.boot_id}/{handle.pid}/{handle.start_ticks}"
-        return Draft(id_, self._leadership.source, living.name, clock.now(), fact)
+        return Draft(id_, self._leadership.source, living.name, self._clock(), fact)
 
 
 def is_orphan(fleet: Fleet, living: Living) -> bool:
