@@ -1,0 +1,155 @@
+"""Several streams in one dagger, on a real driver: one side silent, a kill in the middle, rows recounted."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+from daggers.v1 import spec_pb2
+from services.runtime.tests.launches import Dagger
+from services.runtime.tests.test_job_driver import kafka_sink
+from services.runtime.tests.test_sink_contract import create, records
+from tests.integration.bookings import NOON, booking, window_end
+
+pytestmark = pytest.mark.integration
+
+Event = tuple[float, int]
+"""Second after noon, number of the order."""
+Row = tuple[object, ...]
+BOOKED: list[Event] = [(i * 2.0, i) for i in range(60) if not 20 <= i < 30]
+OFF: list[Event] = [(i * 2.0 + 5, i) for i in range(0, 20, 3)]
+"""The last cancellation comes a minute before the last booking: this side falls silent."""
+BOUND_S, GAP_S = 10, 10
+
+
+@dataclass
+class TwoStreams(Dagger):
+    """A dagger over bookings and cancellations, each a topic of its own."""
+
+    def __post_init__(self) -> None:
+        """Create both topics."""
+        super().__post_init__()
+        self.cancellations = create(self.kafka, NewTopic(f"off-{self.name}", 1, 1))
+
+    def spec(self, run_dir: Path) -> spec_pb2.JobSpec:
+        """The launch's file, with the second stream: the one that falls silent and ticks."""
+        job = super().spec(run_dir)
+        second = job.streams.add()
+        second.CopyFrom(job.streams[0])
+        job.streams[0].input.idle_timeout.FromSeconds(0)  # off: only the cancellations tick
+        second.input.table, second.stream.name = "cancellations", "cancellations"
+        second.stream.topics[:] = [self.cancellations]
+        return job
+
+    def cancel(self, *values: bytes) -> None:
+        """Append to the cancellations."""
+        bookings, self.topic = self.topic, self.cancellations
+        self.write(*values)
+        self.topic = bookings
+
+
+def joined(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
+    """Every booking, with each cancellation of its order that is near enough, or with none."""
+    rows: Counter[Row] = Counter()
+    for second, order in booked:
+        near = [at for at, of in cancelled if of == order and abs(at - second) <= BOUND_S]
+        rows.update([(f"o{order}", "CANCELLED")] * len(near) or [(f"o{order}", None)])
+    return rows
+
+
+def united(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
+    """Events of both streams by minute."""
+    minutes = Counter(window_end(second) for second, _ in booked + cancelled)
+    return Counter(dict.fromkeys(minutes.items(), 1))
+
+
+def sessions(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
+    """Bookings with less than the gap between them: how many, and from when."""
+    rows: list[tuple[float, float, int]] = []
+    for second, _ in sorted(booked):
+        if rows and second < rows[-1][1] + GAP_S:
+            rows[-1] = (rows[-1][0], second, rows[-1][2] + 1)
+        else:
+            rows.append((second, second, 1))
+    return Counter({(moment(first), count): 1 for first, _, count in rows})
+
+
+def moment(second: float) -> str:
+    """A second after noon, as a row of JSON has it."""
+    return datetime.fromtimestamp(NOON + second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def twice(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
+    """Every booking once from each branch."""
+    return Counter({(f"o{order}", branch): 1 for _, order in booked for branch in (1, 2)})
+
+
+LEFT_JOIN = f"""
+SELECT a.order_number AS tag_order, a.fare AS fare, b.status AS fate
+FROM data_stream AS a LEFT JOIN cancellations AS b ON a.order_number = b.order_number
+ AND b.rowtime BETWEEN a.rowtime - INTERVAL '{BOUND_S}' SECOND AND a.rowtime + INTERVAL '{BOUND_S}' SECOND"""
+UNION = """
+SELECT COUNT(1) AS n, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
+FROM (SELECT rowtime FROM data_stream UNION ALL SELECT rowtime FROM cancellations) AS t
+GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)"""
+SAME_TWICE = """
+SELECT order_number AS tag_order, fare, 1 AS branch FROM data_stream
+UNION ALL SELECT order_number, fare, 2 FROM data_stream"""
+SESSION = f"""
+SELECT COUNT(1) AS n, SESSION_START(rowtime, INTERVAL '{GAP_S}' SECOND) AS began,
+       SESSION_END(rowtime, INTERVAL '{GAP_S}' SECOND) AS window_timestamp
+FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '{GAP_S}' SECOND)"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "recounted", "columns"),
+    [
+        (LEFT_JOIN, joined, ("tag_order", "fate")),
+        (UNION, united, ("window_timestamp", "n")),
+        (SAME_TWICE, twice, ("tag_order", "branch")),
+        (SESSION, sessions, ("began", "n")),
+    ],
+    ids=["left join", "union", "one stream twice", "session"],
+)
+def test_streams_with_a_silent_side_and_a_killed_driver_equal_a_recount(
+    tmp_path: Path,
+    kafka: str,
+    sql: str,
+    recounted: Callable[[list[Event], list[Event]], Counter[Row]],
+    columns: tuple[str, str],
+) -> None:
+    dagger = TwoStreams(tmp_path, kafka, sql=sql)
+    rows = f"rows-{dagger.name}"
+    dagger.sinks = [kafka_sink(kafka, rows)]
+    expected = recounted(BOOKED, OFF)
+    half = len(BOOKED) // 2 + 7
+
+    with dagger.launch() as launch:
+        dagger.write(*(booking(second, order=f"o{order}") for second, order in BOOKED[:half]))
+        dagger.cancel(*(booking(second, order=f"o{order}", status="CANCELLED") for second, order in OFF))
+        launch.until(lambda beat: beat.batch_id >= 0 and beat.rows_in >= half)
+        launch.kill()
+    dagger.write(*(booking(second, order=f"o{order}") for second, order in BOOKED[half:]))
+    dagger.write(booking(400, order="closing"))
+    with dagger.launch() as relaunch:
+        relaunch.until(lambda beat: len(written(kafka, rows)) >= expected.total())
+        code = relaunch.stop()
+
+    found = [row for row in written(kafka, rows).values() if row.get("tag_order") != "closing"]
+    assert Counter(tuple(row[name] for name in columns) for row in found) == expected
+    assert code == 0
+
+
+def written(kafka: str, topic: str) -> dict[bytes, dict[str, object]]:
+    """The rows, each once by its key: what was in flight at the kill is written again under the same one."""
+    rows: dict[bytes, dict[str, object]] = {}
+    for record in records(kafka, topic):
+        row = json.loads(record.value() or b"")
+        row.setdefault("fate", None)
+        key = record.key() or b""
+        assert rows.setdefault(key, row) == row
+    return rows
