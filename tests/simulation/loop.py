@@ -1,0 +1,147 @@
+"""An event loop without time or chance of its own: virtual seconds, and a ready queue in the seed's order.
+
+Real coroutines run on it unchanged. A callback belongs to the simulated process in whose context it was made,
+so a process can be killed before any of its steps, or stand still while time goes on. A killed process runs
+nothing more, also no `finally`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+
+class Stuck(Exception):  # noqa: N818 - reads as what happened
+    """Nothing is ready and no timer runs: the simulated world has come to a standstill."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A simulated process: everything that was started in its context."""
+
+    name: str
+    alive: bool = True
+    paused: bool = False
+    steps: int = 0
+    """Steps taken so far."""
+    dies_at: int | None = None
+    """It is killed instead of taking this step."""
+    held: list[tuple[Callable[..., object], tuple[object, ...], Context]] = field(default_factory=list)
+    """What became ready while it was paused; of a dead one, what never runs."""
+
+
+OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
+
+
+class _Selector:
+    """In place of sockets: waiting is moving the clock."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Shuffle what is ready, or move on to the next timer."""
+        self._loop.wait(timeout)
+        return []
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """See the module. Not for threads: an executor's work is done at once, as one step."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+        self._seconds = 0.0
+        self._clock_resolution = 1e-9
+        self._selector = _Selector(self)
+        self._tasks: list[
+            asyncio.Task[Any]
+        ] = []  # those of the dead must not be collected, which would end them
+        self.set_task_factory(self._task)
+
+    def time(self) -> float:
+        """Simulated seconds since the beginning."""
+        return self._seconds
+
+    def wait(self, timeout: float | None) -> None:
+        """What a selector does. Raises: Stuck."""
+        if timeout is None:
+            raise Stuck
+        ready: Any = self._ready
+        order = list(ready)
+        self._random.shuffle(order)
+        ready.clear()
+        ready.extend(order)
+        self._seconds += timeout
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+        """As asyncio's, in the name of the process whose context it is."""
+        owned = context or copy_context()
+        return super().call_soon(self._step, callback, args, owned, context=owned)
+
+    def call_at(
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's, in the name of the process whose context it is."""
+        owned = context or copy_context()
+        return super().call_at(when, self._step, callback, args, owned, context=owned)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Do it now; the answer comes with a later step."""
+        done: asyncio.Future[Any] = self.create_future()
+        try:
+            answer = func(*args)
+        except Exception as error:  # noqa: BLE001 - handed to who waits, as an executor does
+            done.set_exception(error)
+        else:
+            done.set_result(answer)
+        return done
+
+    def spawn(self, process: Process, body: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task that belongs to a process, as all do that it starts."""
+        context = copy_context()
+        context.run(OWNER.set, process)
+        return self.create_task(body, context=context)
+
+    def close(self) -> None:
+        """End what never ended. What cleanup does now can reach no world: the loop is over."""
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(RuntimeError):  # its cleanup awaits
+                    task.get_coro().close()  # type: ignore[union-attr]  # every task of ours has a coroutine
+        super().close()
+
+    def _task(self, _: Any, body: Any, **how: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(body, loop=self, **how)
+        self._tasks.append(task)
+        return task
+
+    def resume(self, process: Process) -> None:
+        """Let a paused process run again: what had become ready runs now."""
+        process.paused = False
+        held, process.held = process.held, []
+        for callback, args, context in held:
+            self.call_soon(callback, *args, context=context)
+
+    def _step(self, callback: Callable[..., object], args: tuple[object, ...], context: Context) -> None:
+        process = OWNER.get()
+        if process is not None:
+            process.steps += process.alive and not process.paused
+            if process.steps == process.dies_at:
+                process.alive = False
+            if not process.alive or process.paused:
+                process.held.append((callback, args, context))
+                return
+        callback(*args)
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nothing sleeps that would have to be woken."""
