@@ -1,4 +1,4 @@
-"""What aggregates keep of a group: exact up to a bound, across batches and restarts, and what is beyond it."""
+"""What aggregates keep of a group: exact to a bound, across batches and restarts, and what is beyond it."""
 
 import math
 from collections.abc import Iterator
