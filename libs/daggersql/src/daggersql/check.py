@@ -14,7 +14,7 @@ from daggersql.limits import check_size
 from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
 from daggersql.queries import QueryChecker
-from daggersql.select import Select, warn_of_keys
+from daggersql.stored import warn_of_points
 
 
 def check(sql: str, tables: Sequence[Table], references: Collection[str] | None = None) -> Checked:
@@ -43,8 +43,7 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
     columns = check_outputs(select.outputs, report, sql)
     if report.failed:
         return None
-    if isinstance(select, Select):
-        warn_of_keys(select, report)
+    warn_of_points(select, report)
     return Plan(
         spark_sql=emit.spark_sql(select),
         reads=emit.reads(select),

@@ -12,7 +12,7 @@ from daggersql.analyse import Analyser
 from daggersql.findings import Report, Span
 from daggersql.grammar.cursor import span
 from daggersql.limits import Budget
-from daggersql.outputs import TIME, Output
+from daggersql.outputs import Output
 from daggersql.plan import Table
 from daggersql.relations import Identity, Relation
 from daggersql.scope import Scope
@@ -258,31 +258,6 @@ class _Groups:
 def group_column(letter: str, number: int, of: Expr) -> Expr:
     """A column of the grouped rows."""
     return Expr(f"`g`.{quote_name(f'{letter}{number}')}", of.type, of.span, kind=Kind.COLUMN, read=of.read)
-
-
-def warn_of_keys(select: Select, report: Report) -> None:
-    """What a time-series store would not keep apart: groups that differ in nothing it stores as a tag."""
-    if select.window is None:
-        return
-    names = {each.name or "" for each in select.outputs}
-    if TIME not in names:
-        kind = select.window.window.kind
-        report.warn(
-            "NO_TIME_COLUMN",
-            select.window.span,
-            f"No column is called {TIME}: rows carry no time of their own, so a store puts its own.",
-            f"{kind}_END{select.window.arguments} AS {TIME}",
-        )
-    tags = {each.value.text for each in select.outputs if (each.name or "").startswith(("tag_", "label_"))}
-    for number, key in enumerate(select.keys):
-        if group_column("k", number, key).text not in tags:
-            report.warn(
-                "GROUP_KEY_NOT_A_TAG",
-                key.span,
-                "This group key is no tag: in a time-series store, groups that differ only in it overwrite"
-                " each other.",
-                "select it AS tag_… or label_…",
-            )
 
 
 def _own_name(node: exp.Expr) -> str | None:

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
+from eventlog.log import LogDamaged, LogError, RecordTooLarge
+from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, unavailable
 from eventlog.record import Draft, Record, read_record
 from eventlog.topics import create_missing, forever
 
-_REQUEST_TIMEOUT_MS: Final = 10_000
-_BACKOFF_MS: Final = 500
 _ACK_S: Final = 15.0
 _PRODUCERS: Final = 2
-_POLL_MS: Final = 5_000
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
-_FETCH_BYTES: Final = 8 * 1024 * 1024
 _LOGGER: Final = logging.getLogger("daggers.eventlog")
-_TEMPORARY: Final = (KafkaError, OSError, TimeoutError)
 
 
 class KafkaLog:
@@ -57,8 +53,8 @@ class KafkaLog:
             await self._connected_producer()
         except BaseException as error:
             await self._close()
-            if isinstance(error, _TEMPORARY):
-                raise self._unavailable(error) from error
+            if isinstance(error, TEMPORARY):
+                raise unavailable(self._bootstrap, error) from error
             raise
         return self
 
@@ -87,17 +83,17 @@ class KafkaLog:
                         await self._give_up(producer)
                     else:
                         return
-        except _TEMPORARY as error:
+        except TEMPORARY as error:
             failure = error
-        raise self._unavailable(failure) from failure
+        raise unavailable(self._bootstrap, failure) from failure
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since up to the end at the call; see `Log.replay`."""
-        async with _Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._bootstrap, self._partition) as reader:
             end = await self._seek(reader, since)
             sequence = since
             while sequence < end:
-                for record in await reader.read():
+                for record in self._unbroken(await reader.read(), sequence):
                     if record.sequence > end:
                         return
                     sequence = record.sequence
@@ -105,32 +101,43 @@ class KafkaLog:
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since, for ever; see `Log.follow`."""
-        async with _Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._bootstrap, self._partition) as reader:
             await self._seek(reader, since)
             clock = asyncio.get_running_loop()
-            checked, reached = clock.time(), True
+            last: Record | None = None
+            doubted, checked, reached = False, clock.time(), True
             while True:
-                records = await reader.read()
-                for record in records:
+                messages = await reader.read()
+                if doubted and messages:
+                    self._check_same(last, messages.pop(0))
+                    doubted = False
+                    idle = False
+                else:
+                    idle = not messages
+                for record in self._unbroken(messages, since):
+                    last, since = record, record.sequence
                     yield record
-                # Silence may be an outage; and another cluster may have taken over this address.
-                if not records or clock.time() - checked > _CLUSTER_CHECK_S:
+                # Silence may be an outage; another cluster, or another topic, may have taken over the name.
+                if idle or clock.time() - checked > _CLUSTER_CHECK_S:
                     before, reached = reached, await self._reached()
                     if reached != before:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
+                    if last is not None:
+                        reader.seek(since)
+                        doubted = True
                     checked = clock.time()
 
     async def end(self) -> int:
         """Sequence of the last record; -1 when there is none."""
-        async with _Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._bootstrap, self._partition) as reader:
             return (await reader.bounds())[1]
 
-    async def _seek(self, reader: _Reader, since: int) -> int:
+    async def _seek(self, reader: Reader, since: int) -> int:
         """Put the reader behind `since`; answers the sequence of the last record."""
         try:
             await self._check_cluster()
-        except _TEMPORARY as error:
-            raise self._unavailable(error) from error
+        except TEMPORARY as error:
+            raise unavailable(self._bootstrap, error) from error
         first, last = await reader.bounds()
         if since > last:
             raise LogDamaged(
@@ -141,12 +148,31 @@ class KafkaLog:
         reader.seek(max(since, -1) + 1)
         return last
 
+    def _unbroken(self, messages: list[Message], since: int) -> Iterator[Record]:
+        """The records behind `since`, one after the other. Raises: LogDamaged where one is missing."""
+        for message in messages:
+            if message.offset != since + 1:
+                raise LogDamaged(
+                    f"topic {self._topic} holds nothing between sequences {since} and {message.offset}:"
+                    " it lost records (is it compacted?)"
+                )
+            since = message.offset
+            yield read_record(message.offset, message.headers, message.value)
+
+    def _check_same(self, last: Record | None, message: Message) -> None:
+        """Raises: LogDamaged when the record that was read last is another one now."""
+        if last != read_record(message.offset, message.headers, message.value):
+            raise LogDamaged(
+                f"topic {self._topic} holds another record at sequence {message.offset} than was read there"
+                " before: it was made anew"
+            )
+
     async def _reached(self) -> bool:
         """Whether the cluster answers. Raises: LogDamaged when it is another one."""
         try:
             async with asyncio.timeout(_CHECK_S):
                 await self._check_cluster()
-        except _TEMPORARY:
+        except TEMPORARY:
             return False
         return True
 
@@ -171,8 +197,8 @@ class KafkaLog:
                     bootstrap_servers=self._bootstrap,
                     acks="all",
                     enable_idempotence=True,
-                    request_timeout_ms=_REQUEST_TIMEOUT_MS,
-                    retry_backoff_ms=_BACKOFF_MS,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    retry_backoff_ms=BACKOFF_MS,
                 )
                 try:
                     await producer.start()
@@ -195,73 +221,6 @@ class KafkaLog:
             await self._admin.close()
         self._producer = self._admin = None
 
-    def _unavailable(self, error: BaseException | None) -> LogUnavailable:
-        return LogUnavailable(f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}")
-
-
-class _Reader:
-    """One consumer of the topic, without a group, that never jumps to another offset by itself."""
-
-    def __init__(self, bootstrap_servers: str, partition: TopicPartition) -> None:
-        self._bootstrap = bootstrap_servers
-        self._partition = partition
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers,
-            group_id=None,
-            auto_offset_reset="none",
-            enable_auto_commit=False,
-            request_timeout_ms=_REQUEST_TIMEOUT_MS,
-            retry_backoff_ms=_BACKOFF_MS,
-            max_partition_fetch_bytes=_FETCH_BYTES,
-        )
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._consumer.start()
-        except BaseException as error:
-            await self._consumer.stop()
-            if isinstance(error, _TEMPORARY):
-                raise LogUnavailable(
-                    f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
-                ) from error
-            raise
-        self._consumer.assign([self._partition])
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._consumer.stop()
-
-    async def bounds(self) -> tuple[int, int]:
-        """Sequences of the first and the last record; (0, -1) for a new topic."""
-        try:
-            first = await self._consumer.beginning_offsets([self._partition])
-            last = await self._consumer.end_offsets([self._partition])
-        except _TEMPORARY as error:
-            raise LogUnavailable(
-                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
-            ) from error
-        return first[self._partition], last[self._partition] - 1
-
-    def seek(self, sequence: int) -> None:
-        """Read from this sequence on."""
-        self._consumer.seek(self._partition, sequence)
-
-    async def read(self) -> list[Record]:
-        """What came next; empty when nothing came for a while."""
-        try:
-            fetched = await self._consumer.getmany(self._partition, timeout_ms=_POLL_MS)
-        except OffsetOutOfRangeError as error:
-            raise LogDamaged(
-                f"topic {self._partition.topic} no longer holds the sequence to be read next: it lost records"
-            ) from error
-        return [
-            read_record(message.offset, message.headers, message.value)
-            for messages in fetched.values()
-            for message in messages
-        ]
-
 
 def _encode(draft: Draft) -> bytes:
     return draft.message.SerializeToString(deterministic=True)
@@ -277,5 +236,5 @@ async def _stop(producer: AIOKafkaProducer) -> None:
     """Stop, without waiting for batches that cannot be delivered."""
     try:
         await asyncio.wait_for(producer.stop(), timeout=1)
-    except _TEMPORARY:
+    except TEMPORARY:
         await producer.client.close()

@@ -10,9 +10,15 @@ LogError
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Final, Protocol
 
 from eventlog.record import Draft, Record
+
+
+_WHAT_TO_DO: Final = (
+    "Until a person has looked nothing is written and nothing is launched, and drivers that run are left alone:"
+    " docs/operations.md says under \"When the log is damaged\" how it is restored"
+)
 
 
 class LogError(Exception):
@@ -24,7 +30,13 @@ class LogUnavailable(LogError):  # noqa: N818 - reads as what happened
 
 
 class LogDamaged(LogError):  # noqa: N818 - reads as what happened
-    """The topic is not the one that was read before, or lost records. A restart does not help."""
+    """The topic is not the one that was read before, or lost records. A restart does not help.
+
+    what: one clause that says which topic, and what is wrong with it; what to do is added.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}. {_WHAT_TO_DO}")
 
 
 class RecordTooLarge(LogError):  # noqa: N818 - reads as what happened

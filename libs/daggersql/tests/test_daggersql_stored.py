@@ -1,0 +1,78 @@
+"""Warnings about rows that a time-series store could not keep apart, and tags with too many values."""
+
+import pytest
+from tests.conformance.corpus import tables
+
+from daggersql import check
+
+GROUPED = (
+    "SELECT {columns}, COUNT(*) AS n, TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp"
+    " FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), {key}"
+)
+BRANCH = (
+    "SELECT {tag} AS tag_of, COUNT(*) AS n, TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp"
+    " FROM {stream} GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE){key}"
+)
+
+
+def warned(sql: str) -> list[str]:
+    checked = check(sql, tables())
+    assert checked.plan is not None, checked.findings
+    return [each.code for each in checked.findings]
+
+
+@pytest.mark.parametrize(
+    ("key", "codes"),
+    [
+        ("order_number", ["HIGH_CARDINALITY_TAG"]),
+        ("customer.id", []),
+        ("service_area_id", []),
+        ("fare", ["HIGH_CARDINALITY_TAG"]),
+        ("event_timestamp", ["HIGH_CARDINALITY_TAG"]),
+        ("S2Id(pickup.latitude, pickup.longitude, 13)", []),
+        ("S2Id(pickup.latitude, pickup.longitude, 20)", ["HIGH_CARDINALITY_TAG"]),
+        ("GeoHash(pickup.latitude, pickup.longitude, 9)", ["HIGH_CARDINALITY_TAG"]),
+    ],
+)
+def test_a_tag_with_a_value_for_each_record_is_warned_of(key: str, codes: list[str]) -> None:
+    assert warned(GROUPED.format(columns=f"{key} AS tag_key", key=key)) == codes
+
+
+def test_the_same_as_a_field_is_warned_of_as_a_key_only() -> None:
+    assert warned(GROUPED.format(columns="order_number", key="order_number")) == ["GROUP_KEY_NOT_A_TAG"]
+
+
+@pytest.mark.parametrize(
+    ("time", "codes"),
+    [
+        ("TUMBLE_START(rowtime, INTERVAL '1' MINUTE)", []),
+        ("TIMESTAMPADD(HOUR, 7, TUMBLE_END(rowtime, INTERVAL '1' MINUTE))", []),
+        ("FLOOR(TUMBLE_END(rowtime, INTERVAL '1' MINUTE) TO DAY)", ["TWO_ROWS_PER_KEY"]),
+        ("CURRENT_TIMESTAMP", ["TWO_ROWS_PER_KEY"]),
+        ("MAX(event_timestamp)", ["TWO_ROWS_PER_KEY"]),
+    ],
+)
+def test_a_time_that_windows_may_share_is_warned_of(time: str, codes: list[str]) -> None:
+    sql = f"SELECT {time} AS window_timestamp, COUNT(*) AS n FROM bookings"
+
+    assert warned(f"{sql} GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)") == codes
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "codes"),
+    [
+        ({"tag": "'booked'", "key": ""}, {"tag": "'paid'", "key": ""}, []),
+        ({"tag": "'same'", "key": ""}, {"tag": "'same'", "key": ""}, ["TWO_ROWS_PER_KEY"]),
+        (
+            {"tag": "order_number", "key": ", order_number"},
+            {"tag": "order_id", "key": ", order_id"},
+            ["TWO_ROWS_PER_KEY"],
+        ),
+    ],
+)
+def test_branches_without_a_tag_of_their_own_are_warned_of(
+    first: dict[str, str], second: dict[str, str], codes: list[str]
+) -> None:
+    both = [BRANCH.format(stream="bookings", **first), BRANCH.format(stream="payments", **second)]
+
+    assert warned(" UNION ALL ".join(both)) == codes

@@ -1,0 +1,86 @@
+"""One consumer of a log's topic: it knows where it stands and never jumps anywhere by itself."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
+
+from eventlog.log import LogDamaged, LogUnavailable
+
+Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
+
+REQUEST_TIMEOUT_MS: Final = 10_000
+BACKOFF_MS: Final = 500
+TEMPORARY: Final = (KafkaError, OSError, TimeoutError)
+_POLL_MS: Final = 5_000
+_FETCH_BYTES: Final = 8 * 1024 * 1024
+
+
+def unavailable(bootstrap_servers: str, error: BaseException | None) -> LogUnavailable:
+    """Kafka does not answer, said in one way."""
+    return LogUnavailable(f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}")
+
+
+class Reader:
+    """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
+
+    def __init__(self, bootstrap_servers: str, partition: TopicPartition) -> None:
+        self._bootstrap = bootstrap_servers
+        self._partition = partition
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap_servers,
+            group_id=None,
+            auto_offset_reset="none",
+            enable_auto_commit=False,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            retry_backoff_ms=BACKOFF_MS,
+            max_partition_fetch_bytes=_FETCH_BYTES,
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._consumer.start()
+        except BaseException as error:
+            await self._consumer.stop()
+            if isinstance(error, TEMPORARY):
+                raise unavailable(self._bootstrap, error) from error
+            raise
+        self._consumer.assign([self._partition])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._consumer.stop()
+
+    async def bounds(self) -> tuple[int, int]:
+        """Sequences of the first and the last record; (0, -1) for a new topic."""
+        try:
+            first = await self._consumer.beginning_offsets([self._partition])
+            last = await self._consumer.end_offsets([self._partition])
+        except TEMPORARY as error:
+            raise unavailable(self._bootstrap, error) from error
+        return first[self._partition], last[self._partition] - 1
+
+    def seek(self, sequence: int) -> None:
+        """Read from this sequence on."""
+        self._consumer.seek(self._partition, sequence)
+
+    async def read(self) -> list[Message]:
+        """What came next; empty when nothing came for a while. Raises: LogDamaged."""
+        topic = self._partition.topic
+        try:
+            fetched = await self._consumer.getmany(self._partition, timeout_ms=_POLL_MS)
+        except OffsetOutOfRangeError as error:
+            raise LogDamaged(
+                f"topic {topic} no longer holds the sequence to be read next: it lost records"
+            ) from error
+        except CorruptRecordException as error:
+            where = await self._consumer.position(self._partition)
+            raise LogDamaged(
+                f"topic {topic} is corrupt on the broker's disk at or behind sequence {where}: {error}"
+            ) from error
+        return [message for messages in fetched.values() for message in messages]
