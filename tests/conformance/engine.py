@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives i
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from daggersql import Plan
-from runtime import messages, spark, udfs
+from runtime import guard, messages, spark, udfs
 from runtime.references.loading import References
 
 _Table = spec_pb2.ReferenceTable
@@ -56,7 +56,7 @@ class Engine:
         self._register(plan)
         with tempfile.TemporaryDirectory() as directory:
             self._references(plan, tables or {}, Path(directory)).refresh(self._session)
-            return self._session.sql(plan.spark_sql).toArrow()
+            return self._asked(plan).toArrow()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
         """Run the plan as a stream; each table of a view is a batch.
@@ -75,7 +75,7 @@ class Engine:
             for number, views in enumerate(runs):
                 for name, batches in views.items():
                     self._feed(name, batches, Path(directory) / name, number)
-                rows = self._session.sql(plan.spark_sql)
+                rows = self._asked(plan)
                 query = (
                     rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
@@ -86,6 +86,11 @@ class Engine:
                 query.awaitTermination()
             schema = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
             return Streamed(schema, found)
+
+    def _asked(self, plan: Plan) -> DataFrame:
+        """The query's rows, if the driver's own check lets it run."""
+        guard.check(self._session, plan.spark_sql, [read.table for read in plan.reads], plan.functions)
+        return self._session.sql(plan.spark_sql)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""

@@ -5,7 +5,7 @@ All mistakes are said, each once: what is wrong already fits everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -48,6 +48,10 @@ class Analyser:
             exp.Column: self._name,
             exp.Dot: self._name,
             exp.Bracket: self._element,
+            exp.Array: lambda node: elements.make_list(self._all(node.expressions), span(node), self.report),
+            exp.Map: lambda node: elements.make_map(
+                self._all(node.args["keys"]), self._all(node.args["values"]), span(node), self.report
+            ),
             exp.Literal: self._literal,
             exp.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
             exp.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
@@ -82,6 +86,9 @@ class Analyser:
             self.report.error("UNSUPPORTED_OPERATION", span(node), "This is not supported here.")
             return wrong(span(node))
         return rule(node)
+
+    def _all(self, nodes: Sequence[exp.Expr]) -> list[Expr]:
+        return [self.check(each) for each in nodes]
 
     def condition(self, node: exp.Expr, where: str) -> Expr:
         """An expression that must be true or false."""

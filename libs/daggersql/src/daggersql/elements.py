@@ -1,15 +1,49 @@
-"""Parts of values: elements of lists and maps, units of time."""
+"""Lists and maps, made of values and taken apart; units of time."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
 from daggersql.grammar.cursor import span
-from daggersql.operators import describe, unify
+from daggersql.operators import choose, describe, unify
 from daggersql.tree import Expr, call, cast, wrong
 from daggersql.types import BIGINT, TIMESTAMP, Array, Family, MapOf, Type, family, fits
+
+
+def make_list(values: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """ARRAY[a, b]."""
+    chosen = choose(values, report)
+    if chosen is None:
+        return wrong(place)
+    kind, elements = chosen
+    return call(f"array({_places(len(elements))})", Array(kind), place, *elements)
+
+
+def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """MAP[key, value, …]. Keys are constants: Spark ends a query that meets a key twice."""
+    if len(keys) != len(values):
+        report.error("WRONG_ARGUMENT_COUNT", place, "MAP takes a value for each key: MAP['a', 1, 'b', 2].")
+        return wrong(place)
+    chosen = choose(keys, report), choose(values, report)
+    if chosen[0] is None or chosen[1] is None:
+        return wrong(place)
+    seen: set[object] = set()
+    for key in keys:
+        if not key.is_constant or key.value is None:
+            report.error("INVALID_ARGUMENT", key.span, "The keys of MAP are constants, and not NULL.")
+        elif key.value in seen:
+            report.error("INVALID_ARGUMENT", key.span, "This key stands in the map twice.")
+        seen.add(key.value)
+    pairs = [each for pair in zip(chosen[0][1], chosen[1][1], strict=True) for each in pair]
+    return call(f"map({_places(len(pairs))})", MapOf(chosen[0][0], chosen[1][0]), place, *pairs)
+
+
+def _places(count: int) -> str:
+    return ", ".join(f"{{{at}}}" for at in range(count))
 
 
 def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:

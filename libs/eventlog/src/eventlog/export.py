@@ -16,10 +16,14 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
+from eventlog.record import read_record
+
+LOST: Final = "daggers.log.Lost"
+"""ce_type of a message that stands where one was lost."""
 _FORMAT: Final = 1
 _BROKEN: Final = (ValueError, KeyError, TypeError)
 
@@ -36,7 +40,7 @@ class Entry:
     """Its offset."""
     timestamp_ms: int
     key: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
     value: bytes | None
 
 
@@ -49,16 +53,82 @@ class Head:
     """Sequence of the first message; where the topic begins."""
 
 
-def lines(head: Head, entries: Iterable[Entry]) -> Iterator[str]:
-    """The lines of the file, each with its newline."""
-    yield _line({"daggers_log": _FORMAT, "topic": head.topic, "first": head.first})
-    digest, records = _seed(head), 0
-    for entry in entries:
+class Writer:
+    """Makes the lines of one file, each with its newline: `begin`, `add` for each message in order, `end`."""
+
+    def __init__(self, head: Head) -> None:
+        self.records = 0
+        """Messages so far."""
+        self._head = head
+        self._digest = _seed(head)
+
+    def begin(self) -> str:
+        """The first line."""
+        return _line({"daggers_log": _FORMAT, "topic": self._head.topic, "first": self._head.first})
+
+    def add(self, entry: Entry) -> str:
+        """The line of a message."""
         body = _body(entry)
-        digest = _chained(digest, body)
-        records += 1
-        yield _line({**body, "digest": digest.hex()})
-    yield _line({"records": records, "digest": digest.hex()})
+        self._digest = _chained(self._digest, body)
+        self.records += 1
+        return _line({**body, "digest": self._digest.hex()})
+
+    def end(self) -> str:
+        """The last line."""
+        return _line({"records": self.records, "digest": self._digest.hex()})
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message that is no event this version knows."""
+
+    sequence: int
+    type: str
+    subject: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What is in a log."""
+
+    records: int = 0
+    last: int = -1
+    """Sequence of the last message; -1 when there is none."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Sequences that hold nothing: the first and the last of each run, from 0 on."""
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next message."""
+        if entry.sequence != self.last + 1:
+            self.gaps.append((self.last + 1, entry.sequence - 1))
+        self.records, self.last = self.records + 1, entry.sequence
+        record = read_record(entry.sequence, present(entry.headers), entry.value)
+        if record.message is None:
+            self.unreadable.append(Unreadable(record.sequence, record.type, record.subject))
+
+    @property
+    def missing(self) -> int:
+        """How many sequences hold nothing."""
+        return sum(last - first + 1 for first, last in self.gaps)
+
+
+def filled(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The messages with one of no content at every sequence that holds nothing, from 0 on.
+
+    What reads a log sets such a message aside, as it does every one that it cannot read.
+    """
+    expected = 0
+    for entry in entries:
+        for sequence in range(expected, entry.sequence):
+            yield Entry(sequence, entry.timestamp_ms, None, (("ce_type", LOST.encode()),), b"")
+        yield entry
+        expected = entry.sequence + 1
+
+
+def present(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes]]:
+    """The headers that have a value."""
+    return [(name, value) for name, value in headers if value is not None]
 
 
 def read(source: Iterable[str]) -> tuple[Head, Iterator[Entry]]:
@@ -86,7 +156,7 @@ def _entries(head: Head, numbered: Iterator[tuple[int, str]]) -> Iterator[Entry]
             found = _object(text)
             if "records" in found:
                 if (found["records"], found["digest"]) != (records, digest.hex()):
-                    raise ExportDamaged(f"line {number} ends a file of {found['records']} records: it has {records}")
+                    raise ExportDamaged(f"line {number} does not end the {records} records before it")
                 if (after := next(numbered, None)) is not None:
                     raise ExportDamaged(f"line {after[0]} stands behind its end")
                 return
@@ -127,7 +197,7 @@ def _entry(body: Mapping[str, Any]) -> Entry:
         sequence=_typed(body["sequence"], int),
         timestamp_ms=_typed(body["timestamp"], int),
         key=_bytes(body["key"]),
-        headers=tuple((_typed(name, str), _bytes(value) or b"") for name, value in body["headers"]),
+        headers=tuple((_typed(name, str), _bytes(value)) for name, value in body["headers"]),
         value=_bytes(body["value"]),
     )
 

@@ -14,10 +14,9 @@ from typing import Final, Protocol
 
 from eventlog.record import Draft, Record
 
-
 _WHAT_TO_DO: Final = (
-    "Until a person has looked nothing is written and nothing is launched, and drivers that run are left alone:"
-    " docs/operations.md says under \"When the log is damaged\" how it is restored"
+    "Until a person has looked, nothing is written or launched, and running drivers are left alone:"
+    ' docs/operations.md says under "When the log is damaged" how it is restored'
 )
 
 

@@ -69,6 +69,11 @@ class Reader:
         """Read from this sequence on."""
         self._consumer.seek(self._partition, sequence)
 
+    async def position(self) -> int:
+        """The sequence to be read next."""
+        sequence: int = await self._consumer.position(self._partition)
+        return sequence
+
     async def read(self) -> list[Message]:
         """What came next; empty when nothing came for a while. Raises: LogDamaged."""
         topic = self._partition.topic
@@ -79,7 +84,7 @@ class Reader:
                 f"topic {topic} no longer holds the sequence to be read next: it lost records"
             ) from error
         except CorruptRecordException as error:
-            where = await self._consumer.position(self._partition)
+            where = await self.position()
             raise LogDamaged(
                 f"topic {topic} is corrupt on the broker's disk at or behind sequence {where}: {error}"
             ) from error

@@ -12,6 +12,7 @@ from daggersql.types import BIGINT, DOUBLE, INT, Family
 NUMBER, WHOLE = Family.NUMBER, Family.INTEGER
 MAX_PLACES = 18
 _D = "CAST({0} AS DOUBLE)"
+_LN = "CASE WHEN CAST({{{0}}} AS DOUBLE) > 0 THEN ln(CAST({{{0}}} AS DOUBLE)) END"
 # Every double from here on is whole, and Spark's floor and ceil go through BIGINT.
 _ALL_WHOLE = 2**53
 
@@ -87,6 +88,12 @@ FUNCTIONS = (
     _logarithm("LN"),
     _logarithm("LOG10"),
     _logarithm("LOG2"),
+    overloaded(
+        "LOG",
+        Signature((NUMBER,), DOUBLE, f"CASE WHEN {_D} > 0 THEN ln({_D}) END"),
+        Signature((NUMBER, NUMBER), DOUBLE, f"try_divide({_LN.format(1)}, {_LN.format(0)})"),
+    ),
+    scalar("COT", [NUMBER], DOUBLE, f"CASE WHEN {_D} <> 0 THEN cot({_D}) END"),
     scalar("POWER", [NUMBER, NUMBER], DOUBLE, f"power({_D}, CAST({{1}} AS DOUBLE))"),
     scalar("ATAN2", [NUMBER, NUMBER], DOUBLE, f"atan2({_D}, CAST({{1}} AS DOUBLE))"),
     *(

@@ -95,6 +95,8 @@ class CallParser(ExpressionParser):
                 return self._trim(start)
             case "OVERLAY":
                 return self._split_call(start, "PLACING", "FROM", "FOR")
+            case "JSON_VALUE":
+                return self._json_value(start)
             case "EXISTS":
                 self._advance(2)
                 return self._at(exp.Exists(this=self._subquery(start)), start)
@@ -185,3 +187,58 @@ class CallParser(ExpressionParser):
         self._expect_symbol(")")
         name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, name)
         return self._at(exp.Anonymous(this=name, expressions=arguments), start)
+
+    def _json_value(self, start: int) -> exp.Expr:
+        """JSON_VALUE(text, path [RETURNING type] [DEFAULT x ON EMPTY] [… ON ERROR]), in plainer calls."""
+        name = self._take().text
+        self._expect_symbol("(")
+        arguments = self._commas(self._expression, most=MAX_COLUMNS)
+        to = self._data_type() if self._take_word("RETURNING") else None
+        defaults: dict[str, exp.Expr] = {}
+        while not self._is_symbol(")"):
+            default = self._json_default()
+            self._expect_word("ON")
+            if not self._is_word("EMPTY", "ERROR"):
+                self._unexpected("EMPTY or ERROR is missing here")
+            defaults[self._take().text.upper()] = default
+        self._expect_symbol(")")
+
+        def call(function: str, *given: exp.Expr) -> exp.Expr:
+            made = exp.Anonymous(this=function, expressions=[each.copy() for each in given])
+            return self._at(made, start)
+
+        value = call(name, *arguments)
+        if to is not None:
+            value = self._at(exp.Cast(this=value, to=to), start)
+        if len(arguments) != 2 or all(isinstance(each, exp.Null) for each in defaults.values()):
+            return value
+        text, path = arguments
+        whole = self._at(exp.Literal.string("$"), start)
+        there, valid = call("JSON_EXISTS", text, path), call("JSON_EXISTS", text, whole)
+        nested = self._is_known(call("JSON_QUERY", text, path), start)
+        wrong = self._at(exp.Or(this=self._at(exp.Not(this=valid), start), expression=nested), start)
+        empty = self._at(exp.And(this=valid.copy(), expression=self._at(exp.Not(this=there), start)), start)
+        branches = [
+            self._at(exp.If(this=condition, true=answer), start)
+            for condition, answer in (
+                (self._is_known(value, start), value.copy()),
+                (empty, defaults.get("EMPTY", self._at(exp.Null(), start))),
+                (wrong, defaults.get("ERROR", self._at(exp.Null(), start))),
+            )
+        ]
+        return self._at(exp.Case(ifs=branches), start)
+
+    def _json_default(self) -> exp.Expr:
+        if self._is_word("ERROR"):
+            self._refuse(
+                "UNSUPPORTED_OPERATION", "One bad text must not end the job: use NULL or DEFAULT.", "NULL"
+            )
+        start = self._start
+        if self._take_word("NULL"):
+            return self._at(exp.Null(), start)
+        self._expect_word("DEFAULT")
+        return self._expression()
+
+    def _is_known(self, value: exp.Expr, start: int) -> exp.Expr:
+        same = self._at(exp.Is(this=value, expression=self._at(exp.Null(), start)), start)
+        return self._at(exp.Not(this=same), start)

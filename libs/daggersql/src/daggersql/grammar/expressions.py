@@ -106,10 +106,7 @@ class ExpressionParser(Cursor):
         if self._take_word("IN"):
             node: exp.Expr = self._in(left, start)
         elif self._take_word("BETWEEN"):
-            self._take_word("ASYMMETRIC")
-            low = self._climb(_ADD)
-            self._expect_word("AND")
-            node = exp.Between(this=left, low=low, high=self._climb(_ADD))
+            node = self._between(left, start)
         elif self._take_word("LIKE"):
             node = exp.Like(this=left, expression=self._climb(_ADD))
             if self._take_word("ESCAPE"):
@@ -118,6 +115,17 @@ class ExpressionParser(Cursor):
             self._refuse("UNSUPPORTED_OPERATION", "SIMILAR TO is not supported: use REGEXP(text, 'pattern').")
         node = self._at(node, start)
         return self._at(exp.Not(this=node), start) if negated else node
+
+    def _between(self, value: exp.Expr, start: int) -> exp.Expr:
+        symmetric = not self._take_word("ASYMMETRIC") and self._take_word("SYMMETRIC")
+        low = self._climb(_ADD)
+        self._expect_word("AND")
+        high = self._climb(_ADD)
+        node = exp.Between(this=value, low=low, high=high)
+        if not symmetric:
+            return node
+        turned = exp.Between(this=value.copy(), low=high.copy(), high=low.copy())
+        return exp.Or(this=self._at(node, start), expression=self._at(turned, start))
 
     def _is_something(self, left: exp.Expr, start: int) -> exp.Expr:
         negated = self._take_word("NOT")
@@ -239,6 +247,8 @@ class ExpressionParser(Cursor):
             return self._at(exp.Cast(this=text, to=exp.DataType.build(word), default=True), start)
         if word == "CASE":
             return self._case(start)
+        if word in ("ARRAY", "MAP") and self._next_is("["):
+            return self._elements(exp.Array if word == "ARRAY" else exp.Map, start)
         if self._next_is("("):
             if word in _FORBIDDEN_CALLS:
                 self._refuse("FORBIDDEN_SYNTAX", f"{word}(…) is not allowed.")
@@ -246,6 +256,15 @@ class ExpressionParser(Cursor):
         if word in RESERVED:
             self._unexpected()
         return self._column(start)
+
+    def _elements(self, kind: type[exp.Expr], start: int) -> exp.Expr:
+        """ARRAY[a, b] and MAP[key, value, …]."""
+        self._advance(2)
+        values = self._commas(self._expression)
+        self._expect_symbol("]")
+        if kind is exp.Array:
+            return self._at(exp.Array(expressions=values), start)
+        return self._at(exp.Map(keys=values[::2], values=values[1::2]), start)
 
     def _special_call(self, word: str, start: int) -> exp.Expr | None:
         """Calls whose arguments are not simply separated by commas; the query grammar adds to this."""
