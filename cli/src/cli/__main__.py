@@ -16,7 +16,7 @@ import typer
 from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, checking, daggers, demo, init, local, reading, references, version
+from cli.commands import catalogue, checking, daggers, demo, init, local, log, reading, references, version
 from cli.errors import CliError, MisusedError
 from cli.local.state import write
 from cli.output import Format, print_error
@@ -66,6 +66,7 @@ for name, group in (
     ("quarantine", reading.quarantine),
     ("sql", checking.sql),
     ("reference", references.references),
+    ("log", log.app),
 ):
     app.add_typer(group, name=name, no_args_is_help=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -25,7 +25,7 @@ from eventlog.topics import create_missing, forever
 
 _CHUNK: Final = 500
 _LARGEST: Final = 16 * 1024 * 1024
-_GONE_S: Final = 30.0
+_SETTLED_S: Final = 30.0
 _AGAIN_S: Final = 0.2
 _ANEW: Final = "To write the topic anew from the file, restore with --recreate"
 
@@ -108,23 +108,26 @@ async def restore(
 async def _same(bootstrap_servers: str, topic: str, entries: Iterable[Entry]) -> int:
     """How many messages the topic holds, all of which are those of the file. Raises: RestoreRefused."""
     count, expected = 0, iter(entries)
-    async for found in messages(bootstrap_servers, topic):
-        if found.sequence != count:
-            what = (
-                f"begins at sequence {found.sequence}" if not count else f"holds nothing at sequence {count}"
-            )
-            raise RestoreRefused(f"topic {topic} {what}: its records are lost. {_ANEW}")
-        entry = next(expected, None)
-        if entry is None:
-            raise RestoreRefused(
-                f"topic {topic} goes on behind sequence {count - 1}, where the file ends: what it holds more"
-                " would be lost. Export it, and look which of the two is meant"
-            )
-        if (entry.key, entry.headers, entry.value) != (found.key, found.headers, found.value):
-            raise RestoreRefused(
-                f"topic {topic} holds another record at sequence {count} than the file. {_ANEW}"
-            )
-        count += 1
+    async with aclosing(messages(bootstrap_servers, topic)) as standing:
+        async for found in standing:
+            if found.sequence != count:
+                what = (
+                    f"begins at sequence {found.sequence}"
+                    if not count
+                    else f"holds nothing at sequence {count}"
+                )
+                raise RestoreRefused(f"topic {topic} {what}: its records are lost. {_ANEW}")
+            entry = next(expected, None)
+            if entry is None:
+                raise RestoreRefused(
+                    f"topic {topic} goes on behind sequence {count - 1}, where the file ends: what it holds"
+                    " more would be lost. Export it, and look which of the two is meant"
+                )
+            if (entry.key, entry.headers, entry.value) != (found.key, found.headers, found.value):
+                raise RestoreRefused(
+                    f"topic {topic} holds another record at sequence {count} than the file. {_ANEW}"
+                )
+            count += 1
     if not count and (first := await first_sequence(bootstrap_servers, topic)):
         raise RestoreRefused(f"topic {topic} is empty but goes on at sequence {first}. {_ANEW}")
     return count
@@ -190,8 +193,15 @@ async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:
 
 
 async def _unkept(admin: AIOKafkaAdminClient, topic: str) -> list[str]:
-    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-    found = {entry[0]: entry[1] for entry in answer.resources[0][4]}
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+    async with asyncio.timeout(_SETTLED_S):
+        while True:
+            (answer,) = await admin.describe_configs([resource])
+            ((code, _, _, _, config),) = answer.resources
+            if code == 0:
+                break
+            await asyncio.sleep(_AGAIN_S)  # a broker hears of a new topic a little later
+    found = {entry[0]: entry[1] for entry in config}
     wrong = [
         f"{name} is {found.get(name)}, not {wanted}"
         for name, wanted in forever(topic).config.items()
@@ -203,7 +213,7 @@ async def _unkept(admin: AIOKafkaAdminClient, topic: str) -> list[str]:
 
 async def _delete(admin: AIOKafkaAdminClient, topic: str) -> None:
     """Delete a topic, and wait until it is gone."""
-    async with asyncio.timeout(_GONE_S):
+    async with asyncio.timeout(_SETTLED_S):
         await admin.delete_topics([topic])
         while topic in await admin.list_topics():  # noqa: ASYNC110 - Kafka tells nobody; it has to be asked
             await asyncio.sleep(_AGAIN_S)

@@ -1,0 +1,217 @@
+"""`daggers log`: the topics that are the truth, as files: export, verify, restore with the same sequences."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine, Iterator
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from cli.errors import MisusedError, RefusedError, UnreachableError
+from cli.output import print_findings
+from cli.session import Session, command
+from eventlog import LogDamaged, LogError, LogUnavailable
+from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
+from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, filled, read
+from eventlog.topics import CONTROL
+
+app = typer.Typer(help="The log as a file: export, verify, restore with every record at its sequence.")
+SHOWN = 20
+T = TypeVar("T")
+
+Kafka = Annotated[
+    str | None,
+    typer.Option("--kafka", metavar="HOST:PORT", help="Bootstrap servers; default: the local stack's."),
+]
+TopicName = Annotated[str, typer.Option("--topic", help="daggers.control or daggers.alerts.")]
+
+
+@command(app, "export", example="daggers log export control.jsonl")
+def export(
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="File to be made; it must not exist.")],
+    topic: TopicName = CONTROL,
+    kafka: Kafka = None,
+) -> None:
+    """Write everything in the topic to a file: sequences, keys, headers, timestamps, values, digests.
+
+    The log may be written to meanwhile: the file ends where the log ended at the beginning.
+    """
+    if file.exists():
+        raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
+    part = file.with_name(f"{file.name}.part")
+    try:
+        report = _wait(_export(_bootstrap(session, kafka), topic, part))
+        part.replace(file)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE") from error
+    finally:
+        part.unlink(missing_ok=True)
+    findings = _warn(session, report)
+    document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
+    session.out.done(document, f"{report.records} records of {topic} are in {file}")
+
+
+@command(app, "verify", example="daggers log verify control.jsonl")
+def verify(
+    session: Session,
+    file: Annotated[Path | None, typer.Argument(help="An exported file; default: the topic itself.")] = None,
+    topic: TopicName = CONTROL,
+    kafka: Kafka = None,
+) -> None:
+    """Read an exported file, or the topic, from its first to its last record, and say what is wrong with it.
+
+    Exit code 1 when records are missing, were changed, or are not kept for ever. Records that this version
+    cannot read are listed, and no more: they may be of a newer one.
+    """
+    wrong: list[str] = []
+    if file is not None:
+        head, report = _read(file)
+        what, topic = str(file), head.topic
+    else:
+        address = _bootstrap(session, kafka)
+        wrong, report = _wait(_look(address, topic))
+        what = f"topic {topic}"
+    findings = [{"code": "NOT_KEPT", "message": f"{what}: {each}"} for each in wrong]
+    findings += _gaps(report)
+    if findings:
+        raise RefusedError(
+            f"{what} is not a whole log", reason="LOG_DAMAGED", findings=findings, detail=_document(report)
+        )
+    document = {"topic": topic, **_document(report), "findings": _warn(session, report)}
+    session.out.done(document, f"{what} is whole: {report.records} records")
+
+
+@command(app, "restore", example="daggers log restore control.jsonl --dry-run")
+def restore_(
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],
+    topic: Annotated[str | None, typer.Option("--topic", help="Another topic than the file's.")] = None,
+    kafka: Kafka = None,
+    recreate: Annotated[
+        bool, typer.Option("--recreate", help="Delete the topic first, with all that it holds.")
+    ] = False,
+    fill_gaps: Annotated[
+        bool,
+        typer.Option(
+            "--fill-gaps", help="Put a record without content where the file has none: they are lost."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")
+    ] = False,
+) -> None:
+    """Write a topic from a file, every record at the sequence it had, and read it back.
+
+    Stop every gateway, scheduler and health monitor first; drivers go on. The file is read to its end
+    before anything is written. A topic that is missing or empty is filled, one that holds the beginning of
+    the file is completed. Anything else is refused: a topic that differs, goes on behind the file, lost its
+    beginning, has several partitions, or is not kept for ever.
+    """
+    address = _bootstrap(session, kafka)
+    head, report = _read(file)
+    if report.gaps and not fill_gaps:
+        raise RefusedError(
+            f"{file} lacks {report.missing} records: what they said is lost. Restore another file, or accept"
+            " that by --fill-gaps",
+            reason="RECORDS_MISSING",
+            findings=_gaps(report),
+        )
+    target = topic or head.topic
+    done = _wait(restore(address, target, lambda: filled(_entries(file)), recreate=recreate, dry_run=dry_run))
+    document = {"topic": target, "kept": done.kept, "written": done.written, "dry_run": dry_run}
+    verb = "would be written" if dry_run else "were written"
+    session.out.done(document, f"{done.written} records {verb} to {target}, {done.kept} stand there already")
+
+
+async def _export(address: str, topic: str, part: Path) -> Report:
+    report = Report()
+    writer = Writer(Head(topic, await first_sequence(address, topic)))
+    with part.open("x", encoding="utf-8") as out:
+        out.write(writer.begin())
+        async with aclosing(messages(address, topic)) as entries:
+            async for entry in entries:
+                report.add(entry)
+                out.write(writer.add(entry))
+        out.write(writer.end())
+        out.flush()
+        os.fsync(out.fileno())
+    return report
+
+
+async def _look(address: str, topic: str) -> tuple[list[str], Report]:
+    report = Report()
+    await first_sequence(address, topic)
+    async with aclosing(messages(address, topic)) as entries:
+        async for entry in entries:
+            report.add(entry)
+    return await unkept(address, topic), report
+
+
+def _read(file: Path) -> tuple[Head, Report]:
+    """The whole file, once. Raises: RefusedError when it is not what was exported."""
+    report = Report()
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            head, entries = read(lines)
+            for entry in entries:
+                report.add(entry)
+    except ExportDamaged as error:
+        raise RefusedError(f"{file} is damaged: {error}", reason="EXPORT_DAMAGED") from error
+    except OSError as error:
+        raise MisusedError(f"{file} cannot be read: {error.strerror}") from error
+    return head, report
+
+
+def _entries(file: Path) -> Iterator[Entry]:
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        yield from read(lines)[1]
+
+
+def _bootstrap(session: Session, kafka: str | None) -> str:
+    return kafka or session.stack().kafka
+
+
+def _wait(work: Coroutine[Any, Any, T]) -> T:
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what it says, the error says too
+    try:
+        return asyncio.run(work)
+    except LogUnavailable as error:
+        raise UnreachableError(str(error), reason="KAFKA_UNAVAILABLE") from error
+    except ExportDamaged as error:
+        raise RefusedError(f"the file changed meanwhile: {error}", reason="EXPORT_DAMAGED") from error
+    except LogError as error:
+        reason = {RestoreRefused: "RESTORE_REFUSED", LogDamaged: "LOG_DAMAGED"}.get(
+            type(error), "LOG_UNUSABLE"
+        )
+        raise RefusedError(str(error), reason=reason) from error
+
+
+def _document(report: Report) -> dict[str, Any]:
+    return {"records": report.records, "last": report.last, "missing": report.missing}
+
+
+def _gaps(report: Report) -> list[dict[str, Any]]:
+    return [
+        {"code": "MISSING", "message": f"sequences {first} to {last} hold nothing"}
+        for first, last in islice(report.gaps, SHOWN)
+    ]
+
+
+def _warn(session: Session, report: Report) -> list[dict[str, Any]]:
+    """What does no harm to the whole, said on stderr and answered."""
+    findings = _gaps(report) + [
+        {
+            "code": "UNREADABLE",
+            "message": f"the record at sequence {each.sequence} (type {each.type or 'unknown'!r}, about"
+            f" {each.subject or 'nobody'!r}) cannot be read by this version",
+        }
+        for each in islice(report.unreadable, SHOWN)
+    ]
+    warnings = [{**each, "severity": "warning"} for each in findings]
+    print_findings(session.out.messages, warnings)
+    return warnings
