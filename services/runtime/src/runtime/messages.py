@@ -35,8 +35,7 @@ _shared: dict[str, bytes] = {}
 
 
 def share(spark: SparkSession, files: FileDescriptorSet) -> None:
-    """Let the functions of this application know these message types. To be called before they are"
-    " registered."""
+    """Let the functions of this application know these message types, before they are registered."""
     _shared[str(spark.sparkContext.applicationId)] = files.SerializeToString(deterministic=True)
 
 
