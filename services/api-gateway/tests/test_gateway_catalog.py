@@ -60,6 +60,37 @@ async def test_a_cluster_of_another_version_is_not_replaced(
     assert error.code == code
 
 
+@pytest.mark.parametrize(
+    ("master", "taken"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("spark://a:7077,b:7077", True),
+        ("yarn", True),
+        ("k8s://https://api.example.com:6443", True),
+        ("k8s://127.0.0.1:8001", True),
+        ("yarn-client", False),
+        ("k8s://https://api.example.com", False),
+        ("spark://a", False),
+        ("mesos://a:5050", False),
+    ],
+)
+async def test_a_spark_master_is_one_that_drivers_can_be_submitted_to(
+    client: Any, samples: Any, refusal: Any, master: str, taken: bool
+) -> None:
+    cluster = samples.cluster()
+    cluster.spark_master = master
+    asked = pb.RegisterClusterRequest(cluster=cluster, validate_only=True)
+
+    if taken:
+        said = [(await client.catalog.RegisterCluster(asked, timeout=10)).version]
+    else:
+        error = await refusal(client.catalog.RegisterCluster(asked, timeout=10))
+        said = [violation.field for violation in error.violations]
+
+    assert ("cluster.spark_master" in said) != taken
+
+
 async def test_all_that_is_wrong_with_a_cluster_is_said_at_once(client: Any, refusal: Any) -> None:
     cluster = spec_pb2.Cluster(
         name="No",

@@ -1,5 +1,6 @@
 """The command line and the environment of a driver, and the limits of a host."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,13 @@ JOB = spec_pb2.JobSpec(
 )
 
 
-def submit(job: spec_pb2.JobSpec = JOB, master: str = "local[2]") -> list[str]:
-    return spark_submit(job, master, HERE, default_memory_mib=768)
+SHARED = replace(HERE, shared_checkpoints=True)
+
+
+def submit(
+    job: spec_pb2.JobSpec = JOB, master: str = "local[2]", installation: Installation = SHARED
+) -> list[str]:
+    return spark_submit(job, master, installation, default_memory_mib=768)
 
 
 def test_the_command_names_the_launch_and_ends_with_the_runtime_and_its_arguments() -> None:
@@ -58,6 +64,8 @@ def test_a_driver_gets_the_memory_it_asks_for_the_default_or_the_least_spark_tak
         ("spark://127.0.0.1:7077", True),
         ("spark://localhost:7077", True),
         ("spark://master:7077", False),
+        ("yarn", False),
+        ("k8s://https://127.0.0.1:6443", False),  # its executors have addresses of their own
     ],
 )
 def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, loopback: bool) -> None:
@@ -71,8 +79,9 @@ def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, l
     ("master", "reason"),
     [
         ("", "NO_SPARK_MASTER"),
-        ("yarn", "UNSUPPORTED_MASTER"),
-        ("k8s://https://h:1", "UNSUPPORTED_MASTER"),
+        ("yarn-client", "UNSUPPORTED_MASTER"),
+        ("k8s://https://h:1 --conf x=y", "UNSUPPORTED_MASTER"),
+        ("local-cluster[1,1,1024]", "UNSUPPORTED_MASTER"),
         ("local[2] --conf spark.driver.extraJavaOptions=x", "UNSUPPORTED_MASTER"),
         ("spark://host", "UNSUPPORTED_MASTER"),
     ],
@@ -82,6 +91,38 @@ def test_a_master_that_cannot_be_submitted_to_is_refused(master: str, reason: st
         submit(master=master)
 
     assert raised.value.reason == reason
+
+
+@pytest.mark.parametrize("master", ["spark://a:7077,b:7077", "yarn", "k8s://https://h:6443", "k8s://h:6443"])
+def test_a_driver_of_any_cluster_runs_on_this_host(master: str) -> None:
+    command = submit(master=master)
+
+    assert command[1:5] == ["--master", master, "--deploy-mode", "client"]
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "k8s://https://h:6443"])
+def test_executors_on_other_hosts_need_checkpoints_that_they_see(master: str) -> None:
+    with pytest.raises(Unresolved, match="set DAGGERS_SCHEDULER_CHECKPOINT_ROOT") as raised:
+        submit(master=master, installation=HERE)
+
+    assert raised.value.reason == "CHECKPOINTS_NOT_SHARED"
+
+
+def test_the_administrators_properties_come_after_what_daggers_sets() -> None:
+    command = submit(installation=replace(HERE, properties=Path("/etc/daggers/spark.properties")))
+
+    assert command[command.index("--properties-file") + 1] == "/etc/daggers/spark.properties"
+    assert command.index("--properties-file") < command.index("--conf") < command.index(str(HERE.runtime))
+
+
+def test_where_a_cluster_is_reaches_the_driver() -> None:
+    where = {"HADOOP_CONF_DIR": "/h", "YARN_CONF_DIR": "/y", "KUBECONFIG": "/k"}
+
+    made = environment(JOB, "yarn", HERE, where | {"HADOOP_OPTS": "-Dx"})
+
+    assert {
+        name: value for name, value in made.items() if name.startswith(("HADOOP", "YARN", "KUBE"))
+    } == where
 
 
 def test_no_secret_stands_in_the_command() -> None:

@@ -5,6 +5,7 @@ import socket
 import sys
 from pathlib import Path
 
+import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
@@ -128,6 +129,27 @@ def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path:
 
     assert sorted(found) == sorted(drop)
     assert all(each.exists() for each in keep)
+
+
+@pytest.mark.parametrize(
+    ("root", "of_d", "here"),
+    [
+        ("/var/checkpoints", "/var/checkpoints/d-0", Path("/var/checkpoints")),
+        ("file:///mnt/checkpoints/", "file:///mnt/checkpoints/d-0", Path("/mnt/checkpoints")),
+        ("hdfs://namenode:8020/daggers", "hdfs://namenode:8020/daggers/d-0", None),
+        ("s3a://bucket/", "s3a://bucket/d-0", None),
+    ],
+)
+def test_checkpoints_are_below_any_root_and_swept_only_on_this_host(
+    root: str, of_d: str, here: Path | None
+) -> None:
+    fleet = Fleet()
+    for record in given(events_pb2.DaggerRequested(meta=META, name="d")):
+        fleet.apply(record)
+
+    assert tidy.is_root(root)
+    assert tidy.checkpoint_root(root, fleet.daggers["d"]) == of_d
+    assert tidy.directory(root) == here
 
 
 def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_path: Path) -> None:

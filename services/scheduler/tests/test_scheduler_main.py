@@ -28,6 +28,22 @@ def test_settings_that_are_missing_are_named_all_at_once() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_bad_places_for_checkpoints_and_properties_are_named_all_at_once(tmp_path: Path) -> None:
+    told = {
+        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
+        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": "checkpoints",
+        "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(tmp_path / "none"),
+    }
+
+    done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    assert done.returncode == 2
+    assert "CHECKPOINT_ROOT" in done.stderr
+    assert "SPARK_PROPERTIES_FILE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_kafka_that_does_not_answer_is_said_in_one_sentence(tmp_path: Path) -> None:
     told = {
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",

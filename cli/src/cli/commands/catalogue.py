@@ -33,7 +33,9 @@ def register_cluster(
         list[str] | None,
         typer.Option(help="Secret client property, NAME=env:VARIABLE or NAME=file:PATH; may be repeated."),
     ] = None,
-    spark_master: Annotated[str, typer.Option(help="local[n] or spark://host:port.")] = "",
+    spark_master: Annotated[
+        str, typer.Option(help="local[n], spark://host:port, yarn or k8s://https://host:port.")
+    ] = "",
     influx_url: Annotated[str, typer.Option(help="Default InfluxDB of its daggers.")] = "",
     influx_org: Annotated[str, typer.Option(help='Organisation; "-" for InfluxDB 1.8.')] = "",
     influx_bucket: Annotated[str, typer.Option(help="Bucket; database/policy for InfluxDB 1.8.")] = "",

@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{1,61}[a-z0-9]")
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):(\d{1,5})")
-_MASTER: Final = re.compile(r"local|local\[(\*|[1-9]\d{0,3})\]|spark://.+")
+_MASTER: Final = re.compile(r"local|local\[(\*|[1-9]\d{0,3})\]|yarn|spark://.+|k8s://.+")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PROPERTY: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 _SECRET_PROPERTY: Final = re.compile(
@@ -216,12 +216,13 @@ def _property(at: str, key: str) -> Iterator[Violation]:
 
 
 def _master(at: str, value: str) -> Iterator[Violation]:
-    hosts = value.removeprefix("spark://")
-    good = _MASTER.fullmatch(value) and (
-        hosts == value or all(_is_host_port(each) for each in hosts.split(","))
-    )
-    if not good:
-        yield Violation(at, "must be local[n] or spark://host:port", "INVALID_ADDRESS")
+    kind, _, hosts = value.partition("://")
+    if kind == "k8s":
+        hosts = re.sub(r"^https?://", "", hosts)
+    if not (_MASTER.fullmatch(value) and (not hosts or all(map(_is_host_port, hosts.split(","))))):
+        yield Violation(
+            at, "must be local[n], spark://host:port, yarn or k8s://https://host:port", "INVALID_ADDRESS"
+        )
 
 
 def _is_host_port(value: str) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,7 +50,11 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
     state_dir = told.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     drivers = Drivers(state_dir / "runs", host=leadership.host_name(), python=sys.executable)
-    installation = find_installation()
+    installation = replace(
+        find_installation(),
+        properties=told.spark_properties_file and told.spark_properties_file.resolve(),
+        shared_checkpoints=bool(told.checkpoint_root),
+    )
     environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
     platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)
 
@@ -71,6 +76,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
             command=command_of,
             platform=platform,
             state_dir=state_dir,
+            checkpoint_root=told.checkpoint_root,
             policy=policy(told),
             options=Options(
                 scheduler_id=leadership.identity(),

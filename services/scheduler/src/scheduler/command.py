@@ -23,9 +23,11 @@ from fleet.resolve import Unresolved
 LEAST_MEMORY_MIB: Final = 450
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
-# what runs, or hand a driver secrets that are not its own.
-ALLOWED: Final = ("HOME", "JAVA_HOME", "LOGNAME", "USER")
-_MASTER: Final = re.compile(r"local(\[(\d+|\*)\])?|spark://[^/]+:\d+(,[^/]+:\d+)*")
+# what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.
+ALLOWED: Final = ("HOME", "JAVA_HOME", "LOGNAME", "USER", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG")
+_MASTER: Final = re.compile(
+    r"local(\[(\d+|\*)\])?|spark://[^/\s]+:\d+(,[^/\s]+:\d+)*|yarn|k8s://(https?://)?[^/\s]+:\d+"
+)
 _NEVER_A_SECRET: Final = ("JAVA_", "JDK_", "LD_", "PATH", "PYSPARK_", "PYTHON", "SPARK_", "_JAVA_")
 
 
@@ -41,13 +43,17 @@ class Installation:
     """The runtime's __main__.py."""
     log4j: Path
     """The JVM's logging configuration."""
+    properties: Path | None = None
+    """The administrator's Spark properties."""
+    shared_checkpoints: bool = False
+    """Whether checkpoints are where executors on other hosts see them, as the administrator says."""
 
 
 def spark_submit(
     job: spec_pb2.JobSpec, master: str, installation: Installation, *, default_memory_mib: int
 ) -> list[str]:
-    """The command line of a launch. Raises: Unresolved when the master is not one we can submit to."""
-    check_master(master)
+    """The command line of a launch. Raises: Unresolved when nothing can run on this master."""
+    check_master(master, installation)
     memory_mib = max(job.spec.driver_memory_mib or default_memory_mib, LEAST_MEMORY_MIB)
     run_dir = Path(job.run_dir)
     java_options = [
@@ -76,6 +82,11 @@ def spark_submit(
         settings["spark.driver.bindAddress"] = "127.0.0.1"
     command = [str(installation.spark_home / "bin" / "spark-submit")]
     command += ["--master", master, "--deploy-mode", "client"]
+    if installation.properties is not None:
+        command += [
+            "--properties-file",
+            str(installation.properties),
+        ]  # --conf comes before what stands there
     command += ["--name", f"daggers.{job.dagger}.{job.generation}", "--driver-memory", f"{memory_mib}m"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
@@ -113,14 +124,21 @@ def secret_variables(message: Message) -> set[str]:
     return {name for child in _children(message) for name in secret_variables(child)}
 
 
-def check_master(master: str) -> None:
-    """Refuse what is not a Spark master we can submit to. Raises: Unresolved."""
+def check_master(master: str, installation: Installation) -> None:
+    """Refuse a Spark master that we cannot submit to, or whose executors cannot work. Raises: Unresolved."""
     if not master:
         raise Unresolved("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
     if _MASTER.fullmatch(master) is None:
         raise Unresolved(
             "UNSUPPORTED_MASTER",
-            f"Spark master {master!r} is neither local[n] nor spark://host:port: register another",
+            f"Spark master {master!r} is none of local[n], spark://host:port, yarn and k8s://https://host:port:"
+            " register another",
+        )
+    if not (on_loopback(master) or installation.shared_checkpoints):
+        raise Unresolved(
+            "CHECKPOINTS_NOT_SHARED",
+            f"executors of Spark master {master!r} keep state in checkpoints, and run on other hosts: set"
+            " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
         )
 
 
@@ -128,7 +146,7 @@ def on_loopback(master: str) -> bool:
     """Whether driver, master and executors all talk over loopback."""
     if master.startswith("local"):
         return True
-    host = urlsplit(master).hostname or ""
+    host = urlsplit(master).hostname or "" if master.startswith("spark://") else ""
     try:
         return ip_address(host).is_loopback
     except ValueError:

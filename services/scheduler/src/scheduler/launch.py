@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -40,7 +39,7 @@ class Launcher:
         *,
         command: Command,
         platform: spec_pb2.KafkaAddress,
-        checkpoints: Path,
+        checkpoints: str,
     ) -> None:
         self._fold = fold
         self._drivers = drivers
@@ -83,7 +82,7 @@ class Launcher:
             dagger,
             dagger.generation,
             platform=self._platform,
-            checkpoint_root=str(tidy.checkpoint_root(self._checkpoints, dagger)),
+            checkpoint_root=tidy.checkpoint_root(self._checkpoints, dagger),
             run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
         )
         cluster = fleet.clusters.get(dagger.spec.cluster)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import Settings
+from scheduler import tidy
 
 
 class SchedulerSettings(Settings):
@@ -19,6 +20,13 @@ class SchedulerSettings(Settings):
     """Kafka of the platform: control topic, heartbeats, quarantine. Comma-separated host:port list."""
     state_dir: Path
     """Directory for `runs/DAGGER/GENERATION/` and `checkpoints/`. Keep it: checkpoints are progress."""
+    checkpoint_root: str = ""
+    """Where checkpoints go: a directory from / on, or a Hadoop URI such as hdfs://namenode:8020/daggers.
+    Every host of drivers and executors must see it. Unset: `checkpoints/` of the state directory, for daggers
+    whose executors run on this host."""
+    spark_properties_file: Path | None = None
+    """Spark properties for every driver, as spark-submit's --properties-file reads them: what a cluster asks
+    for (queue, image, executors). What Daggers sets itself cannot be changed there."""
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
     driver_memory_mib: int = Field(default=768, ge=450)
@@ -35,3 +43,19 @@ class SchedulerSettings(Settings):
     """Java 17 or newer. Unset: JAVA_HOME, or the `java` on the PATH."""
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     """DEBUG, INFO, WARNING or ERROR."""
+
+    @field_validator("checkpoint_root")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        """Refuse what is neither a directory from / on nor a URI."""
+        if value and not tidy.is_root(value):
+            raise ValueError("must be a directory from / on, or a URI such as hdfs://namenode:8020/daggers")
+        return value
+
+    @field_validator("spark_properties_file")
+    @classmethod
+    def _readable(cls, value: Path | None) -> Path | None:
+        """Refuse a file that is not there: spark-submit would say so at every launch instead."""
+        if value is not None and not value.is_file():
+            raise ValueError("is not a file")
+        return value

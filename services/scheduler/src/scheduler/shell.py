@@ -51,8 +51,8 @@ class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
-    holds checkpoints and what was seen of the log. `clock` is this instant, UTC; `dead` proves the death of a
-    scheduler by its identity.
+    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `clock` is this
+    instant, UTC; `dead` proves the death of a scheduler by its identity.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Scheduler:
         command: Command,
         platform: spec_pb2.KafkaAddress,
         state_dir: Path,
+        checkpoint_root: str = "",
         policy: Policy,
         options: Options,
         clock: Callable[[], datetime] = wall_clock,
@@ -84,9 +85,10 @@ class Scheduler:
             clock=clock,
             dead=dead,
         )
-        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir, clock)
+        checkpoints = checkpoint_root or str(state_dir / "checkpoints")
+        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir, checkpoints, clock)
         self._launcher = Launcher(
-            self._fold, drivers, command=command, platform=platform, checkpoints=self._sweeper.checkpoints
+            self._fold, drivers, command=command, platform=platform, checkpoints=checkpoints
         )
         self._exits = ExitWatch(self._look_at)
         self._listening_since = self._now()

@@ -22,7 +22,7 @@ from scheduler.wrapper import write_atomically
 
 
 class Sweeper:
-    """Sweeps the host of one scheduler; `state_dir` holds `checkpoints/` and what was seen of the log."""
+    """Sweeps the host of one scheduler; `state_dir` has what was seen of the log, `checkpoints` is a root."""
 
     def __init__(
         self,
@@ -30,10 +30,11 @@ class Sweeper:
         leadership: Leadership,
         drivers: Drivers,
         state_dir: Path,
+        checkpoints: str,
         clock: Callable[[], datetime],
     ) -> None:
         self._clock = clock
-        self.checkpoints = state_dir / "checkpoints"
+        self._checkpoints = tidy.directory(checkpoints)
         self.untidy = True
         """Whether launches may have left something to remove."""
         self._fold = fold
@@ -53,7 +54,7 @@ class Sweeper:
         if self.untidy:
             self.untidy = False
             await asyncio.to_thread(
-                lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self.checkpoints))
+                lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self._checkpoints))
             )
         text = json.dumps({"sequence": fleet.sequence})
         await asyncio.to_thread(write_atomically, self._seen, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from fleet import Dagger, Fleet
 from fleet.phases import DELETED
@@ -13,14 +14,27 @@ from fleet.phases import DELETED
 KEPT: Final = 10
 
 
-def checkpoint_root(checkpoints: Path, dagger: Dagger) -> Path:
+def checkpoint_root(checkpoints: str, dagger: Dagger) -> str:
     """The directory of a dagger's lease and checkpoints: a later dagger of the same name has another."""
-    return checkpoints / f"{dagger.name}-{dagger.create_sequence}"
+    return f"{checkpoints.rstrip('/')}/{dagger.name}-{dagger.create_sequence}"
 
 
-def leftovers(fleet: Fleet, runs: Path, checkpoints: Path) -> list[Path]:
+def is_root(checkpoints: str) -> bool:
+    """Whether it names a place for checkpoints: a directory from / on, or a URI with a path."""
+    parts = urlsplit(checkpoints)
+    return parts.path.startswith("/") and not (parts.query or parts.fragment)
+
+
+def directory(checkpoints: str) -> Path | None:
+    """The directory of this host that a root names; None for one on another file system."""
+    parts = urlsplit(checkpoints)
+    return Path(parts.path) if parts.scheme in ("", "file") else None
+
+
+def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
     """Directories of deleted daggers and of launches long past, and scratch space of those that ended.
 
+    `checkpoints` is None where they are on another file system: what is there is for people to remove.
     A directory whose dagger the fold does not know is left alone: the log may not be the one it came from.
     """
     found = []
@@ -58,5 +72,5 @@ def _over(dagger: Dagger, sequence: int) -> bool:
     return sequence < dagger.create_sequence or (dagger.phase == DELETED and sequence <= dagger.sequence)
 
 
-def _directories(parent: Path) -> list[Path]:
-    return [each for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
+def _directories(parent: Path | None) -> list[Path]:
+    return [each for each in parent.iterdir() if each.is_dir()] if parent and parent.is_dir() else []
