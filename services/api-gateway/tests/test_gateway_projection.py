@@ -99,10 +99,10 @@ def test_rows_are_the_same_bytes_whether_followed_step_by_step_or_written_at_onc
     for at in range(0, len(records), step):
         part = records[at : at + step]
         rows = change(fleet, touched(fleet, part))
-        assert projection.write(rows, before=before, applied=part[-1].sequence, record_id=part[-1].id)
+        assert projection.write(rows, before=before, applied=fleet.mark)
         before = part[-1].sequence
     followed = content(projection)
-    projection.write(change(fleet, Touched()), before=-1, applied=before, record_id=records[-1].id)
+    projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
 
     rebuilt = content(projection)
 
@@ -126,10 +126,10 @@ def test_a_gateway_behind_another_does_not_overwrite_what_that_one_wrote(databas
     touched(behind, records[:5])
     projection = Projection(database_url)
     projection.prepare()
-    projection.write(change(ahead, Touched()), before=-1, applied=13, record_id="id-13")
+    projection.write(change(ahead, Touched()), before=-1, applied=ahead.mark)
     written = content(projection)
 
-    kept = projection.write(change(behind, Touched()), before=-1, applied=4, record_id="id-4")
+    kept = projection.write(change(behind, Touched()), before=-1, applied=behind.mark)
 
     assert (kept, content(projection)) == (True, written)
     projection.close()
@@ -141,7 +141,7 @@ def test_tables_that_are_behind_what_was_written_ask_for_everything(database_url
     touched(fleet, records[:10])
     part = touched(fleet, records[10:])
 
-    kept = projection.write(change(fleet, part), before=9, applied=13, record_id="id-13")
+    kept = projection.write(change(fleet, part), before=9, applied=fleet.mark)
 
     assert (kept, content(projection)["projection"]) == (False, [])
     projection.close()
@@ -151,14 +151,14 @@ def test_tables_of_another_shape_are_dropped_and_their_sequence_is_remembered(da
     fleet, projection = Fleet(), Projection(database_url)
     projection.prepare()
     touched(fleet, history())
-    projection.write(change(fleet, Touched()), before=-1, applied=13, record_id="id-13")
+    projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
     with Session(projection._engine) as session:
         session.exec(update(ProjectionRow).values(shape="of another time"))
         session.commit()
 
     held = projection.prepare()
 
-    assert (held, content(projection)["daggers"]) == (13, [])
+    assert (held, content(projection)["daggers"]) == (fleet.mark, [])
     projection.close()
 
 
@@ -168,7 +168,7 @@ def test_names_sort_by_their_bytes_on_every_database(database_url: str) -> None:
     projection.prepare()
     for record in given(cluster("local"), *map(asked, names)):
         fleet.apply(record)
-    projection.write(change(fleet, Touched()), before=-1, applied=5, record_id="id-5")
+    projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
 
     listed, _ = projection.daggers([], after="ab-c", limit=10)
 
@@ -193,7 +193,7 @@ async def test_a_gateway_follows_into_its_database_what_a_rebuild_gives(
     followed = content(projection)
     async for record in log.replay():
         fleet.apply(record)
-    projection.write(change(fleet, Touched()), before=-1, applied=fleet.sequence, record_id="three")
+    projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
 
     rebuilt = content(projection)
 
@@ -214,14 +214,19 @@ async def test_a_restarted_gateway_knows_what_it_knew(harness: Any, samples: Any
     assert (again, got.dagger) == (created, created.dagger)
 
 
-async def test_a_gateway_whose_log_is_shorter_than_its_database_answers_from_that_and_writes_nothing(
-    harness: Any, samples: Any, refusal: Any, database_url: str
+@pytest.mark.parametrize(
+    ("others", "why"), [(0, "ends at sequence -1"), (5, "holds other records"), (9, "holds other records")]
+)
+async def test_a_gateway_whose_log_is_not_that_of_its_database_answers_from_that_and_writes_nothing(
+    harness: Any, samples: Any, refusal: Any, database_url: str, others: int, why: str
 ) -> None:
     async with harness.running(database_url=database_url) as client:
         await samples.fill(client)
         created = await client.create()
-    shorter = MemoryLog()
-    async with harness.running(shorter, database_url=database_url) as client:
+    foreign = MemoryLog()
+    for number in range(others):
+        await foreign.append(Draft(f"id-{number}", "/test", "other", START, asked("other")))
+    async with harness.running(foreign, database_url=database_url) as client:
         call = client.daggers.GetDagger(pb.GetDaggerRequest(name="completed_bookings"), timeout=10)
         got = await call
         degraded = dict(await call.trailing_metadata())["x-daggers-degraded"]
@@ -231,7 +236,8 @@ async def test_a_gateway_whose_log_is_shorter_than_its_database_answers_from_tha
         watching = client.daggers.WatchEvents(pb.WatchEventsRequest(), timeout=10)
         watched = await refusal(watching.read())
 
-    assert (got.dagger, "ends at sequence -1" in degraded, await shorter.end()) == (created.dagger, True, -1)
+    assert (got.dagger, why in degraded, await foreign.end()) == (created.dagger, True, others - 1)
+    assert "When the log is damaged" in degraded
     assert [error.reason for error in (created_again, registered, watched)] == ["LOG_DAMAGED"] * 3
 
 

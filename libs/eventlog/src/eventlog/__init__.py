@@ -3,7 +3,7 @@
 from eventlog.kafka import KafkaLog
 from eventlog.log import Log, LogDamaged, LogError, LogUnavailable, RecordTooLarge
 from eventlog.memory import MemoryLog
-from eventlog.record import Draft, Record, read_record
+from eventlog.record import Draft, Mark, Record, chained, read_record
 
 __all__ = [
     "Draft",
@@ -12,8 +12,10 @@ __all__ = [
     "LogDamaged",
     "LogError",
     "LogUnavailable",
+    "Mark",
     "MemoryLog",
     "Record",
     "RecordTooLarge",
+    "chained",
     "read_record",
 ]

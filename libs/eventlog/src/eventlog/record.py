@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Final
 
 from daggers.v1 import alerts_pb2, events_pb2, telemetry_pb2
@@ -76,6 +77,22 @@ class Record:
     """None when the value is unreadable or of a type we do not know: never fatal."""
     value: bytes
     """The value as it stands in the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a log was read, and which log it was: what is kept beside what was made from it."""
+
+    sequence: int = -1
+    """Of the newest record read; -1 before the first."""
+    history: bytes = b""
+    """`chained` over every record up to it."""
+
+
+def chained(history: bytes, record: Record) -> bytes:
+    """The digest of a log up to `record`, given that of what stands before it: equal for equal logs only."""
+    about = f"{record.id}\n{record.type}\n{record.subject}\n".encode()
+    return blake2b(history + about + record.value, digest_size=16).digest()
 
 
 def read_record(sequence: int, headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Record:

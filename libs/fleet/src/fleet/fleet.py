@@ -14,7 +14,7 @@ from typing import Any, Final
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from eventlog import Record
+from eventlog import Mark, Record, chained
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import Catalogue, Entry
 from fleet.dagger import Dagger, Ignored, decide, evolve
@@ -63,6 +63,8 @@ class Fleet:
     def __init__(self) -> None:
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
+        self.history: bytes = b""
+        """Digest of every record up to it (`eventlog.chained`)."""
         self.daggers: dict[str, Dagger] = {}
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
         self.answers: dict[str, Answer] = {}
@@ -98,6 +100,11 @@ class Fleet:
         """Registered reference tables by name."""
         return self._catalogue.references
 
+    @property
+    def mark(self) -> Mark:
+        """How far the log is folded, and which log it is."""
+        return Mark(self.sequence, self.history)
+
     def living(self, name: str) -> Dagger | None:
         """A dagger that is not deleted."""
         dagger = self.daggers.get(name)
@@ -113,6 +120,7 @@ class Fleet:
         if record.sequence <= self.sequence:
             return Applied(record.subject, changed=False, refused="it was applied before")
         self.sequence = record.sequence
+        self.history = chained(self.history, record)
         message = record.message
         if message is None:
             return self._set_aside(record)

@@ -15,7 +15,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from chassis.logging import logger
-from eventlog import Log, LogDamaged, Record
+from eventlog import Log, LogDamaged, Mark, Record
 from fleet import Fleet
 
 # A watch that falls further behind reads on from the log.
@@ -57,15 +57,15 @@ class Touched:
 class Follower:
     """Holds the `fleet`, and wakes whoever waits for it to change."""
 
-    def __init__(self, log: Log) -> None:
-        self.fleet: Final = Fleet()
-        self.last_id = ""
-        """ce_id of the newest record applied."""
+    def __init__(self, log: Log, seen: Mark = Mark()) -> None:  # noqa: B008 - a constant
+        """`seen`: what log was read before, and how far; another one is damage."""
+        self.fleet = Fleet()
         self.damage = ""
         """Why the log must not be written to any more; empty while it is sound."""
         self.draining = False
         """No new work; watches end."""
         self._log = log
+        self._seen = seen
         self._refused: dict[int, str] = {}
         self._touched = Touched()
         self._subscriptions: set[Subscription] = set()
@@ -127,7 +127,13 @@ class Follower:
 
     def _apply(self, record: Record) -> None:
         applied = self.fleet.apply(record)
-        self.last_id = record.id
+        if record.sequence == self._seen.sequence and self.fleet.mark != self._seen:
+            self.fleet = Fleet()  # nothing of another log is shown
+            raise LogDamaged(
+                f"the control topic was read up to sequence {record.sequence} before, and holds other records"
+                " there now: it was made anew, or is another one. If it is meant, give the gateway an empty"
+                " database"
+            )
         if applied.refused:
             self._refused[record.sequence] = applied.refused
         if applied.answer is not None:

@@ -28,6 +28,7 @@ from api_gateway.tables import (
     SchemaRow,
     StreamRow,
 )
+from eventlog import Mark
 
 # Raise it when rows are made in another way from the same messages.
 _REVISION: Final = 1
@@ -57,15 +58,15 @@ class Projection:
         """The database's URL, without a password."""
         return self._engine.url.render_as_string(hide_password=True)
 
-    def prepare(self) -> int:
-        """Create the tables, anew when their shape changed; answers the sequence they held, -1 when none."""
+    def prepare(self) -> Mark:
+        """Create the tables, anew when their shape changed; answers which log they held, and how far."""
         applied, shape = self._found()
         if shape != self._shape:
             SQLModel.metadata.drop_all(self._engine, self._tables)
         SQLModel.metadata.create_all(self._engine, self._tables)
         return applied
 
-    def write(self, change: Change, *, before: int, applied: int, record_id: str) -> bool:
+    def write(self, change: Change, *, before: int, applied: Mark) -> bool:
         """Bring the tables from the sequence `before` to `applied`.
 
         False when the tables are behind `before`, so that everything must be written. Tables that are ahead
@@ -74,15 +75,18 @@ class Projection:
         with Session(self._engine) as session:
             found = session.exec(select(ProjectionRow).with_for_update()).one_or_none()
             at = -1 if found is None else found.applied
-            if at > applied:
+            if at > applied.sequence:
                 return True
             if at < before and not change.everything:
                 return False
             for table, rows in change.rows.items():
                 self._put(session, table, rows, everything=change.everything)
+            if change.rows[SchemaRow]:  # a registration whose every message has a newer one
+                held = select(MessageRow.sequence)
+                session.exec(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
             for names in _chunks(change.gone):
                 session.exec(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
-            session.merge(ProjectionRow(applied=applied, record_id=record_id, shape=self._shape))
+            session.merge(ProjectionRow(applied=applied.sequence, history=applied.history, shape=self._shape))
             session.commit()
         return True
 
@@ -141,13 +145,13 @@ class Projection:
         """Give the connections back."""
         self._engine.dispose()
 
-    def _found(self) -> tuple[int, str]:
+    def _found(self) -> tuple[Mark, str]:
         try:
             with Session(self._engine) as session:
                 row = session.get(ProjectionRow, 1)
         except (OperationalError, ProgrammingError):
-            return -1, ""  # no such table yet, or one of another time
-        return (-1, "") if row is None else (row.applied, row.shape)
+            return Mark(), ""  # no such table yet, or one of another time
+        return (Mark(), "") if row is None else (Mark(row.applied, row.history), row.shape)
 
     @property
     def _shape(self) -> str:

@@ -34,14 +34,12 @@ class Projector:
         written, touched = -1, self._follower.take_touched()
         while True:
             fleet = self._follower.fleet
-            now, record_id = fleet.sequence, self._follower.last_id
+            mark = fleet.mark
             rows = change(fleet, touched)
             try:
                 if self.failure:  # the tables may be gone
                     await asyncio.to_thread(self._projection.prepare)
-                kept = await asyncio.to_thread(
-                    self._projection.write, rows, before=written, applied=now, record_id=record_id
-                )
+                kept = await asyncio.to_thread(self._projection.write, rows, before=written, applied=mark)
             except SQLAlchemyError as error:
                 kept = False
                 self._report(f"the gateway's database does not answer ({type(error).__name__})")
@@ -52,7 +50,7 @@ class Projector:
                 self._follower.take_touched()
                 touched = Touched()
                 continue
-            written = self.sequence = now
+            written = self.sequence = mark.sequence
             self._report("")
             await self._until_news(written)
             if fleet.sequence == written:

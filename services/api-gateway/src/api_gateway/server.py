@@ -23,7 +23,7 @@ from api_gateway.reader import Reader
 from api_gateway.writer import Writer
 from chassis.interceptors import interceptor
 from chassis.logging import logger
-from eventlog import Log
+from eventlog import Log, LogDamaged
 
 # A handler that has returned still has its answer to send.
 _LAST_ANSWERS_S: Final = 0.5
@@ -76,16 +76,17 @@ async def serving(
     `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs that
     reference tables may be in. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
-    follower = Follower(log)
-    applied = await asyncio.to_thread(projection.prepare)
-    projector = Projector(follower, projection, applied=applied)
+    seen = await asyncio.to_thread(projection.prepare)
+    follower = Follower(log, seen)
+    projector = Projector(follower, projection, applied=seen.sequence)
     end = await log.end()
     folding = projecting = None
-    if end < applied:
-        follower.mark_damaged(
-            f"it ends at sequence {end}, but the gateway's database holds {applied}; if this log is meant,"
-            " give the gateway an empty database"
+    if end < seen.sequence:
+        damage = LogDamaged(
+            f"the control topic ends at sequence {end}, but the gateway's database holds {seen.sequence}: it"
+            " lost records, or is another one. If it is meant, give the gateway an empty database"
         )
+        follower.mark_damaged(str(damage))
     else:
         folding = asyncio.create_task(follower.run())
         projecting = asyncio.create_task(projector.run(since=end))

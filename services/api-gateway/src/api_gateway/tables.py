@@ -17,8 +17,8 @@ class ProjectionRow(SQLModel, table=True):
     id: int = Field(default=1, primary_key=True)
     applied: int
     """Sequence of the newest record in it; -1 before the first."""
-    record_id: str
-    """ce_id of that record."""
+    history: bytes
+    """Digest of every record up to it: which log this was made from."""
     shape: str
     """Digest of the tables and messages it was made with."""
 

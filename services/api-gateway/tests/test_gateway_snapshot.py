@@ -1,0 +1,152 @@
+"""The gateway's snapshot is its tables with the mark beside them. Snapshot and tail are the full replay."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlmodel import Session, select
+
+from api_gateway.follower import Follower, Touched
+from api_gateway.projection import Projection
+from api_gateway.rows import change
+from api_gateway.tables import CONTENT, ProjectionRow
+from eventlog import Mark, MemoryLog, read_record
+from eventlog.testing import record
+from fleet import Fleet
+
+pb = events_pb2
+META = pb.RequestMeta(actor="anyone")
+NAMES = ("first_one", "second_one")
+KINDS = (
+    pb.ClusterRegistered, pb.SchemaRegistered, pb.StreamRegistered, pb.ReferenceRegistered,
+    pb.DaggerRequested, pb.DaggerRequested, pb.StartRequested, pb.StopRequested, pb.DeleteRequested,
+    pb.SchedulerStarted, pb.LaunchIntended, pb.Launched, pb.Running, pb.Degraded, pb.Exited,
+    pb.StopIssued, pb.Stopped, pb.Deleted,
+)  # fmt: skip
+# (what is written, about which dagger, a choice in it, how it is written: as it is, again, or unreadably)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.sampled_from(NAMES),
+        st.integers(0, 3),
+        st.sampled_from(["well", "well", "well", "well", "twice", "unreadable"]),
+    ),
+    min_size=15,
+    max_size=40,
+)
+
+
+def message(fleet: Fleet, kind: Any, name: str, choice: int) -> Message:
+    """An event that fits into what is known, unless `choice` is 0."""
+    number = str(choice)
+    match kind:
+        case pb.ClusterRegistered:
+            influx = spec_pb2.InfluxAddress(url=f"http://{choice}:8086", bucket="b")
+            return kind(
+                meta=META, cluster=spec_pb2.Cluster(name="local", influx=influx, spark_master="local")
+            )
+        case pb.SchemaRegistered:
+            return kind(meta=META, schema=spec_pb2.Schema(messages=["shop.A", f"shop.{number}"]))
+        case pb.StreamRegistered:
+            return kind(meta=META, stream=spec_pb2.Stream(name=f"s{number}", message="shop.A"))
+        case pb.ReferenceRegistered:
+            return kind(
+                meta=META, reference=spec_pb2.ReferenceTable(name="cities", location=f"/{number}.csv")
+            )
+        case pb.SchedulerStarted:
+            return kind(scheduler_id=number, host="h")
+        case pb.DaggerRequested:
+            sinks = [spec_pb2.Sink(influx=spec_pb2.InfluxSink(measurement=number))]
+            return kind(meta=META, name=name, spec=spec_pb2.DaggerSpec(cluster="local", sinks=sinks))
+    if "meta" in kind.DESCRIPTOR.fields_by_name and "name" in kind.DESCRIPTOR.fields_by_name:
+        return kind(meta=META, name=name)
+    fact, dagger = kind(), fleet.daggers.get(name)
+    fact.meta.name = name
+    fact.meta.epoch = fleet.leader.epoch if fleet.leader and choice else 0
+    if dagger is not None and kind is not pb.LaunchIntended:
+        fact.meta.generation = dagger.generation
+    elif dagger is not None:
+        fact.version = dagger.version
+    return fact
+
+
+def written(steps: Sequence[tuple[Any, str, int, str]]) -> MemoryLog:
+    """A log of these steps, and the first of each that is written twice, at its end again."""
+    log, fleet, again = MemoryLog(), Fleet(), []
+    for sequence, (kind, name, choice, how) in enumerate(steps):
+        made = record(message(fleet, kind, name, choice), sequence=sequence)
+        value = b"\xff" if how == "unreadable" else made.value
+        headers = [("ce_id", made.id), ("ce_type", made.type), ("ce_subject", made.subject)]
+        encoded = [(key, text.encode()) for key, text in headers]
+        log.place(encoded, value)
+        if how == "twice":
+            again.append((encoded, value))
+        fleet.apply(read_record(sequence, encoded, value))
+    for encoded, value in again:
+        log.place(encoded, value)
+    return log
+
+
+async def folded(log: MemoryLog) -> Fleet:
+    fleet = Fleet()
+    async for each in log.replay():
+        fleet.apply(each)
+    return fleet
+
+
+async def followed(log: MemoryLog, url: str, cuts: Sequence[int]) -> None:
+    """Tables written at each cut with what changed since the one before, by a gateway's own parts."""
+    follower, projection = Follower(log), Projection(url)
+    projection.prepare()
+    before = -1
+    async with aclosing(log.replay()) as records:
+        async for each in records:
+            follower._apply(each)
+            if each.sequence in cuts or each.sequence == await log.end():
+                rows = change(follower.fleet, follower.take_touched())
+                assert projection.write(rows, before=before, applied=follower.fleet.mark)
+                before = each.sequence
+    projection.close()
+
+
+def content(url: str) -> tuple[Mark, dict[str, list[tuple[Any, ...]]]]:
+    """The mark, and every row of every table, in the order of their keys."""
+    projection = Projection(url)
+    mark = projection.prepare()
+    with Session(projection._engine) as session:
+        tables = {
+            kind.__tablename__: sorted(tuple(row.model_dump().values()) for row in session.exec(select(kind)))
+            for kind in (*CONTENT, ProjectionRow)
+        }
+    projection.close()
+    return mark, tables
+
+
+@given(STEPS, st.sets(st.integers(0, 40)))
+@settings(max_examples=80, deadline=None)
+def test_a_snapshot_at_any_sequence_and_the_tail_are_the_full_replay(
+    steps: list[tuple[Any, str, int, str]], cuts: set[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tail, whole = f"sqlite:///{Path(folder) / 'tail.db'}", f"sqlite:///{Path(folder) / 'whole.db'}"
+        log = written(steps)
+        fleet = asyncio.run(folded(log))
+
+        asyncio.run(followed(log, tail, sorted(cuts)))
+        projection = Projection(whole)
+        projection.prepare()
+        projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+        projection.close()
+        found, expected = content(tail), content(whole)
+
+    assert found == expected
+    assert found[0] == fleet.mark
