@@ -78,6 +78,17 @@ CASES ?= tests/conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)
 	@$(BIN)/python -m tests.conformance $(CASES)
 
+# Interrupted rather than killed when it takes too long, so that it takes its stack down.
+BENCH := timeout --signal=INT --kill-after=90
+.PHONY: bench
+bench: setup ## Every number of docs/performance.md, one after another, half an hour on a quiet machine
+	@for one in seed coldstart live idle log bombs validate; do \
+	    echo "== bench/$$one.py"; $(BENCH) 1500 $(BIN)/python bench/$$one.py || exit 1; done
+
+.PHONY: bench-flink
+bench-flink: setup ## The seed query beside Flink in one run; Flink is built in a throw-away environment
+	@$(BENCH) 3000 $(BIN)/python bench/seed.py --flink
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

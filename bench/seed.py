@@ -1,11 +1,12 @@
 """The first seed query over 4,000,000 prefilled records: records per CPU-second, cold and warm.
 
-    .venv/bin/python bench/seed.py [--records N] [--runs K]
+    .venv/bin/python bench/seed.py [--records N] [--runs K] [--flink]
 
 One dagger on the embedded stack, default settings, rows to Kafka. While a run's input is written the driver
 stands still (SIGSTOP), so that every run finds all of it. Cold: the first run, the launch included. Warm:
 the median of those after it. CPU: user and system time of every process of the driver, the broker's is not
-counted. Beside it: a consumer that does nothing but take each record's value.
+counted. Beside it: a consumer that does nothing but take each record's value, and with --flink the same query
+on Flink (bench/flink.py), in a session cluster: its processes' CPU time, the client's is not counted either.
 """
 
 from __future__ import annotations
@@ -20,33 +21,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
+import dagger
+import flink
 import workload
-import yaml
 from confluent_kafka import Consumer
-from machine import Spent, header, spent
+from dagger import ROWS_TOPIC, TOPIC
+from machine import Meter, Spent, header
 from stack import Stack, stack
 
-SQL = """\
-SELECT city_id AS tag_city_id, S2Id(lat,long,13) AS tag_s2id, vehicle_type AS tag_vehicle_type,
-       count(1) AS num_of_bookings, TUMBLE_END(rowtime,INTERVAL '60' SECOND) AS window_timestamp,
-FROM `data_stream` WHERE status='COMPLETED'
-GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), city_id, S2Id(lat, long, 13), vehicle_type"""
-TOPIC, ROWS_TOPIC, NAME = "bookings", "rows", "seed"
+NAME, FLINK_ROWS_TOPIC = "seed", "flink-rows"
 _HOUR = 3600
 _DEADLINE_S = 900
 
 
 class RowCounter:
-    """Reads the dagger's rows: how many, and what their counts add up to."""
+    """Reads a query's rows: how many, and what their counts add up to."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap_servers, "group.id": "bench", "auto.offset.reset": "earliest"}
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": f"bench-{topic}",
+                "auto.offset.reset": "earliest",
+            }
         )
-        self._consumer.subscribe([ROWS_TOPIC])
+        self._consumer.subscribe([topic])
         self.rows = self.counted = 0
 
     def wait_for(self, counted: int) -> None:
@@ -60,13 +62,6 @@ class RowCounter:
                     row = json.loads(message.value() or b"{}")
                     self.rows += 1
                     self.counted += row["num_of_bookings"]
-
-
-def measure(work: Callable[[], None], session: int) -> Spent:
-    """What `work` costs a session."""
-    before = spent([session])
-    work()
-    return spent([session]) - before
 
 
 def raw(bootstrap_servers: str, records: int) -> Spent:
@@ -85,29 +80,6 @@ def raw(bootstrap_servers: str, records: int) -> Spent:
     return Spent(time.monotonic() - start, cpu)
 
 
-def prepare(on: Stack) -> None:
-    """Topic, schema and stream."""
-    workload.create_topic(on.kafka, TOPIC)
-    on.daggers("schema", "register", workload.PROTO)
-    on.daggers(
-        "stream", "register", TOPIC, "--cluster", "local", "--topic", TOPIC,
-        "--message", workload.MESSAGE, "--time-field", "event_timestamp",
-    )  # fmt: skip
-
-
-def apply(on: Stack) -> None:
-    """The dagger, running."""
-    dagger = {
-        "name": NAME, "team": "bench", "cluster": "local", "sql": SQL, "trigger": "1s",
-        "streams": [{"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}],
-        "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}],
-    }  # fmt: skip
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump(dagger, file)
-        file.flush()
-        on.daggers("apply", "-f", Path(file.name), "--wait")
-
-
 def line(name: str, records: int, cost: Spent, more: str = "") -> str:
     """One result."""
     per_cpu, per_second = records / cost.cpu / 1000, records / cost.wall / 1000
@@ -124,38 +96,67 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3, help="warm runs")
+    parser.add_argument("--flink", action="store_true", help="build Flink in a throw-away venv, and run it")
     options = parser.parse_args()
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)
     with stack() as on:
-        prepare(on)
+        dagger.prepare(on)
         workload.fill(on.kafka, TOPIC, options.records)
         print(line("raw consumer", options.records, raw(on.kafka, options.records)), flush=True)
-        rows = RowCounter(on.kafka)
-        start = time.monotonic()
-        apply(on)
-        session = on.driver_session(NAME)
-        rows.wait_for(expected := _completed(options.records))
-        cold = Spent(time.monotonic() - start, spent([session]).cpu)
-        per_run = rows.rows
-        print(line("cold", options.records, cold, f"  {rows.rows} rows"), flush=True)
-        warm = []
-        for run in range(1, options.runs + 1):
-            os.killpg(session, signal.SIGSTOP)
-            workload.fill(on.kafka, TOPIC, options.records, start=workload.START + run * _HOUR)
-            wanted = (run + 1) * expected
-
-            def work(wanted: int = wanted) -> None:
-                os.killpg(session, signal.SIGCONT)
-                rows.wait_for(wanted)
-
-            warm.append(measure(work, session))
-            exact = rows.rows == (run + 1) * per_run
-            print(line(f"warm {run}", options.records, warm[-1], "" if exact else "  WRONG ROWS"), flush=True)
-        middle = Spent(statistics.median(w.wall for w in warm), statistics.median(w.cpu for w in warm))
-        print(line("warm, median", options.records, middle))
+        if options.flink:
+            peer(on.kafka, options.records, options.runs)
+        per_run = seed(on, options.records, options.runs)
         on.daggers("delete", NAME, "--wait")
     if options.records == 4_000_000 and per_run != workload.ROWS:
         raise SystemExit(f"{per_run} rows instead of {workload.ROWS}")
+
+
+def seed(on: Stack, records: int, runs: int) -> int:
+    """The dagger, cold and warm; how many rows the first run gave."""
+    rows = RowCounter(on.kafka, ROWS_TOPIC)
+    start = time.monotonic()
+    dagger.apply(on, NAME)
+    session = on.driver_session(NAME)
+    with Meter(session) as meter:
+        rows.wait_for(expected := _completed(records))
+        cold, per_run = Spent(time.monotonic() - start, meter.read().cpu), rows.rows
+        print(line("cold", records, cold, f"  {per_run} rows"), flush=True)
+        warm = []
+        for run in range(1, runs + 1):
+            os.killpg(session, signal.SIGSTOP)
+            workload.fill(on.kafka, TOPIC, records, start=workload.START + run * _HOUR)
+            before = meter.read()
+            os.killpg(session, signal.SIGCONT)
+            rows.wait_for((run + 1) * expected)
+            warm.append(meter.read() - before)
+            exact = rows.rows == (run + 1) * per_run
+            print(line(f"warm {run}", records, warm[-1], "" if exact else "  WRONG ROWS"), flush=True)
+    print(line("warm, median", records, _middle(warm)), flush=True)
+    return per_run
+
+
+def peer(kafka: str, records: int, runs: int) -> None:
+    """The same query on Flink, the cluster started cold."""
+    with tempfile.TemporaryDirectory(prefix="daggers-flink-") as folder:
+        if missing := flink.build(Path(folder) / "flink"):
+            print(missing, flush=True)
+            return
+        with flink.cluster(Path(folder) / "flink") as cluster:
+            rows = RowCounter(kafka, FLINK_ROWS_TOPIC)
+            warm = []
+            for run in range(runs + 1):
+                cost = cluster.run(kafka, TOPIC, FLINK_ROWS_TOPIC)
+                rows.wait_for((run + 1) * _completed(records))
+                if run == 0:
+                    cost = Spent(cost.wall, cluster.meter.read().cpu)
+                    print(line("Flink, cold", records, cost, f"  {rows.rows} rows"), flush=True)
+                else:
+                    warm.append(cost)
+        print(line("Flink, median", records, _middle(warm)), flush=True)
+
+
+def _middle(runs: Sequence[Spent]) -> Spent:
+    return Spent(statistics.median(run.wall for run in runs), statistics.median(run.cpu for run in runs))
 
 
 def _completed(records: int) -> int:

@@ -1,6 +1,7 @@
 """The common workload: bookings of about 170 bytes on 4 partitions, event time one second per RATE records.
 
     .venv/bin/python bench/workload.py COUNT TOPIC BOOTSTRAP_SERVERS [RATE]
+    .venv/bin/python bench/workload.py --live RATE TOPIC BOOTSTRAP_SERVERS
 
 With 4,000,000 records at the default rate the first seed query has exactly 23,932 rows, whose counts add up
 to 2,406,181 (1,003,312 in one window, 1,402,869 in the other).
@@ -11,6 +12,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+import time
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -74,7 +76,34 @@ def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, 
     """Write `count` records, in event time from `start` (seconds) on; the same ones every time."""
     chance = random.Random(7)
     pool = bodies(chance)
-    producer = Producer(
+    producer = _producer(bootstrap_servers)
+    for number in range(count):
+        booking = pool[chance.randrange(_POOL)]
+        booking.event_timestamp.seconds = start + number // rate
+        booking.event_timestamp.nanos = (number % rate) * (1_000_000_000 // rate)
+        _write(producer, topic, number, booking)
+    producer.flush()
+
+
+def live(bootstrap_servers: str, topic: str, rate: int) -> None:
+    """Write `rate` records a second, in event time as they are written, until the process is ended."""
+    chance = random.Random(7)
+    pool = bodies(chance)
+    producer = _producer(bootstrap_servers)
+    begin, written = time.monotonic(), 0
+    while True:
+        time.sleep(0.02)
+        now = time.time_ns()
+        due = int((time.monotonic() - begin) * rate)
+        for number in range(written, due):
+            booking = pool[chance.randrange(_POOL)]
+            booking.event_timestamp.seconds, booking.event_timestamp.nanos = divmod(now, 1_000_000_000)
+            _write(producer, topic, number, booking)
+        written = due
+
+
+def _producer(bootstrap_servers: str) -> Producer:
+    return Producer(
         {
             "bootstrap.servers": bootstrap_servers,
             "linger.ms": 20,
@@ -83,24 +112,24 @@ def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, 
             "compression.type": "lz4",
         }
     )
-    for number in range(count):
-        booking = pool[chance.randrange(_POOL)]
-        booking.event_timestamp.seconds = start + number // rate
-        booking.event_timestamp.nanos = (number % rate) * (1_000_000_000 // rate)
-        value = booking.SerializeToString()
-        while True:
-            try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        if number % _POOL == 0:
-            producer.poll(0)
-    producer.flush()
+
+
+def _write(producer: Producer, topic: str, number: int, booking: Any) -> None:
+    value = booking.SerializeToString()
+    while True:
+        try:
+            producer.produce(topic, value, partition=number % PARTITIONS)
+            break
+        except BufferError:
+            producer.poll(0.05)
+    if number % _POOL == 0:
+        producer.poll(0)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit(__doc__)
+    if sys.argv[1] == "--live":
+        live(sys.argv[4], sys.argv[3], int(sys.argv[2]))
     create_topic(sys.argv[3], sys.argv[2])
     fill(sys.argv[3], sys.argv[2], int(sys.argv[1]), rate=int(sys.argv[4]) if len(sys.argv) > 4 else RATE)

@@ -1,0 +1,65 @@
+"""The seed query as a dagger on the embedded stack, and what its heartbeats say."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import workload
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from daggers.v1.telemetry_pb2 import Heartbeat
+from stack import Stack
+
+SQL = """\
+SELECT city_id AS tag_city_id, S2Id(lat,long,13) AS tag_s2id, vehicle_type AS tag_vehicle_type,
+       count(1) AS num_of_bookings, TUMBLE_END(rowtime,INTERVAL '60' SECOND) AS window_timestamp,
+FROM `data_stream` WHERE status='COMPLETED'
+GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), city_id, S2Id(lat, long, 13), vehicle_type"""
+TOPIC, ROWS_TOPIC = "bookings", "rows"
+
+
+def prepare(on: Stack) -> None:
+    """Topic, schema and stream."""
+    workload.create_topic(on.kafka, TOPIC)
+    on.daggers("schema", "register", workload.PROTO)
+    on.daggers(
+        "stream", "register", TOPIC, "--cluster", "local", "--topic", TOPIC,
+        "--message", workload.MESSAGE, "--time-field", "event_timestamp",
+    )  # fmt: skip
+
+
+def apply(on: Stack, name: str, *, trigger: str = "1s") -> None:
+    """Apply the dagger and wait until it is RUNNING."""
+    dagger = {
+        "name": name, "team": "bench", "cluster": "local", "sql": SQL, "trigger": trigger,
+        "streams": [{"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}],
+        "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}],
+    }  # fmt: skip
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(dagger, file)
+        file.flush()
+        on.daggers("apply", "-f", Path(file.name), "--wait")
+
+
+def heartbeats(bootstrap_servers: str, name: str, seconds: float) -> Iterator[Heartbeat]:
+    """What the dagger says during the next `seconds`: every 5 s, and when its state changes."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
+    )
+    topic = "daggers.heartbeats"
+    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+    places = [TopicPartition(topic, number) for number in partitions]
+    for place in places:
+        place.offset = consumer.get_watermark_offsets(place, 30)[1]
+    consumer.assign(places)
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        message = consumer.poll(left)
+        if message is not None and message.error() is None:
+            beat = Heartbeat.FromString(message.value() or b"")
+            if beat.dagger == name:
+                yield beat
+    consumer.close()

@@ -1,0 +1,80 @@
+"""What daggers cost that have little to do: memory, CPU, the overhead of a batch, how many fit.
+
+    .venv/bin/python bench/idle.py [--daggers N] [--seconds S]
+
+N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
+size of every process of each driver (pages they share are divided among them), and how many daggers fit into
+this machine by memory, leaving 2 GiB to everything else. Then 100 records/s come: the duration of a batch is
+all overhead. Numbers of one dagger are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagger
+import psutil
+import workload
+from machine import Meter, header, proportional_set_size
+from stack import Stack, stack
+
+from scheduler.capacity import MIB, RESERVE_MIB
+
+TRICKLE = 100
+SETTLE_S = 30
+
+
+def main() -> None:
+    """Print one line for each number."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("--daggers", type=int, default=2)
+    arguments.add_argument("--seconds", type=int, default=60, help="time that is counted, twice")
+    given = arguments.parse_args()
+    print(header("pyspark", "pyarrow"), flush=True)
+    names = [f"idle-{number}" for number in range(given.daggers)]
+    with stack() as on:
+        dagger.prepare(on)
+        for name in names:
+            dagger.apply(on, name)
+        sessions = [on.driver_session(name) for name in names]
+        workload.fill(on.kafka, dagger.TOPIC, 10_000, start=int(time.time()) - 3600)
+        list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
+        cores = _cores(on, names[0], sessions, given.seconds)
+        size = statistics.median(proportional_set_size(session) for session in sessions) // MIB
+        print(f"idle dagger, 1 s trigger: {size:.0f} MiB, {cores:.3f} cores", flush=True)
+        room = psutil.virtual_memory().total // MIB - RESERVE_MIB
+        print(
+            f"daggers per machine: {room // size:.0f} idle ones by memory ({room} MiB),"
+            f" {psutil.cpu_count() / cores:.0f} by CPU"
+        )
+        command = [sys.executable, Path(workload.__file__), "--live", str(TRICKLE), dagger.TOPIC, on.kafka]
+        feeder = subprocess.Popen(command)
+        try:
+            list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
+            beats = list(dagger.heartbeats(on.kafka, names[0], given.seconds))
+        finally:
+            feeder.terminate()
+            feeder.wait()
+        took = sorted({beat.batch_id: beat.batch_duration_ms for beat in beats}.values())
+        print(
+            f"batch of {TRICKLE} records, 1 s trigger, {len(names)} daggers at once:"
+            f" p50 {statistics.median(took):.0f} ms, longest {took[-1]} ms of {len(took)}"
+        )
+
+
+def _cores(on: Stack, name: str, sessions: list[int], seconds: int) -> float:
+    """Cores of one dagger during the next `seconds`."""
+    with Meter(*sessions) as meter:
+        before = meter.read()
+        list(dagger.heartbeats(on.kafka, name, seconds))
+        cost = meter.read() - before
+    return cost.cpu / cost.wall / len(sessions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The control log: CreateDagger calls a second with 64 in flight, and the fold of 1,000,000 events.
+
+    .venv/bin/python bench/log.py [--creates N] [--events N]
+
+Creates go over gRPC to the gateway of the embedded stack, its log in the stack's Kafka: a call is answered
+when its request was read back and folded. The scheduler is killed before, so that nothing is launched. The
+first 500 are not counted. The fold: the lives of 1,000 daggers, launched again and again, read from Kafka and
+applied in this process, as every service does when it starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import dagger
+import grpc
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from daggers.v1 import events_pb2 as pb
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+from google.protobuf.message import Message
+from machine import Meter, Spent, header
+from stack import Stack, stack
+
+from eventlog import Draft, KafkaLog
+from fleet import Fleet
+
+IN_FLIGHT, WARM_UP, DAGGERS = 64, 500, 1_000
+FOLD_TOPIC = "fold"
+
+
+def main() -> None:
+    """Print two lines."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("--creates", type=int, default=5_000, help="calls that are counted")
+    arguments.add_argument("--events", type=int, default=1_000_000)
+    given = arguments.parse_args()
+    print(header("grpcio", "aiokafka", "protobuf"), flush=True)
+    with stack() as on:
+        dagger.prepare(on)
+        pids = {one["name"]: one["pid"] for one in on.daggers("local", "status")["processes"]}
+        os.kill(pids["scheduler"], signal.SIGKILL)
+        asyncio.run(_create(on, given.creates, Meter(pids["gateway"])))
+        _write(on, given.events)
+        asyncio.run(_fold(on, given.events))
+
+
+async def _create(on: Stack, count: int, gateway: Meter) -> None:
+    took: list[float] = []
+    numbers = iter(range(WARM_UP + count))
+    async with grpc.aio.insecure_channel(on.gateway) as channel:
+        stub = gateway_pb2_grpc.DaggerServiceStub(channel)
+
+        async def caller() -> None:
+            for number in numbers:
+                request = gateway_pb2.CreateDaggerRequest(name=f"bench-{number}", spec=_spec())
+                begin = time.perf_counter()
+                await stub.CreateDagger(request, timeout=60)
+                took.append(time.perf_counter() - begin)
+                if len(took) == WARM_UP:
+                    started.append(gateway.read())
+
+        started: list[Spent] = []
+        await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
+        cost = gateway.read() - started[0]
+    cuts = statistics.quantiles(took[WARM_UP:], n=100)
+    print(
+        f"CreateDagger, {IN_FLIGHT} in flight: {count / cost.wall:.0f} calls/s,"
+        f" p50 {cuts[49] * 1000:.0f} ms, p99 {cuts[98] * 1000:.0f} ms,"
+        f" {cost.cpu / count * 1e6:.0f} CPU-µs of the gateway for each",
+        flush=True,
+    )
+
+
+def _spec() -> spec_pb2.DaggerSpec:
+    stream = spec_pb2.StreamInput(stream=dagger.TOPIC, table="data_stream")
+    sink = spec_pb2.Sink(log=spec_pb2.LogSink())
+    return spec_pb2.DaggerSpec(team="bench", cluster="local", sql=dagger.SQL, streams=[stream], sinks=[sink])
+
+
+def _lives(count: int) -> Iterator[tuple[str, Message]]:
+    """Subject and event of `count` records: each dagger is asked for, then launched, runs and exits."""
+    yield "scheduler", pb.SchedulerStarted(scheduler_id="bench", host="bench")
+    at, generation = 1, dict.fromkeys((f"dagger-{number}" for number in range(DAGGERS)), 0)
+    for name in generation:
+        yield name, pb.DaggerRequested(name=name, spec=_spec())
+        at += 1
+    while True:
+        for name in generation:
+            generation[name] = at
+
+            def meta(name: str = name) -> pb.FactMeta:
+                return pb.FactMeta(name=name, generation=generation[name])
+
+            driver = pb.DriverHandle(
+                host="bench", boot_id="bench", pid=4711, start_ticks=at, run_dir="/runs/1"
+            )
+            life = (
+                pb.LaunchIntended(meta=pb.FactMeta(name=name), version=1, submission_id=f"{name}-{at}"),
+                pb.Launched(meta=meta(), driver=driver),
+                pb.Running(meta=meta()),
+                pb.Exited(meta=meta(), code=1),
+            )
+            for message in life:
+                if at == count:
+                    return
+                yield name, message
+                at += 1
+
+
+def _write(on: Stack, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": on.kafka})
+    for done in admin.create_topics([NewTopic(FOLD_TOPIC, 1, 1)]).values():
+        done.result(30)
+    producer = Producer({"bootstrap.servers": on.kafka, "linger.ms": 20, "enable.idempotence": True})
+    now = datetime.now(UTC)
+    for number, (subject, message) in enumerate(_lives(count)):
+        draft = Draft(f"{number:032x}", "/bench", subject, now, message)
+        while True:
+            try:
+                producer.produce(FOLD_TOPIC, message.SerializeToString(), subject, headers=draft.headers())
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush()
+
+
+async def _fold(on: Stack, count: int) -> None:
+    fleet, changed = Fleet(), 0
+    async with KafkaLog(on.kafka, FOLD_TOPIC) as log, aclosing(log.replay()) as records:
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        async for record in records:
+            changed += fleet.apply(record).changed
+        wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    print(
+        f"fold of {fleet.sequence + 1} events ({changed} changed the state, {len(fleet.daggers)} daggers):"
+        f" {wall:.1f} s, {cpu:.1f} CPU-s"
+    )
+    if fleet.sequence + 1 != count:
+        raise SystemExit(f"{fleet.sequence + 1} events instead of {count}")
+
+
+if __name__ == "__main__":
+    main()
