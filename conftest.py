@@ -2,19 +2,23 @@
 
 Tests name `stack`, `kafka` or `influx`; the first that does starts it through the CLI, as a user would.
 `--kafka HOST:PORT` and `--influx URL` name a broker and an InfluxDB that are running already: quicker while
-working on one member.
+working on one member. `DAGGERS_INFLUXD2=PATH` in the environment names an influxd 2.x; what is tested on 1.8
+only because that is what the embedded stack has is then tested on it, too.
 """
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
 
@@ -85,3 +89,41 @@ def influx(request: pytest.FixtureRequest) -> dict[str, str]:
         return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
     address: dict[str, str] = request.getfixturevalue("stack").influx
     return address
+
+
+@pytest.fixture(scope="session")
+def influx2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real InfluxDB 2 of this run's own: url, org, token, bucket."""
+    binary = os.environ.get("DAGGERS_INFLUXD2", "")  # noqa: TID251 - an option of whoever runs the tests
+    if not binary:
+        pytest.skip("DAGGERS_INFLUXD2 names no influxd 2.x")
+    folder = tmp_path_factory.mktemp("influx2")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    places = {"bolt": "bolt", "sqlite": "sqlite", "engine": "engine"}
+    command = [binary, "--http-bind-address", address, "--reporting-disabled", "--log-level", "error"]
+    command += [word for name, place in places.items() for word in (f"--{name}-path", str(folder / place))]
+    with (
+        (folder / "influxd.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as server,
+    ):
+        try:
+            yield _set_up(f"http://{address}")
+        finally:
+            server.terminate()
+
+
+def _set_up(url: str) -> dict[str, str]:
+    """Wait for a fresh InfluxDB 2 and give it its first organisation, bucket and token."""
+    first = {"org": "daggers", "bucket": "daggers", "token": "of-a-test"}
+    wanted = json.dumps(first | {"username": "daggers", "password": "of-a-test"}).encode()
+    end = time.monotonic() + 60
+    with urllib3.PoolManager(retries=False, timeout=10) as http:
+        while True:
+            try:
+                if http.request("POST", f"{url}/api/v2/setup", body=wanted).status == 201:
+                    return first | {"url": url}
+            except urllib3.exceptions.HTTPError:
+                pass  # not there yet
+            assert time.monotonic() < end, f"InfluxDB 2 at {url} cannot be set up"
+            time.sleep(0.1)  # polling a server that starts; bounded by the deadline

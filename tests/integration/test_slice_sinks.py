@@ -15,12 +15,13 @@ from tests.integration.gate import Gate
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def influx(influx: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """The database, its token in a file."""
+@pytest.fixture(params=["influx", "influx2"], ids=["influxdb 1.8", "influxdb 2"])
+def influx(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """Either database, its token in a file."""
+    address: dict[str, str] = request.getfixturevalue(request.param)
     file = tmp_path / "token"
-    file.write_text(f"{influx['token'] or 'user:password'}\n")
-    return influx | {"token_file": str(file)}
+    file.write_text(f"{address['token'] or 'user:password'}\n")
+    return address | {"token_file": str(file)}
 
 
 @pytest.fixture
