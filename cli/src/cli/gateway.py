@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import grpc
@@ -16,6 +16,7 @@ from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
 from cli.naming import flag, headline
 
 DEADLINE_S = 30.0
+DEGRADED = "x-daggers-degraded"
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 Answer = TypeVar("Answer", bound=Message)
@@ -28,6 +29,7 @@ class Gateway:
     ca_file:    PEM file of the authority to trust, for TLS.
     token_file: file that holds the bearer token, if the gateway asks for one.
     flags:      the flag that fills each field of a request: refusals name it in the place of the field.
+    warn:       called with each new sentence that says why answers may be behind the truth.
     """
 
     def __init__(
@@ -37,8 +39,11 @@ class Gateway:
         ca_file: Path | None = None,
         token_file: Path | None = None,
         flags: Mapping[str, str] = MappingProxyType({}),
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.address = address
+        self._warn = warn
+        self._warned: set[str] = set()
         self._flags = flags
         self._metadata: tuple[tuple[str, str | bytes], ...] = (
             (("authorization", f"Bearer {_token(token_file)}"),) if token_file else ()
@@ -61,9 +66,14 @@ class Gateway:
         if "request_id" in request.DESCRIPTOR.fields_by_name and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
         try:
-            return method(request, timeout=DEADLINE_S, metadata=self._metadata)
+            answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata)  # type: ignore[attr-defined] # a stub's method
         except grpc.RpcError as error:
             raise self._refusal(error) from error
+        why = dict(done.trailing_metadata() or ()).get(DEGRADED)
+        if why and why not in self._warned:
+            self._warned.add(why)
+            self._warn(f"the gateway is degraded: {why}")
+        return cast("Answer", answer)
 
     def watch(
         self, request: gateway_pb2.WatchEventsRequest, *, deadline_s: float | None = DEADLINE_S

@@ -73,6 +73,10 @@ class Printer:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
 
+    def warn(self, sentence: str) -> None:
+        """A warning on stderr, in both formats."""
+        self.messages.print(Text.assemble(("warning: ", "yellow"), sentence), highlight=False, soft_wrap=True)
+
     def done(self, document: Any, sentence: str) -> None:
         """Answer with one sentence, or the document."""
         self.show(document, lambda console: console.print(sentence, highlight=False, markup=False))

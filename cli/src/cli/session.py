@@ -68,7 +68,13 @@ class Session:
         flags: the flag of the command that fills each field of its requests.
         """
         settings = self.settings
-        return Gateway(self._address(), ca_file=settings.ca_file, token_file=settings.token_file, flags=flags)
+        return Gateway(
+            self._address(),
+            ca_file=settings.ca_file,
+            token_file=settings.token_file,
+            flags=flags,
+            warn=self.out.warn,
+        )
 
     def local_dir(self) -> Path:
         """The state directory of the local stack: as given, the last one, or the usual one."""

@@ -1,11 +1,14 @@
 """The fold: what requests and facts do to daggers and the catalogue."""
 
+from dataclasses import replace
+
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog.testing import given, record
 from fleet import Applied, Code, Dagger, Fleet
+from fleet.view import to_proto
 
 SQL = spec_pb2.DaggerSpec(sql="SELECT 1")
 OTHER_SQL = spec_pb2.DaggerSpec(sql="SELECT 2")
@@ -302,6 +305,19 @@ def test_a_record_that_cannot_be_read_is_kept_aside_and_names_the_dagger_it_is_a
     assert [(each.sequence, each.subject) for each in fleet.unreadable] == [(0, "rrow"), (1, "ered")]
     assert len(fleet.unreadable[0].digest) == 16
     assert fleet.unreadable_daggers == {"rrow"}
+
+
+def test_a_dagger_whose_history_cannot_be_read_is_not_shown_as_running() -> None:
+    fleet, _ = folded(*UP)
+    before = to_proto(fleet.daggers["d"], fleet)
+    unheard = replace(record(STOP, sequence=fleet.sequence + 1), type="daggers.v1.Tomorrow", message=None)
+
+    changed = fleet.apply(unheard).changed
+    shown = to_proto(fleet.daggers["d"], fleet)
+
+    assert (before.phase, list(before.warnings)) == (gateway_pb2.RUNNING, [])
+    assert (changed, shown.phase) == (True, gateway_pb2.DEGRADED)
+    assert [warning.split(":")[0] for warning in shown.warnings] == ["HISTORY_UNREADABLE"]
 
 
 def test_a_record_at_or_below_the_sequence_changes_nothing() -> None:

@@ -372,16 +372,23 @@ async def test_a_dagger_whose_history_cannot_be_read_is_left_alone(world: World)
     assert world.story() == ["DaggerRequested", "Unheard"]
 
 
-async def test_a_log_that_lost_records_is_refused_and_drivers_are_left_alone(world: World) -> None:
+@pytest.mark.parametrize(("others", "why"), [(0, "ends at -1"), (9, "holds other records")])
+async def test_a_log_that_is_not_the_one_read_before_is_refused_and_drivers_are_left_alone(
+    world: World, others: int, why: str
+) -> None:
     async with world.serving():
         await world.ask()
         dagger = await world.running()
         await there(world.state_dir / "control.json")
-    shorter = World(world.state_dir)
+    foreign = World(world.state_dir)
+    for number in range(others):
+        await foreign.ask(name=f"other_{number}")
 
     with pytest.raises(ExceptionGroup, match="unhandled") as raised:
-        await shorter.scheduler().run()
+        await foreign.scheduler().run()
 
     (damage,) = raised.value.exceptions
-    assert "ends at -1" in str(damage)
+    assert why in str(damage)
+    assert "When the log is damaged" in str(damage)
     assert world.drivers().presence(dagger.driver) is Presence.ALIVE
+    assert await foreign.control.end() == 2 * others - 1

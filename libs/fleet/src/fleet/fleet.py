@@ -50,7 +50,7 @@ class Applied:
     """The dagger, cluster, stream or reference table it is about; the first message name of a schema; a
     scheduler's id."""
     changed: bool
-    """Whether the state is another one now."""
+    """Whether what is known is something else now."""
     answer: Answer | None = None
     """For a request: what this record is answered. A repeat gets the answer of the first."""
     refused: str = ""
@@ -134,9 +134,10 @@ class Fleet:
     def _set_aside(self, record: Record) -> Applied:
         hashed = blake2b(record.value, digest_size=16).digest()
         self.unreadable.append(Unreadable(record.sequence, record.subject, record.type, hashed))
-        if record.subject and record.type not in _ABOUT_NO_DAGGER:
-            self.unreadable_daggers.add(record.subject)
-        return Applied(record.subject, changed=False, refused="it cannot be read")
+        about = {record.subject} if record.subject and record.type not in _ABOUT_NO_DAGGER else set()
+        changed = not about <= self.unreadable_daggers
+        self.unreadable_daggers |= about
+        return Applied(record.subject, changed=changed, refused="it cannot be read")
 
     def _fact(self, record: Record, fact: Any) -> Applied:
         name = fact.meta.name

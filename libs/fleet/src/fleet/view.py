@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
+from fleet.phases import DEGRADED, RUNNING
 from fleet.resolve import Unresolved, sink
+
+_UNREAD: Final = (
+    "HISTORY_UNREADABLE: a record about it cannot be read by this version, so nothing is done to it and its"
+    ' driver is left alone; docs/operations.md says what to do under "When the log is damaged"'
+)
 
 
 def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
-    """The dagger as the API shows it: findings of the check first, then why it is degraded."""
+    """The dagger as the API shows it: findings of the check first, then why it is degraded.
+
+    One whose history cannot be read whole is shown as RUNNING by nobody: no scheduler looks after it.
+    """
+    unread = dagger.name in fleet.unreadable_daggers
     shown = gateway_pb2.Dagger(
         name=dagger.name,
         spec=dagger.spec,
         version=dagger.version,
         desired=dagger.desired,
-        phase=dagger.phase,
+        phase=DEGRADED if unread and dagger.phase == RUNNING else dagger.phase,
         generation=dagger.generation,
         observed_generation=dagger.observed_generation,
         observed_version=dagger.observed_version,
-        warnings=[*dagger.warnings, *dagger.reasons],
+        warnings=[*dagger.warnings, *dagger.reasons, *([_UNREAD] if unread else [])],
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,

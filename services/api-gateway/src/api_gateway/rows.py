@@ -62,14 +62,15 @@ def change(fleet: Fleet, touched: Touched) -> Change:
 
 def _dagger(fleet: Fleet, name: str) -> DaggerRow:
     dagger = fleet.daggers[name]
+    shown = view.to_proto(dagger, fleet)
     return DaggerRow(
         name=name,
         team=dagger.spec.team,
         cluster=dagger.spec.cluster,
-        phase=gateway_pb2.Phase.Name(dagger.phase),
+        phase=gateway_pb2.Phase.Name(shown.phase),
         version=dagger.version,
         sequence=dagger.sequence,
-        data=_bytes(view.to_proto(dagger, fleet)),
+        data=_bytes(shown),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from chassis.logging import logger
-from eventlog import Draft, Log, LogUnavailable, Record
+from eventlog import Draft, Log, LogDamaged, LogUnavailable, Mark, Record
 from fleet import Applied, Fleet
 
 RETRY_S: Final = 1.0
@@ -16,8 +16,15 @@ RETRY_S: Final = 1.0
 class Fold:
     """Follows a control log into a Fleet. `on_record` is called after each record is applied."""
 
-    def __init__(self, control: Log, on_record: Callable[[Record, Applied], None]) -> None:
+    def __init__(
+        self,
+        control: Log,
+        on_record: Callable[[Record, Applied], None],
+        seen: Mark = Mark(),  # noqa: B008 - a constant
+    ) -> None:
+        """`seen`: what log was read before, and how far; another one is damage."""
         self.fleet = Fleet()
+        self.seen = seen
         self._control = control
         self._on_record = on_record
         self._expected: dict[str, asyncio.Future[tuple[int, Applied]]] = {}
@@ -67,6 +74,11 @@ class Fold:
 
     def _apply(self, record: Record) -> None:
         applied = self.fleet.apply(record)
+        if record.sequence == self.seen.sequence and self.fleet.mark != self.seen:
+            raise LogDamaged(
+                f"the control topic was read up to sequence {record.sequence} before, and holds other records"
+                " there now: it was made anew, or is another one"
+            )
         expected = self._expected.get(record.id)
         if expected is not None and not expected.done():
             expected.set_result((record.sequence, applied))

@@ -26,7 +26,7 @@ from scheduler.exitwatch import ExitWatch
 from scheduler.fold import Fold
 from scheduler.launch import Command, Launcher
 from scheduler.leadership import Beats, Deposed, Leadership, proven_dead
-from scheduler.sweep import Sweeper
+from scheduler.sweep import Sweeper, seen
 
 # Steps taken for one dagger before the others have their turn.
 STEPS: Final = 16
@@ -75,7 +75,7 @@ class Scheduler:
         self._drivers = drivers
         self._policy = policy
         self._options = options
-        self._fold = Fold(control, self._on_record)
+        self._fold = Fold(control, self._on_record, seen(state_dir))
         self._leadership = Leadership(
             self._fold,
             beats,

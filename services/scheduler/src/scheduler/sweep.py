@@ -8,17 +8,29 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from daggers.v1 import events_pb2
 
 from chassis.logging import unit_of_work
-from eventlog import Draft, LogDamaged
+from eventlog import Draft, LogDamaged, Mark
 from fleet import Fleet
 from scheduler import tidy
 from scheduler.drivers import Drivers, Living
 from scheduler.fold import Fold
 from scheduler.leadership import Leadership
 from scheduler.wrapper import write_atomically
+
+SEEN: Final = "control.json"
+"""File in the state directory: which log was read, and how far."""
+
+
+def seen(state_dir: Path) -> Mark:
+    """What a scheduler of this state directory read of the log."""
+    with suppress(FileNotFoundError, ValueError, KeyError):
+        found = json.loads((state_dir / SEEN).read_text())
+        return Mark(int(found["sequence"]), bytes.fromhex(found["history"]))
+    return Mark()
 
 
 class Sweeper:
@@ -40,7 +52,7 @@ class Sweeper:
         self._fold = fold
         self._leadership = leadership
         self._drivers = drivers
-        self._seen = state_dir / "control.json"
+        self._seen = state_dir / SEEN
 
     async def sweep(self) -> None:
         """Kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
@@ -56,7 +68,7 @@ class Sweeper:
             await asyncio.to_thread(
                 lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self._checkpoints))
             )
-        text = json.dumps({"sequence": fleet.sequence})
+        text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         await asyncio.to_thread(write_atomically, self._seen, text)
 
     def check_log(self) -> None:
@@ -64,13 +76,12 @@ class Sweeper:
 
         Raises: LogDamaged.
         """
-        with suppress(FileNotFoundError, ValueError):
-            known, end = int(json.loads(self._seen.read_text())["sequence"]), self._fold.fleet.sequence
-            if known > end:
-                raise LogDamaged(
-                    f"the control topic ends at {end}, but {known} was read before: it lost records, or is"
-                    f" another one. Running drivers are left alone. To begin anew, remove {self._seen}"
-                )
+        known, end = self._fold.seen.sequence, self._fold.fleet.sequence
+        if known > end:
+            raise LogDamaged(
+                f"the control topic ends at {end}, but {known} was read before: it lost records, or is"
+                f" another one. If it is meant, remove {self._seen}"
+            )
 
     def _killed(self, living: Living) -> Draft:
         handle = living.handle
