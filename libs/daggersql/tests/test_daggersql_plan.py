@@ -23,7 +23,8 @@ def plan(sql: str) -> Plan:
 def test_a_windowed_query_reads_keys_and_arguments_and_hides_its_row_key() -> None:
     planned = plan(BOOKINGS)
 
-    assert planned.reads == (Read("bookings", ("fare", "service_type", "status")),)
+    wanted = (("status", "COMPLETED"),)
+    assert planned.reads == (Read("bookings", ("fare", "service_type", "status"), wanted),)
     assert planned.window == Window("TUMBLE", timedelta(minutes=1), timedelta(minutes=1))
     assert planned.hidden == ("__window_start", "__window_end", "__key_0")
     assert [(column.name, column.role, column.key, column.type) for column in planned.columns] == [
@@ -38,6 +39,33 @@ def test_a_label_loses_its_prefix() -> None:
     column = plan("SELECT driver_id AS label_driver, fare FROM bookings").columns[0]
 
     assert (column.role, column.key) == (Role.TAG, "driver")
+
+
+@pytest.mark.parametrize(
+    ("where", "equal"),
+    [
+        ("status = 'COMPLETED' AND fare > 1", (("status", "COMPLETED"),)),
+        ("status = 'COMPLETED' AND service_type = 'x'", (("status", "COMPLETED"), ("service_type", "x"))),
+        ("status = 'COMPLETED' OR fare > 1", ()),
+        ("NOT (status = 'COMPLETED')", ()),
+        ("status <> 'COMPLETED'", ()),
+        ("UPPER(status) = 'COMPLETED'", ()),
+        ("fare = 1", ()),
+    ],
+)
+def test_readers_are_told_which_text_every_wanted_row_has(
+    where: str, equal: tuple[tuple[str, str], ...]
+) -> None:
+    (read,) = plan(f"SELECT order_number FROM bookings WHERE {where}").reads
+
+    assert read.equal == equal
+
+
+def test_readers_of_a_union_leave_nothing_out() -> None:
+    branch = "SELECT order_number FROM bookings WHERE status = '{}'"
+    reads = plan(f"{branch.format('COMPLETED')} UNION ALL {branch.format('CANCELLED')}").reads
+
+    assert [read.equal for read in reads] == [()]
 
 
 def test_a_forwarding_query_is_identified_by_where_its_record_stood() -> None:

@@ -107,7 +107,31 @@ def reads(query: Result) -> tuple[Read, ...]:
         for expression in expressions(select):
             for table, path in _paths(expression):
                 found.setdefault(table, set()).add(path)
-    return tuple(Read(table, _least(paths - {"rowtime"})) for table, paths in found.items())
+    equal = _equal(query)
+    return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in found.items())
+
+
+def _equal(query: Result) -> tuple[tuple[str, str], ...]:
+    """What WHERE asks of text columns of the query's only stream: columns, and the constant each must be."""
+    if isinstance(query, Union) or not isinstance(query.relation, relations.Stream) or query.where is None:
+        return ()
+    wanted = []
+    for condition in _conjuncts(query.where):
+        match condition:
+            case Expr(
+                template="({0} = {1})",
+                args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
+            ) if "." not in path:
+                wanted.append((path, value))
+    return tuple(wanted)
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    if condition.template == "({0} AND {1})":
+        for part in condition.args:
+            yield from _conjuncts(part)
+    else:
+        yield condition
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:

@@ -48,6 +48,9 @@ class Read:
 
     table: str
     paths: tuple[str, ...]
+    equal: tuple[tuple[str, str], ...] = ()
+    """Text columns and the value each must have: other rows do no more than move event time, so whoever reads
+    may leave them out. The query asks for it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
-    (Spark shows those), and its repr is silent about them. Times are in ms.
+    (Spark shows those), and its repr is silent about them. Times are in ms. `equal` are text columns and the
+    value that rows must have there to be passed on.
     """
 
     key: str
@@ -42,6 +43,7 @@ class ReaderPlan:
     run_dir: str
     max_rows: int
     warnings: tuple[str, ...] = ()
+    equal: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def descriptor(self) -> Descriptor:

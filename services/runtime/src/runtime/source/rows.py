@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from daggers.v1 import telemetry_pb2
 from google.protobuf.descriptor import Descriptor
@@ -92,10 +93,21 @@ class Aside:
 
 
 class Rows:
-    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for, tally."""
+    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for, tally.
 
-    def __init__(self, message: Descriptor, paths: Sequence[str], time_field: str) -> None:
+    Rows are counted, and then only those are kept whose text columns `equal` what they must: to carry the
+    others to where WHERE drops them costs more than all else that is done with them.
+    """
+
+    def __init__(
+        self,
+        message: Descriptor,
+        paths: Sequence[str],
+        time_field: str,
+        equal: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._message = message
+        self._equal = tuple(equal)
         self._decoder = Decoder(message, [path for path in paths if path not in _METADATA], time_field)
         self._metadata = [name for name in _METADATA if name in paths]
         self.schema = to_arrow_schema(
@@ -120,7 +132,7 @@ class Rows:
         late_before_ms: int | None,
         tally: Tally,
     ) -> tuple[pa.RecordBatch, list[Aside]]:
-        """Rows of these messages without errors, in order, and the records among them that were set aside.
+        """The wanted rows of these messages without errors, in order, and the records that were set aside.
 
         `planned_ms` stands for the Kafka time of records that have none. Rows before `late_before_ms` are
         late. Both are counted in `tally`.
@@ -157,6 +169,8 @@ class Rows:
         batch = pa.RecordBatch.from_arrays(
             [*columns.columns, times, *metadata, pa.nulls(len(kept), TALLY_TYPE)], schema=self.schema
         )
+        for column, value in self._equal:
+            batch = batch.filter(pc.equal(batch.column(column), value))
         return batch, aside
 
     def tick(self, time_ms: int) -> pa.RecordBatch:

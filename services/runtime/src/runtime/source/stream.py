@@ -58,7 +58,7 @@ class SourceContext:
     consumer_group: str = ""
     start: datetime | None = None
     max_readers: int = MAX_READERS
-    max_rows: int = 500_000
+    max_rows: int = 2_000_000
 
 
 def open_stream(
@@ -177,6 +177,7 @@ def _plans(
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
             warnings=_tied(topics),
+            equal=read.equal,
         )
         plans.append(plan)
     return plans

@@ -63,12 +63,19 @@ def _late_before(plan: ReaderPlan) -> int | None:
 
 
 def _rows_of(plan: ReaderPlan) -> Rows:
-    return _rows(plan.files, plan.message, plan.paths, plan.time_field)
+    return _rows(plan.files, plan.message, plan.paths, plan.time_field, plan.equal)
 
 
 @lru_cache(maxsize=16)
-def _rows(files: bytes, message: str, paths: tuple[str, ...], time_field: str) -> Rows:
-    return Rows(find_message(message_pool(FileDescriptorSet.FromString(files)), message), paths, time_field)
+def _rows(
+    files: bytes,
+    message: str,
+    paths: tuple[str, ...],
+    time_field: str,
+    equal: tuple[tuple[str, str], ...],
+) -> Rows:
+    descriptor = find_message(message_pool(FileDescriptorSet.FromString(files)), message)
+    return Rows(descriptor, paths, time_field, equal)
 
 
 def _quarantine(plan: ReaderPlan) -> Quarantine:
