@@ -272,9 +272,10 @@ def test_a_new_leader_does_not_blame_drivers_for_what_it_could_not_hear() -> Non
 
 
 @pytest.mark.parametrize(
-    ("batch_ms", "age_s", "reasons"), [(0, 14, ["BATCH_STUCK"]), (0, 12, None), (9000, 44, None)]
+    ("batch_ms", "age_s", "reasons"),
+    [(0, 11, ["BATCH_STUCK"]), (0, 10, None), (9000, 44, ["NO_PROGRESS"]), (9000, 45, ["BATCH_STUCK"])],
 )
-def test_a_batch_is_stuck_when_it_takes_far_longer_than_others(
+def test_a_batch_that_takes_long_is_late_and_one_that_takes_far_longer_than_others_is_stuck(
     batch_ms: int, age_s: int, reasons: list[str] | None
 ) -> None:
     seen = heard(
@@ -287,8 +288,30 @@ def test_a_batch_is_stuck_when_it_takes_far_longer_than_others(
     assert owed(*UP, seen=seen) == (reasons and events_pb2.Degraded(reasons=reasons))
 
 
-def test_an_idle_driver_is_not_stuck() -> None:
-    assert owed(*UP, seen=heard(time=at(9000), last_progress=at(1))) is None
+def test_a_driver_that_reads_nothing_and_runs_no_batch_is_not_running() -> None:
+    hung = heard(time=at(1000), last_progress=at(989))
+
+    assert owed(*UP, seen=hung) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+
+
+def test_progress_grows_old_while_no_heartbeat_comes_long_before_silence_is_told() -> None:
+    last = heard(time=at(1000), last_progress=at(999))
+
+    assert owed(*UP, seen=last, now=NOW + timedelta(seconds=9)) is None
+    assert owed(*UP, seen=last, now=NOW + timedelta(seconds=10)) == events_pb2.Degraded(
+        reasons=["NO_PROGRESS"]
+    )
+
+
+def test_an_idle_driver_that_finds_its_source_empty_is_running() -> None:
+    assert owed(*UP, seen=heard(time=at(9000), last_progress=at(8999))) is None
+
+
+def test_a_driver_that_is_late_elsewhere_is_not_unreachable_yet() -> None:
+    last = replace(heard(time=at(1000), last_progress=at(999)), presence=Presence.ELSEWHERE)
+
+    assert owed(*UP, seen=last, now=NOW + POLICY.silence / 2) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    assert owed(*UP, seen=last, now=NOW + POLICY.silence) == events_pb2.Unreachable()
 
 
 def test_the_same_ailment_is_written_once_and_another_one_anew() -> None:

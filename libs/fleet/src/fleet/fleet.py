@@ -145,10 +145,9 @@ class Fleet:
             return Applied(name, changed=False, refused="its id was seen before")
         # Also when it is ignored: a repeat must not count later, where the first did not.
         self._facts.add(record.id)
-        epoch = self.leader.epoch if self.leader else -1
-        if fact.meta.epoch != epoch:
-            why = f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
-            return Applied(name, changed=False, refused=why)
+        stale = self._stale(fact)
+        if stale:
+            return Applied(name, changed=False, refused=stale)
         dagger = self.daggers.get(name)
         if dagger is None:
             return Applied(name, changed=False, refused="there is no such dagger")
@@ -157,6 +156,11 @@ class Fleet:
             return Applied(name, changed=False, refused=after.why)
         self.daggers[name] = after
         return Applied(name, changed=True)
+
+    def _stale(self, fact: Any) -> str:
+        """Why a fact is not the leader's; empty when it is."""
+        epoch = self.leader.epoch if self.leader else -1
+        return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
         if record.id in self._facts:

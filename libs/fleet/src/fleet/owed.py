@@ -29,6 +29,9 @@ from fleet.phases import (
 
 Heartbeat = telemetry_pb2.Heartbeat
 
+# Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
+_LATE: Final = timedelta(seconds=8)
+
 START_TIMEOUT: Final = "START_TIMEOUT"
 MAX_DRIVERS: Final = "MAX_DRIVERS"
 REFERENCE_STALE: Final = "REFERENCE_STALE"
@@ -289,8 +292,8 @@ def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list
     if heartbeat is None:
         return list(dagger.reasons)
     reasons = []
-    if _stuck(dagger, heartbeat):
-        reasons.append("BATCH_STUCK")
+    if (behind := _behind(dagger, heartbeat, quiet)) is not None:
+        reasons.append(behind)
     if heartbeat.retrying:
         reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
     if any(warning.startswith(REFERENCE_STALE) for warning in heartbeat.warnings):
@@ -301,14 +304,20 @@ def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list
     return reasons
 
 
-def _stuck(dagger: Dagger, heartbeat: Heartbeat) -> bool:
-    """Whether a batch runs far longer than batches of this driver do. Both times are the driver's clock."""
-    if not heartbeat.running_batch_age_ms or not heartbeat.HasField("last_progress"):
-        return False
-    trigger_ms = dagger.spec.trigger.ToMilliseconds() if dagger.spec.HasField("trigger") else 1000
-    limit_ms = max(3 * trigger_ms + 10_000, 5 * heartbeat.batch_duration_ms)
-    idle_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
-    return idle_ms > limit_ms and heartbeat.running_batch_age_ms > limit_ms
+def _behind(dagger: Dagger, heartbeat: Heartbeat, quiet: timedelta) -> str | None:
+    """Why it cannot be called RUNNING: it neither committed nor found its source empty for too long.
+
+    The age is told by the driver's clock, and since its heartbeat by ours.
+    """
+    if not heartbeat.HasField("last_progress"):
+        return None
+    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
+    told = timedelta(milliseconds=heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds())
+    if told + quiet < 3 * trigger + _LATE:
+        return None
+    longest = max(3 * trigger + _LATE, 5 * timedelta(milliseconds=heartbeat.batch_duration_ms))
+    running = timedelta(milliseconds=heartbeat.running_batch_age_ms)
+    return "BATCH_STUCK" if running and running + quiet >= longest else "NO_PROGRESS"
 
 
 def _error(reason: str, detail: str) -> events_pb2.DaggerError:
