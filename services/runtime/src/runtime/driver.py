@@ -117,6 +117,7 @@ class Driver:
             clock=time.monotonic,
         )
         references.start()
+        references.keep_fresh()
         return references
 
     def _batches(

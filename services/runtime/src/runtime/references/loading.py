@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,6 +79,7 @@ class References:
     ) -> None:
         """Raises: JobError (EXTERNAL) for a table that the launch was not given."""
         self._store, self._folder, self._clock = store, folder, clock
+        self._loading = threading.Lock()
         self._sent: set[str] = set()
         self._told: tuple[float, Mapping[str, str]] | None = None
         given = {table.name: table for table in tables}
@@ -103,11 +105,26 @@ class References:
         """To be called before each batch, on its thread: reads what is due, and tells the batch's tasks."""
         if not self._tables:
             return
-        for name, table in self._tables.items():
-            if self._clock() >= table.due:
-                self._load(name, table)
+        self.reload()
         files = {name: self._send(spark, name, table) for name, table in self._tables.items()}
         spark.sparkContext.setLocalProperty(PROPERTY, json.dumps(files))
+
+    def reload(self) -> None:
+        """Read what is due. Thread-safe."""
+        with self._loading:
+            for name, table in self._tables.items():
+                if self._clock() >= table.due:
+                    self._load(name, table)
+
+    def keep_fresh(self) -> None:
+        """Read what is due also while no batch runs, so that a warning ends with its cause."""
+        if self._tables:
+            threading.Thread(target=self._keep_fresh, name="references", daemon=True).start()
+
+    def _keep_fresh(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(_RETRY_S):
+            self.reload()
 
     def versions(self) -> Mapping[str, str]:
         """Digest of the content in use, by table: as it was a minute ago, so that what changes all the time
