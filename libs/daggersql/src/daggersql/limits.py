@@ -30,7 +30,7 @@ MAX_TEXT = 1024 * 1024
 MAX_REGEX = 1_000
 
 
-MAX_EXPANSION = 100_000
+MAX_EXPANSION = 10_000
 """Nodes of all expressions that columns of sub-queries stand for, each time they are named."""
 
 

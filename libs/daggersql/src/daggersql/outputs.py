@@ -13,10 +13,12 @@ from daggersql.types import (
     CONDITION,
     INTERVAL,
     NULL,
+    RECURSION_LIMIT,
     STRING,
     TIMESTAMP,
     WINDOW_TIME,
     Family,
+    cut_off,
     family,
 )  # fmt: skip
 
@@ -53,6 +55,7 @@ def check_outputs(outputs: Sequence[Output], report: Report, source_text: str) -
         column = _column(name, output.value)
         if _check_name(column, output, report) and _check_type(output, report):
             _check_apart(column, columns, output, report)
+            _warn_of_recursion(output, report)
             columns.append(column)
     if columns and not report.failed and not any(each.role is Role.FIELD for each in columns):
         report.warn(
@@ -127,6 +130,16 @@ def _check_type(output: Output, report: Report) -> bool:
         report.error("UNSUPPORTED_TYPE", value.span, "CondEq stands inside Filters, and nowhere else.")
         return False
     return True
+
+
+def _warn_of_recursion(output: Output, report: Report) -> None:
+    recursive = cut_off(output.value.type)
+    if recursive is not None:
+        report.warn(
+            "RECURSIVE_MESSAGE",
+            output.value.span,
+            f"{recursive} contains itself: below {RECURSION_LIMIT} of them, what is deeper is left out.",
+        )
 
 
 def _check_apart(column: Column, before: Sequence[Column], output: Output, report: Report) -> None:

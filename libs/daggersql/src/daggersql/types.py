@@ -275,3 +275,18 @@ def _scalar(field: FieldDescriptor) -> Type:
     if field.type == FieldDescriptor.TYPE_BYTES:
         return BINARY
     return _SCALARS.get(field.cpp_type, STRING)
+
+
+def cut_off(kind: Type) -> str | None:
+    """The message type in it that contains itself and is not followed any deeper, if there is one."""
+    match kind:
+        case Array(element=inner) | MapOf(value=inner):
+            return cut_off(inner)
+        case Message(descriptor=message, above=above):
+            for field in message.fields:
+                below, nested = of_field(field, above), field.message_type
+                if below is None and nested is not None and field.type != FieldDescriptor.TYPE_GROUP:
+                    return str(nested.full_name)
+                if below is not None and (found := cut_off(below)) is not None:
+                    return found
+    return None
