@@ -36,6 +36,8 @@ class KafkaLog:
     """
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.away = ""
+        """Why nothing new can be known of the log, while a follower cannot reach it; empty when one can."""
         self._bootstrap = bootstrap_servers
         self._topic = topic
         self._partition = TopicPartition(topic, 0)
@@ -120,6 +122,7 @@ class KafkaLog:
                 # Silence may be an outage; another cluster, or another topic, may have taken over the name.
                 if idle or clock.time() - checked > _CLUSTER_CHECK_S:
                     before, reached = reached, await self._reached()
+                    self.away = "" if reached else f"Kafka at {self._bootstrap} does not answer"
                     if reached != before:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
                     if last is not None:

@@ -65,6 +65,7 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> 
             door,
             source=source,
             reference_places=found.allowed_references,
+            away=lambda: log.away,
         ) as gateway,
     ):
         host = found.bind.rpartition(":")[0]

@@ -39,7 +39,11 @@ def fitting(messages: Sequence[M]) -> Sequence[M]:
 class Reader:
     """Asks the projection, never a state older than what this gateway has answered before."""
 
-    def __init__(self, follower: Follower, projector: Projector) -> None:
+    def __init__(
+        self, follower: Follower, projector: Projector, away: Callable[[], str] = lambda: ""
+    ) -> None:
+        """`away`: why nothing new can be known of the log now; empty when it is followed."""
+        self._away = away
         self._follower = follower
         self._projector = projector
 
@@ -49,8 +53,8 @@ class Reader:
         Raises: ApiError, UNAVAILABLE when the database does not answer, DEADLINE_EXCEEDED when the state is
         not there in the call's time, FAILED_PRECONDITION when it never will be.
         """
-        if self._follower.damage:
-            extra = ((DEGRADED, self._follower.damage.encode("ascii", "replace").decode()),)
+        if why := self._follower.damage or self._away():
+            extra = ((DEGRADED, why.encode("ascii", "replace").decode()),)
             context.set_trailing_metadata((*(context.trailing_metadata() or ()), *extra))
         remaining = context.time_remaining()
         try:

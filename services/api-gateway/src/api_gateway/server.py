@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -70,11 +70,13 @@ async def serving(
     *,
     source: str,
     reference_places: Sequence[str] = (),
+    away: Callable[[], str] = lambda: "",
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
     `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs that
-    reference tables may be in. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
+    reference tables may be in; `away` is as `Reader` takes it. Raises: LogUnavailable, SQLAlchemyError,
+    CannotBind.
     """
     seen = await asyncio.to_thread(projection.prepare)
     follower = Follower(log, seen)
@@ -96,7 +98,14 @@ async def serving(
         if tasks:
             await _until_ready(follower, projector, end, failed)
         async with _served(
-            log, follower, projector, projection, newest, door, source, reference_places
+            log,
+            follower,
+            Reader(follower, projector, away),
+            projection,
+            newest,
+            door,
+            source,
+            reference_places,
         ) as port:
             yield Gateway(port, follower, projector, failed)
     finally:
@@ -112,7 +121,7 @@ async def serving(
 async def _served(
     log: Log,
     follower: Follower,
-    projector: Projector,
+    reader: Reader,
     projection: Projection,
     newest: Newest,
     door: Door,
@@ -128,7 +137,7 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
-    writer, reader = Writer(log, follower, source), Reader(follower, projector)
+    writer = Writer(log, follower, source)
     daggers = DaggerService(log, follower, writer, reader, projection)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(follower, writer, reader, projection, reference_places)
