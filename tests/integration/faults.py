@@ -87,14 +87,14 @@ def send(number: signal.Signals, *processes: psutil.Process) -> None:
         each.send_signal(number)
 
 
-def records(kafka: str, topic: str) -> list[Message]:
-    """Every record of a topic's only partition, as it stands."""
+def records(kafka: str, topic: str, partition: int = 0) -> list[Message]:
+    """Every record of a topic's partition, as it stands."""
     consumer = Consumer(
         {"bootstrap.servers": kafka, "group.id": "faults", "enable.auto.commit": False, "log_level": 0}
     )
     try:
-        first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-        consumer.assign([TopicPartition(topic, 0, first)])
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        consumer.assign([TopicPartition(topic, partition, first)])
         found: list[Message] = []
         deadline = time.monotonic() + DEADLINE_S
         while first + len(found) < end:

@@ -18,10 +18,11 @@ from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
 from tests.integration.faults import kill, process, records, until, up
 
+from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, forever
+
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 KINDS = ("influx_env", "influx_file", "kafka_env", "kafka_file", "slack", "pagerduty", "gateway", "database")
-TOPICS = ("daggers.control", "daggers.alerts")
 PAGES = ("jobs/", "executors/", "environment/", "StreamingQuery/", "SQL/")
 RESOURCES = ("", "/environment", "/jobs", "/allexecutors", "/sql")
 
@@ -53,9 +54,11 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
         places["the CLI"] = repr([cli("get", name), cli("events"), cli.try_("logs", name)]).encode()
         cli("delete", name, "--wait")
     up(stack)
-    for topic in TOPICS:
-        places[topic] = b"".join(
-            (each.value() or b"") + repr(each.headers()).encode() for each in records(stack.kafka, topic)
+    for topic in (*TOPICS, forever(ALERTS)):
+        places[topic.name] = b"".join(
+            (each.value() or b"") + repr(each.headers()).encode()
+            for partition in range(topic.partitions)
+            for each in records(stack.kafka, topic.name, partition)
         )
     for written in [*tmp_path.glob("*.log"), *stack.state_dir.rglob("*")]:
         if written.is_file() and "influxdb" not in written.parts:  # it has a user's password to keep
@@ -66,6 +69,7 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
     }
     assert found == set()
     assert b"spark.app.name" in places["Spark UI"]
+    assert name.encode() in places[HEARTBEATS]
     assert str(files["kafka_file"]).encode() in places["daggers.control"]  # the reference is there
 
 

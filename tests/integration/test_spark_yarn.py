@@ -1,0 +1,80 @@
+"""A dagger on YARN with its checkpoint on HDFS is exact over a kill, where there is a cluster to try it on.
+
+`DAGGERS_YARN_CONF_DIR` in the environment names the cluster's configuration; `fs.defaultFS` there is where
+the checkpoint goes, and its nodes have this virtual environment at this path: one on this machine will do.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pyspark
+import pytest
+from conftest import Stack
+from tests.integration.bookings import Bookings, booking, counted, recount, spread
+from tests.integration.cli import Cli, at_least
+from tests.integration.faults import driver, halves, kill, send, until, up
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+
+PROPERTIES = """\
+spark.executor.instances 1
+spark.executor.memory 512m
+spark.yarn.am.memory 512m
+spark.yarn.jars local:{jars}/*
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+"""
+
+
+@pytest.fixture
+def on_yarn(stack: Stack, cli: Cli, tmp_path: Path) -> Iterator[str]:
+    """A cluster whose Spark is YARN's; the scheduler is told where that is, and where checkpoints go."""
+    where = os.environ.get("DAGGERS_YARN_CONF_DIR", "")  # noqa: TID251 - an option of whoever runs the tests
+    if not where:
+        pytest.skip("DAGGERS_YARN_CONF_DIR names no configuration of a YARN")
+    properties = tmp_path / "spark.properties"
+    properties.write_text(PROPERTIES.format(jars=Path(pyspark.__file__).parent / "jars"))
+    kill(stack, "scheduler")
+    told = {
+        "HADOOP_CONF_DIR": where,
+        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": f"hdfs:///daggers-{uuid4().hex[:8]}",
+        "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(properties),
+    }
+    up(stack, told)
+    token = tmp_path / "token"
+    token.write_text(stack.influx["token"])
+    cli(
+        "cluster", "register", "yarn", "--kafka", stack.kafka, "--spark-master", "yarn",
+        "--influx-url", stack.influx["url"], "--influx-org", stack.influx["org"],
+        "--influx-bucket", stack.influx["bucket"], "--influx-token-file", token,
+    )  # fmt: skip
+    yield "yarn"
+    kill(stack, "scheduler")
+    up(stack)
+
+
+def test_a_dagger_on_yarn_with_its_checkpoint_on_hdfs_counts_exactly_over_a_kill(
+    stack: Stack, cli: Cli, tmp_path: Path, on_yarn: str
+) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, cluster=on_yarn)
+    events = spread(range(180), cities=2)
+    values = [booking(second, city_id=city) for second, city in events]
+
+    cli("apply", "-f", file, "--wait", "--timeout", 180)
+    before = cli("get", name)["generation"]
+    bookings.write(values[:90])
+    cli.rows(name, enough=at_least(2))
+    send(signal.SIGKILL, *halves(name))
+    bookings.write(values[90:])
+    rows = cli.rows(name, enough=at_least(6))
+    after = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
+    until(lambda: len(driver(name)) == 1)
+    cli("delete", name, "--wait")
+
+    assert counted(rows) == recount(events)
+    assert after > before
+    assert driver(name) == {}
