@@ -1,7 +1,7 @@
 """Records of one message type, decoded into Arrow columns in bulk.
 
 ptars decodes a list of records at once and fails as a whole when one of them is broken, so a batch that fails
-is halved until the broken ones stand alone. One broken record among 50,000 costs some 16 extra passes over
+is halved until the broken ones stand alone. One broken record among 10,000 costs some 13 extra passes over
 ever smaller parts: a few times the time of that batch, and nothing for all others.
 """
 
