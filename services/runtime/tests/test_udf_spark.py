@@ -1,101 +1,32 @@
 """The dialect in a real Spark: accepted queries plan, expressions mean what they should, state is exact."""
 
-import json
 import math
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkConf, SparkContext
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql import Row, SparkSession
+from services.runtime.tests.sessions import START, drain, feed, moment, planned, schema, spark_session, stream
 from tests.conformance.corpus import cases, tables
 
-from daggersql import Plan, Table, check
-from runtime import spark, udfs
-from runtime.decode.columns import select, spark_schema
+from daggersql import check
+from runtime import udfs
 from runtime.udfs import s2id
 
-COMMON = [
-    StructField("rowtime", TimestampType()),
-    StructField("__topic", StringType()),
-    StructField("__partition", IntegerType()),
-    StructField("__offset", LongType()),
-    StructField("__timestamp", TimestampType()),
-]
 ACCEPTED = {
     case["id"]: case
     for case in cases("sql_accept")
     if check(case["sql"], tables(*case["streams"])).plan is not None
 }
-START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        SparkContext(master="local[1]", appName="udfs", conf=SparkConf().set("spark.ui.enabled", "false"))
-        started = spark.start("udfs")
-        started.sparkContext.setLogLevel("ERROR")
-        for name in udfs.names():
-            udfs.load(name).register(started)
+    with spark_session(*udfs.names()) as started:
         yield started
-        started.stop()
-
-
-def planned(sql: str, *streams: str) -> Plan:
-    checked = check(sql, tables(*streams))
-    assert checked.plan is not None, checked.findings
-    return checked.plan
-
-
-def schema(table: Table, paths: tuple[str, ...]) -> StructType:
-    """The schema of a stream's view, as the runtime makes it."""
-    fields = [path for path in paths if not path.startswith("__")]
-    return StructType([*spark_schema(select(table.message, fields)).fields, *COMMON])
-
-
-def stream(session: SparkSession, plan: Plan, folder: Path) -> DataFrame:
-    """The plan's query over files in `folder`, one folder for each stream."""
-    by_name = {table.name: table for table in tables()}
-    for read in plan.reads:
-        (folder / read.table).mkdir(parents=True, exist_ok=True)
-        reader = session.readStream.schema(schema(by_name[read.table], read.paths))
-        rows = reader.json(str(folder / read.table)).withWatermark("rowtime", "0 seconds")
-        rows.createOrReplaceTempView(f"`{read.table}`")
-    return session.sql(plan.spark_sql)
-
-
-def drain(rows: DataFrame, folder: Path) -> list[Row]:
-    """Run the query over what is there now, on its checkpoint; the rows it gives."""
-    found: list[Row] = []
-    query = (
-        rows.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .outputMode("append")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return found
-
-
-def feed(folder: Path, table: str, name: str, records: list[dict[str, Any]]) -> None:
-    """One file of records, seen as a whole or not at all."""
-    target = folder / table
-    target.mkdir(parents=True, exist_ok=True)
-    hidden = target / f".{name}"
-    hidden.write_text("\n".join(json.dumps(record) for record in records))
-    hidden.rename(target / f"{name}.json")
-
-
-def moment(seconds: float) -> str:
-    return (START + timedelta(seconds=seconds)).isoformat()
 
 
 @pytest.mark.parametrize("name", sorted(ACCEPTED))

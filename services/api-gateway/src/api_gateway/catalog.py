@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
@@ -18,6 +18,7 @@ from chassis.errors import ApiError, Violation, invalid
 from chassis.interceptors import Context, actor
 from fleet import Fleet, resolve
 from fleet.answers import version_mismatch
+from fleet.catalogue import Entry
 
 
 class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
@@ -43,18 +44,11 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         """Register a cluster, or replace one."""
         cluster = filled_cluster(request.cluster)
         event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
-        answer = self._writer.answered(request.request_id, event)
-        if answer is None:
-            wrong = [*validation.cluster("cluster", cluster), *_envelope(request)]
-            _refuse([*wrong, *validation.event_size("cluster", event.ByteSize())])
-            entry = self._fleet.clusters.get(cluster.name)
-            _check_version(request, f"cluster {cluster.name}", entry.version if entry else 0)
-            if request.validate_only:
-                return gateway_pb2.RegisterClusterResponse(cluster=cluster)
-            answer = await self._writer.write(cluster.name, event, request.request_id, at="cluster")
-        return gateway_pb2.RegisterClusterResponse(
-            cluster=cluster, version=answer.version, sequence=answer.sequence
-        )
+        version, sequence = await self._put(
+            request, event, "cluster", cluster.name, self._fleet.clusters,
+            lambda: validation.cluster("cluster", cluster),
+        )  # fmt: skip
+        return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
 
     async def ListClusters(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListClustersRequest, context: Context
@@ -112,18 +106,11 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         """Register a stream, or replace one."""
         stream = request.stream
         event = events_pb2.StreamRegistered(meta=_meta(request), stream=stream)
-        answer = self._writer.answered(request.request_id, event)
-        if answer is None:
-            wrong = [*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)]
-            _refuse([*wrong, *_envelope(request), *validation.event_size("stream", event.ByteSize())])
-            entry = self._fleet.streams.get(stream.name)
-            _check_version(request, f"stream {stream.name}", entry.version if entry else 0)
-            if request.validate_only:
-                return gateway_pb2.RegisterStreamResponse(stream=stream)
-            answer = await self._writer.write(stream.name, event, request.request_id, at="stream")
-        return gateway_pb2.RegisterStreamResponse(
-            stream=stream, version=answer.version, sequence=answer.sequence
-        )
+        version, sequence = await self._put(
+            request, event, "stream", stream.name, self._fleet.streams,
+            lambda: (*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
+        )  # fmt: skip
+        return gateway_pb2.RegisterStreamResponse(stream=stream, version=version, sequence=sequence)
 
     async def ListStreams(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListStreamsRequest, context: Context
@@ -142,17 +129,11 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         """Register a reference table, or replace one."""
         table = request.reference
         event = events_pb2.ReferenceRegistered(meta=_meta(request), reference=table)
-        answer = self._writer.answered(request.request_id, event)
-        if answer is None:
-            _refuse([*references.violations("reference", table, self._places), *_envelope(request)])
-            entry = self._fleet.references.get(table.name)
-            _check_version(request, f"reference table {table.name}", entry.version if entry else 0)
-            if request.validate_only:
-                return gateway_pb2.RegisterReferenceResponse(reference=table)
-            answer = await self._writer.write(table.name, event, request.request_id, at="reference")
-        return gateway_pb2.RegisterReferenceResponse(
-            reference=table, version=answer.version, sequence=answer.sequence
-        )
+        version, sequence = await self._put(
+            request, event, "reference", table.name, self._fleet.references,
+            lambda: references.violations("reference", table, self._places),
+        )  # fmt: skip
+        return gateway_pb2.RegisterReferenceResponse(reference=table, version=version, sequence=sequence)
 
     async def ListReferences(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListReferencesRequest, context: Context
@@ -161,6 +142,29 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         check_sequence(request.min_sequence)
         found, at = await self._reader.read(context, request.min_sequence, self._projection.references)
         return gateway_pb2.ListReferencesResponse(references=found, sequence=at)
+
+    async def _put(
+        self,
+        request: Versioned,
+        event: Registered,
+        kind: str,
+        name: str,
+        entries: Mapping[str, Entry[Any]],
+        wrong: Callable[[], Iterable[Violation]],
+    ) -> tuple[int, int]:
+        """Register or replace what the request's field `kind` holds: its version and sequence, or zeros for a
+        request that was to be checked only.
+
+        `wrong` is asked of a new request alone: what was accepted is not judged again. Raises: ApiError.
+        """
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            _refuse([*wrong(), *_envelope(request), *validation.event_size(kind, event.ByteSize())])
+            _check_version(request, f"{kind} {name}", entries[name].version if name in entries else 0)
+            if request.validate_only:
+                return 0, 0
+            answer = await self._writer.write(name, event, request.request_id, at=kind)
+        return answer.version, answer.sequence
 
 
 def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
@@ -195,6 +199,11 @@ Versioned: TypeAlias = (
     gateway_pb2.RegisterClusterRequest
     | gateway_pb2.RegisterStreamRequest
     | gateway_pb2.RegisterReferenceRequest
+)
+
+
+Registered: TypeAlias = (
+    events_pb2.ClusterRegistered | events_pb2.StreamRegistered | events_pb2.ReferenceRegistered
 )
 
 
