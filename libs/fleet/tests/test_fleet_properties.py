@@ -6,6 +6,7 @@ from typing import Any
 
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,22 +23,10 @@ REQUESTS = (
     events_pb2.DeleteRequested,
     events_pb2.DeathConfirmed,
 )
-FACTS = (
-    events_pb2.LaunchIntended,
-    events_pb2.Launched,
-    events_pb2.LaunchFailed,
-    events_pb2.Running,
-    events_pb2.Degraded,
-    events_pb2.Recovered,
-    events_pb2.Unreachable,
-    events_pb2.Exited,
-    events_pb2.RelaunchScheduled,
-    events_pb2.Failed,
-    events_pb2.StopIssued,
-    events_pb2.Stopped,
-    events_pb2.OrphanKilled,
-    events_pb2.Deleted,
-    events_pb2.Settled,
+FACTS = tuple(
+    GetMessageClass(kind)
+    for kind in events_pb2.DESCRIPTOR.message_types_by_name.values()
+    if "meta" in kind.fields_by_name and kind.fields_by_name["meta"].message_type.name == "FactMeta"
 )
 # (kind, dagger, what to get wrong): three in four are right about epoch, generation and version.
 Step = tuple[type[Message], str, int]
