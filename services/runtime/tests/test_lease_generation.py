@@ -87,6 +87,25 @@ def test_a_lease_that_cannot_be_read_stops_the_driver_only_after_a_minute(tmp_pa
     assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
 
 
+def test_nothing_is_written_while_the_lease_cannot_be_asked_for(tmp_path: Path) -> None:
+    clock, lease_file = Clock(), tmp_path / "lease"
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.now += seconds
+        if len(waits) == 3:
+            lease_file.write_text("8")  # it answers again, and a newer generation has it
+
+    holder = Lease(LocalStore(tmp_path), 7, clock, wait)
+    holder.take()
+    lease_file.write_text("no number")
+    with pytest.raises(FencedError):
+        holder.confirm()
+
+    assert waits == [1.0, 1.0, 1.0]
+
+
 def test_a_readable_lease_gives_another_minute(tmp_path: Path) -> None:
     clock = Clock()
     holder = lease(tmp_path, 7, clock)

@@ -158,7 +158,7 @@ class Batches:
         pause = _FIRST_PAUSE_S
         for attempt in count(1):
             self._attempts = (batch_id, attempt)
-            self._lease.check()
+            self._lease.confirm()
             last_attempt = self._stopping.is_set()
             write = replace(self._delivery, batch_id=batch_id, done=total.done)
             bad_before = Counter(badvalues.counts(self._session))

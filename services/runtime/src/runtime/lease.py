@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -83,8 +84,15 @@ def open_root(checkpoint_root: str) -> tuple[Path | HadoopPath, Store]:
 class Lease:
     """The right of one generation to write. Thread-safe."""
 
-    def __init__(self, store: Store, generation: int, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds. Nothing is held before `take`."""
+    def __init__(
+        self,
+        store: Store,
+        generation: int,
+        clock: Callable[[], float],
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`clock` gives monotonic seconds, `wait` lets some pass. Nothing is held before `take`."""
+        self._wait = wait
         self._store = store
         self._generation = generation
         self._clock = clock
@@ -97,21 +105,30 @@ class Lease:
         except (OSError, ValueError) as problem:
             raise self._unreadable(problem) from problem
 
-    def check(self) -> None:
-        """Return if this generation may write now.
+    def confirm(self) -> None:
+        """Return once it is sure that this generation may write; while it cannot be asked, wait.
+
+        Not knowing is no right to write: a newer generation may have the lease. Raises as `check`.
+        """
+        while not self.check():
+            self._wait(_PERIOD_S)
+
+    def check(self) -> bool:
+        """Whether this generation is known to hold the lease now; False when that cannot be asked.
 
         Raises FencedError when a newer one holds the lease, and `JobError` (EXTERNAL, retryable) when that
-        could not be asked for `PATIENCE_S`; a shorter trouble is none.
+        could not be asked for `PATIENCE_S`.
         """
         try:
             held = self._store.read()
+            if held < self._generation:  # the directory was emptied, or restored from an old copy
+                held = self._store.take(self._generation)
         except (OSError, ValueError) as problem:
             if self._clock() - self._confirmed < PATIENCE_S:
-                return
+                return False
             raise self._unreadable(problem) from problem
-        if held < self._generation:  # the directory was emptied, or restored from an old copy
-            held = self._store.take(self._generation)
         self._stand_against(held)
+        return True
 
     @property
     def lost(self) -> bool:
