@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
-from services.scheduler.tests.scheduler_world import META, PATIENT, World, driver_pid, gone, run_dir, there
+from services.scheduler.tests.scheduler_world import (
+    HOST,
+    META,
+    PATIENT,
+    World,
+    driver_pid,
+    gone,
+    run_dir,
+    there,
+)
 
 from fleet.owed import Presence
 from scheduler import processes
@@ -48,6 +57,21 @@ async def test_the_end_of_the_scheduler_does_not_touch_drivers_and_the_next_one_
     assert world.facts(events_pb2.Launched)[-1].adopted
     assert (after.generation, after.driver.pid) == (before.generation, before.driver.pid)
     assert world.drivers().presence(after.driver) is Presence.ALIVE
+
+
+async def test_a_living_driver_that_another_host_only_heard_of_is_adopted_by_its_own(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        before = await world.running()
+    await world.append(events_pb2.SchedulerStarted(scheduler_id="afar", host="there"), "scheduler")
+    meta = events_pb2.FactMeta(epoch=await world.control.end(), name="d", generation=before.generation)
+    heard = events_pb2.DriverHandle(host=HOST)
+    await world.append(events_pb2.Launched(meta=meta, driver=heard, adopted=True))
+    async with world.serving():
+        after = await world.until(lambda dagger: dagger.epoch > meta.epoch)
+
+    assert world.story()[-2:] == ["Launched", "Launched"]
+    assert after.driver == before.driver
 
 
 async def test_a_driver_that_is_killed_is_relaunched_with_a_newer_generation(world: World) -> None:

@@ -78,7 +78,7 @@ class Seen:
     heartbeat: Heartbeat | None = None
     """Its last heartbeat."""
     found: events_pb2.DriverHandle | None = None
-    """For an unanswered intent: the driver found alive on this host."""
+    """The driver found alive on this host: for an unanswered intent, and for one only heard of from afar."""
     exit: events_pb2.Exited | None = None
     """For a driver that is gone: how it ended."""
     full: str = ""
@@ -134,7 +134,7 @@ def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Polic
     if seen.presence is Presence.ELSEWHERE:
         return _health(dagger, now, seen, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
-        return events_pb2.Launched(driver=dagger.driver, adopted=True)
+        return events_pb2.Launched(driver=seen.found or dagger.driver, adopted=True)
     return (
         _new_ui(dagger, seen)
         or _stop(dagger, now, policy)

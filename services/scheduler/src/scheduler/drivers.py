@@ -87,6 +87,10 @@ class Drivers:
         found = (each for each in self.living() if (each.name, each.generation) == (name, generation))
         return next((each.handle for each in found), None)
 
+    def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
+        """A launch of this host of which no process lives and only the directory is known."""
+        return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
+
     def living(self) -> list[Living]:
         """Every launch below `runs` that has a living process."""
         self.reap()

@@ -59,9 +59,8 @@ class Launcher:
             return
         intent = events_pb2.LaunchIntended(version=dagger.version)
         sequence, applied = await write(dagger, intent)
-        still_leading()
-        intended = self._fold.fleet.daggers[name]
-        if not applied.changed or intended.generation != sequence:
+        intended = self._read_back(name, sequence, applied, still_leading)
+        if intended is None:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
             return  # asked to stop in between: the intent is answered as abandoned, see fleet.owed
@@ -74,6 +73,14 @@ class Launcher:
             await write(intended, events_pb2.LaunchFailed(error=_os_error(error)))
         else:
             await write(intended, events_pb2.Launched(driver=handle))
+
+    def _read_back(
+        self, name: str, sequence: int, applied: Applied, still_leading: Callable[[], None]
+    ) -> Dagger | None:
+        """The dagger whose launch was intended at `sequence`; None when that was refused. Raises: Deposed."""
+        still_leading()
+        intended = self._fold.fleet.daggers[name]
+        return intended if applied.changed and intended.generation == sequence else None
 
     def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
         fleet = self._fold.fleet

@@ -135,7 +135,7 @@ class Scheduler:
             names, self._dirty = self._dirty, set()
             if started >= next_tick:
                 names, next_tick = set(self._fold.fleet.daggers), started + self._options.tick
-            for name in names:
+            for name in sorted(names):  # the same order in every run
                 await self._attend(name)
             if started >= next_sweep:
                 next_sweep = started + self._options.sweep
@@ -215,11 +215,17 @@ class Scheduler:
             heartbeat, heard_at = None, self._listening_since
         presence, found, left = Presence.ELSEWHERE, None, None
         if dagger.driver is not None:
-            presence = self._drivers.presence(dagger.driver)
+            driver = dagger.driver
+            if (
+                driver.host == self._drivers.host and not driver.pid
+            ):  # only heard of from afar, see fleet.owed
+                found = self._drivers.find(dagger.name, dagger.generation)
+                driver = found or self._drivers.lost(dagger.name, dagger.generation)
+            presence = self._drivers.presence(driver)
             if presence is Presence.GONE:
-                left = self._drivers.exit(dagger.driver)
+                left = self._drivers.exit(driver)
             elif presence is Presence.ALIVE:
-                self._exits.watch(dagger.name, dagger.driver.pid)
+                self._exits.watch(dagger.name, driver.pid)
         elif dagger.unanswered:
             found = self._drivers.find(dagger.name, dagger.generation)
             claim = self._fold.fleet.claims.get(dagger.epoch)
