@@ -6,6 +6,7 @@ The fold decides races; what is clearly wrong is refused by the services before 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,7 +25,15 @@ _RETRY: Final = timedelta(seconds=1)
 class Writer:
     """Appends requests to the control topic."""
 
-    def __init__(self, log: Log, follower: Follower, source: str) -> None:
+    def __init__(
+        self,
+        log: Log,
+        follower: Follower,
+        source: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`source`: ce_source of what it writes; `clock`: this instant, UTC."""
+        self._clock = clock
         self._log = log
         self._follower = follower
         self._source = source
@@ -58,7 +67,7 @@ class Writer:
         note(subject=subject, request_id=request_id)
         fleet = self._follower.fleet
         try:
-            await self._log.append(Draft(request_id, self._source, subject, datetime.now(UTC), request))
+            await self._log.append(Draft(request_id, self._source, subject, self._clock(), request))
         except LogUnavailable as error:
             # It may stand in the log all the same; the fold knows.
             answer = fleet.answer(request_id, request)
