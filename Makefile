@@ -73,6 +73,12 @@ test: lint setup ## Everything CI runs: lint, types, contracts, unit and integra
 test-long: setup ## The tests that take minutes each, on the real stack
 	@$(BIN)/pytest -q -m long
 
+SEEDS ?= 200
+FIRST ?= 1
+.PHONY: simulate
+simulate: $(STAMPS)/venv ## Live through SEEDS=N seeds from FIRST=K in the deterministic simulator
+	@$(BIN)/python -m tests.simulation.run $(SEEDS) $(FIRST)
+
 CASES ?= tests/conformance
 .PHONY: conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)

@@ -1,13 +1,15 @@
-"""An event loop without time or chance of its own: virtual seconds, and a ready queue in the seed's order.
+"""An event loop without time or chance of its own: virtual seconds, and processes interleaved by the seed.
 
 Real coroutines run on it unchanged. A callback belongs to the simulated process in whose context it was made,
 so a process can be killed before any of its steps, or stand still while time goes on. A killed process runs
-nothing more, also no `finally`.
+nothing more, also no `finally`. Within one process callbacks run in the order in which they became ready, as
+asyncio promises; between processes the order is the seed's.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
@@ -31,11 +33,39 @@ class Process:
     """Steps taken so far."""
     dies_at: int | None = None
     """It is killed instead of taking this step."""
-    held: list[tuple[Callable[..., object], tuple[object, ...], Context]] = field(default_factory=list)
+    held: list[_Turn] = field(default_factory=list)
     """What became ready while it was paused; of a dead one, what never runs."""
 
 
 OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
+
+
+@dataclass(eq=False)
+class _Turn:
+    """One callback, and whose it is."""
+
+    callback: Callable[..., object]
+    args: tuple[object, ...]
+    context: Context
+    handle: asyncio.Handle | None = None
+    """As its maker may cancel it, also while its process stands still."""
+
+    @property
+    def process(self) -> Process | None:
+        return self.context.get(OWNER)
+
+    def __call__(self) -> None:
+        if self.handle is not None and self.handle.cancelled():
+            return
+        process = self.process
+        if process is not None:
+            process.steps += process.alive and not process.paused
+            if process.steps == process.dies_at:
+                process.alive = False
+            if not process.alive or process.paused:
+                process.held.append(self)
+                return
+        self.callback(*self.args)
 
 
 class _Selector:
@@ -45,7 +75,7 @@ class _Selector:
         self._loop = loop
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Shuffle what is ready, or move on to the next timer."""
+        """Interleave what is ready, or move on to the next timer."""
         self._loop.wait(timeout)
         return []
 
@@ -59,9 +89,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._seconds = 0.0
         self._clock_resolution = 1e-9
         self._selector = _Selector(self)
-        self._tasks: list[
-            asyncio.Task[Any]
-        ] = []  # those of the dead must not be collected, which would end them
+        # Those of the dead must not be collected, which would end them.
+        self._tasks: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._task)
 
     def time(self) -> float:
@@ -73,23 +102,34 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if timeout is None:
             raise Stuck
         ready: Any = self._ready
-        order = list(ready)
-        self._random.shuffle(order)
-        ready.clear()
-        ready.extend(order)
+        if len(ready) > 1:
+            lines: dict[Process | None, deque[Any]] = {}
+            for handle in ready:
+                lines.setdefault(handle._callback.process, deque()).append(handle)
+            ready.clear()
+            waiting = list(lines.values())
+            while len(waiting) > 1:
+                line = self._random.choice(waiting)
+                ready.append(line.popleft())
+                if not line:
+                    waiting.remove(line)
+            ready.extend(waiting[0])
         self._seconds += timeout
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
         """As asyncio's, in the name of the process whose context it is."""
-        owned = context or copy_context()
-        return super().call_soon(self._step, callback, args, owned, context=owned)
+        turn = _Turn(callback, args, copy_context() if context is None else context)
+        turn.handle = super().call_soon(turn, context=turn.context)
+        return turn.handle
 
     def call_at(
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's, in the name of the process whose context it is."""
-        owned = context or copy_context()
-        return super().call_at(when, self._step, callback, args, owned, context=owned)
+        turn = _Turn(callback, args, copy_context() if context is None else context)
+        timer = super().call_at(when, turn, context=turn.context)
+        turn.handle = timer
+        return timer
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Do it now; the answer comes with a later step."""
@@ -108,6 +148,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         context.run(OWNER.set, process)
         return self.create_task(body, context=context)
 
+    def resume(self, process: Process) -> None:
+        """Let a paused process run again: what had become ready runs now, unless it was cancelled."""
+        process.paused = False
+        held, process.held = process.held, []
+        for turn in held:
+            super().call_soon(turn, context=turn.context)
+
     def close(self) -> None:
         """End what never ended. What cleanup does now can reach no world: the loop is over."""
         for task in self._tasks:
@@ -121,24 +168,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task = asyncio.Task(body, loop=self, **how)
         self._tasks.append(task)
         return task
-
-    def resume(self, process: Process) -> None:
-        """Let a paused process run again: what had become ready runs now."""
-        process.paused = False
-        held, process.held = process.held, []
-        for callback, args, context in held:
-            self.call_soon(callback, *args, context=context)
-
-    def _step(self, callback: Callable[..., object], args: tuple[object, ...], context: Context) -> None:
-        process = OWNER.get()
-        if process is not None:
-            process.steps += process.alive and not process.paused
-            if process.steps == process.dies_at:
-                process.alive = False
-            if not process.alive or process.paused:
-                process.held.append((callback, args, context))
-                return
-        callback(*args)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none."""

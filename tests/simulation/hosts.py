@@ -1,0 +1,248 @@
+"""Hosts and the drivers on them: they die, hang, come back, tell late, and lose their network.
+
+The lease is the runtime's own; only where it is kept is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from tests.simulation.witness import Violation
+from tests.simulation.world import World
+
+from fleet.owed import Presence
+from runtime.errors import FencedError, JobError
+from runtime.lease import Lease
+from scheduler import exits
+from scheduler.drivers import Living
+
+BEAT_S = 5.0
+BATCH_S = 2.0
+
+
+@dataclass(eq=False)
+class Host:
+    """A machine. `cut`: it reaches nobody, and nobody reaches it."""
+
+    name: str
+    cut: bool = False
+    gone: bool = False
+    """For good: nothing of it will ever run again."""
+    drivers: dict[tuple[str, int], SimulatedDriver] = field(default_factory=dict)
+    """Every launch there was, by dagger and generation."""
+
+
+class Sinks:
+    """Where drivers write, and the leases that guard it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._leases: dict[str, SimulatedStore] = {}
+        self._wrote: dict[str, SimulatedDriver] = {}
+        self.batches = 0
+
+    def lease(self, name: str) -> SimulatedStore:
+        """Where the lease of a dagger is kept."""
+        return self._leases.setdefault(name, SimulatedStore(self._world))
+
+    def write(self, driver: SimulatedDriver) -> None:
+        """A driver commits a batch. Raises: Violation."""
+        before = self._wrote.get(driver.name)
+        if before is not None and before is not driver and before.generation >= driver.generation:
+            raise Violation(
+                f"generation {driver.generation} of {driver.name} on {driver.host.name} writes after"
+                f" generation {before.generation} on {before.host.name} did"
+            )
+        self._wrote[driver.name] = driver
+        self.batches += 1
+
+
+class SimulatedStore:
+    """A shared store that is away at times, as `runtime.lease.Store`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._held = 0
+
+    def read(self) -> int:
+        """As Store's. Raises: OSError."""
+        if self._world.chance(0.005, "lease store away"):
+            raise OSError("the store does not answer")
+        return self._held
+
+    def take(self, generation: int) -> int:
+        """As Store's. Raises: OSError."""
+        self._held = max(self.read(), generation)
+        return self._held
+
+
+class SimulatedDriver:
+    """A driver: takes the lease of its dagger, asks for it before every write, tells of itself every 5 s."""
+
+    def __init__(
+        self,
+        world: World,
+        sinks: Sinks,
+        host: Host,
+        name: str,
+        handle: events_pb2.DriverHandle,
+        generation: int,
+    ) -> None:
+        self.name, self.host, self.handle, self.generation = name, host, handle, generation
+        self.alive, self.code = True, None
+        self.spoke: float | None = None
+        """When it last gave a heartbeat, in seconds of the loop; None before the first."""
+        self._world, self._sinks = world, sinks
+        self._lease = Lease(sinks.lease(name), generation, world.loop.time)
+        self._taken = False
+        self._hangs_until = 0.0
+        self._progress = world.now()
+        if not world.chance(0.02, "driver mute"):
+            world.later(world.random.uniform(1, 4), self._batch)
+            world.later(world.random.uniform(1, 4), self._beat)
+
+    code: int | None
+    """Its exit code once it ended; None when it left none."""
+
+    def end(self, code: int | None) -> None:
+        """Exit, or be killed."""
+        if self.alive:
+            self.alive, self.code = False, code
+
+    def _batch(self) -> None:
+        world = self._world
+        if not self.alive:
+            return
+        world.later(BATCH_S, self._batch)
+        if self.host.cut or world.loop.time() < self._hangs_until:
+            return
+        if world.chance(0.004, "driver hung"):
+            self._hangs_until = world.loop.time() + world.random.uniform(5, 90)
+        elif world.chance(0.006, "driver died"):
+            self.end(world.random.choice([-9, 69, 70, 64, None]))
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        try:
+            if not self._taken:
+                self._lease.take()
+                self._taken = True
+            elif not self._lease.check():  # as `confirm`: nothing is written before it is sure
+                return
+        except FencedError:
+            self.end(exits.FENCED)
+        except JobError:
+            self.end(exits.EXTERNAL)
+        else:
+            self._sinks.write(self)
+            self._progress = self._world.now()
+
+    def _beat(self) -> None:
+        world = self._world
+        if not self.alive:
+            return
+        world.later(BEAT_S, self._beat)
+        beat = telemetry_pb2.Heartbeat(dagger=self.name, generation=self.generation, host=self.host.name)
+        state = (
+            telemetry_pb2.Heartbeat.STATE_RUNNING if self._taken else telemetry_pb2.Heartbeat.STATE_STARTING
+        )
+        beat.state = state
+        beat.time.FromDatetime(world.now())
+        if self._taken:
+            beat.last_progress.FromDatetime(self._progress)
+        idle = world.now() - self._progress
+        if idle.total_seconds() > 2 * BATCH_S:
+            beat.running_batch_age_ms = int(idle.total_seconds() * 1000)
+        if self.host.cut or world.chance(0.03, "heartbeat lost"):
+            return
+        self.spoke = world.loop.time()
+        draft = world.draft("/runtime", self.name, beat)
+        value = beat.SerializeToString(deterministic=True)
+        delay = world.random.uniform(5, 20) if world.chance(0.02, "heartbeat late") else 0.01
+        world.later(delay, world.beats.place, draft.headers(), value)
+        if world.chance(0.02, "heartbeat doubled"):
+            world.later(delay + 7, world.beats.place, draft.headers(), value)
+
+
+class SimulatedDrivers:
+    """The process table of a host, as `scheduler.drivers.Drivers` shows it to one scheduler."""
+
+    def __init__(self, world: World, sinks: Sinks, host: Host, source: str) -> None:
+        """`source`: ce_source of the scheduler."""
+        self._world, self._sinks, self._host, self._source = world, sinks, host, source
+        self.runs, self.host = Path("runs"), host.name
+
+    def run_dir(self, name: str, generation: int) -> Path:
+        """As Drivers'."""
+        return self.runs / name / str(generation)
+
+    def start(
+        self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> events_pb2.DriverHandle:
+        """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
+        key = job.dagger, job.generation
+        self._world.control_witness.launches(*key, self._source)
+        if self._world.chance(0.02, "launch failed"):
+            raise OSError(12, "Cannot allocate memory")
+        if key in self._host.drivers:
+            raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
+        # Beyond what a kernel gives: the exit watch finds none, and the tick looks.
+        pid = 2**30 + len(self._host.drivers)
+        handle = events_pb2.DriverHandle(
+            host=self.host, boot_id="boot", pid=pid, start_ticks=pid, run_dir=str(self.run_dir(*key))
+        )
+        driver = SimulatedDriver(self._world, self._sinks, self._host, job.dagger, handle, job.generation)
+        self._host.drivers[key] = driver
+        return handle
+
+    def presence(self, handle: events_pb2.DriverHandle) -> Presence:
+        """As Drivers'."""
+        if handle.host != self.host:
+            return Presence.ELSEWHERE
+        driver = self._of(handle)
+        return Presence.ALIVE if driver is not None and handle.pid and driver.alive else Presence.GONE
+
+    def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
+        """As Drivers'."""
+        driver = self._host.drivers.get((name, generation))
+        return driver.handle if driver and driver.alive else None
+
+    def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
+        """As Drivers'."""
+        return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
+
+    def living(self) -> list[Living]:
+        """As Drivers'."""
+        alive = (each for each in self._host.drivers.values() if each.alive)
+        return [Living(each.name, each.generation, each.handle) for each in alive]
+
+    def drain(self, handle: events_pb2.DriverHandle) -> bool:
+        """As Drivers': it ends after its batch."""
+        driver = self._of(handle)
+        if driver is None:
+            return False
+        if driver.alive and not self._world.chance(0.05, "drain unheard"):
+            self._world.later(self._world.random.uniform(0, 5), driver.end, 0)
+        return driver.alive
+
+    def kill(self, handle: events_pb2.DriverHandle) -> None:
+        """As Drivers'."""
+        driver = self._of(handle)
+        if driver is not None:
+            driver.end(-9)
+
+    def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
+        """As Drivers'."""
+        driver = self._of(handle)
+        return exits.exited(driver.code if driver is not None else None, None)
+
+    def reap(self) -> None:
+        """As Drivers': there is nothing to take leave of."""
+
+    def _of(self, handle: events_pb2.DriverHandle) -> SimulatedDriver | None:
+        drivers = self._host.drivers.values()
+        return next((each for each in drivers if each.handle.run_dir == handle.run_dir), None)

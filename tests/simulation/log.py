@@ -1,0 +1,89 @@
+"""Topics at the far end of a network: late, doubled, with lost acknowledgements, sometimes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
+
+from eventlog import Draft, LogUnavailable, MemoryLog, Record
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class SimulatedLog(MemoryLog):
+    """A MemoryLog behind a network. Passes `LogContract` while nothing goes wrong.
+
+    `sees` is called with every record the moment it stands in the log.
+    """
+
+    def __init__(self, world: World, sees: Callable[[Record], None] = lambda _: None) -> None:
+        super().__init__()
+        self._world = world
+        self._sees = sees
+
+    @property
+    def records(self) -> list[Record]:
+        """What stands in it, as nobody in the world can see it."""
+        return self._records
+
+    def place(self, headers: list[tuple[str, bytes]], value: bytes) -> None:
+        """As MemoryLog's."""
+        super().place(headers, value)
+        self._sees(self._records[-1])
+
+    async def append(self, draft: Draft) -> None:
+        """As Log's. Raises: LogUnavailable, also for what lands all the same, perhaps much later."""
+        world = self._world
+        headers, value = draft.headers(), draft.message.SerializeToString(deterministic=True)
+        acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def land() -> None:
+            self.place(headers, value)
+            if not acknowledged.done():
+                acknowledged.set_result(None)
+
+        if world.chance(0.02, "record lost"):
+            raise LogUnavailable("it never arrived")
+        late = world.chance(0.02, "record late")
+        world.later(world.random.uniform(0.5, 20) if late else world.random.uniform(0.001, 0.02), land)
+        if world.chance(0.03, "record doubled"):
+            world.later(world.random.uniform(0.01, 30), land)
+        if late or world.chance(0.03, "acknowledgement lost"):
+            raise LogUnavailable("its outcome is not known")
+        await acknowledged
+
+    async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
+        """As Log's, and slow at times. Raises: LogUnavailable, before the first record."""
+        self._fail("log away at a read")
+        async for record in super().follow(since):
+            if self._world.chance(0.03, "reading slow"):
+                await asyncio.sleep(self._world.random.uniform(0, 2))
+            yield record
+
+    async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
+        """As Log's."""
+        self._fail("log away at a read")
+        async for record in super().replay(since):
+            yield record
+
+    async def end(self) -> int:
+        """As Log's. Raises: LogUnavailable."""
+        self._fail("log away at a read")
+        return await super().end()
+
+    def _fail(self, fault: str) -> None:
+        if self._world.chance(0.01, fault):
+            raise LogUnavailable("it does not answer")
+
+
+class SimulatedBeats(SimulatedLog):
+    """The heartbeats topic: a reader hears what comes from now on."""
+
+    async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
+        """As `scheduler.heartbeats.Heartbeats`': from the end."""
+        async for record in MemoryLog.follow(self, max(since, len(self.records) - 1)):
+            if self._world.chance(0.01, "heartbeat lost"):
+                continue
+            yield record

@@ -1,0 +1,45 @@
+"""`python -m tests.simulation.run SEEDS [FIRST]`: lives of a small fleet, from seeds.
+
+Last line `seeds k..k+n-1: N faults, 0 violations`, before it the faults by kind. A violation prints its seed
+and the last events, and the exit code is 1; `run 1 SEED` is that life again, step by step.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import structlog
+from tests.simulation.life import simulate
+from tests.simulation.witness import Violation
+
+
+def main(seeds: int, first: int = 1) -> int:
+    """Live through seeds and print what they bore; answers the exit code."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    faults: Counter[str] = Counter()
+    violations = 0
+    for seed in range(first, first + seeds):
+        try:
+            faults += live(seed)
+        except Violation as error:
+            violations += 1
+            sys.stdout.write(f"{error}\n")
+    for kind, count in sorted(faults.items()):
+        sys.stdout.write(f"{kind}: {count}\n")
+    last = first + seeds - 1
+    sys.stdout.write(f"seeds {first}..{last}: {faults.total()} faults, {violations} violations\n")
+    return 1 if violations else 0
+
+
+def live(seed: int) -> Counter[str]:
+    """One life in a directory of its own; the faults it bore. Raises: Violation."""
+    with tempfile.TemporaryDirectory() as state:
+        return simulate(seed, Path(state))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

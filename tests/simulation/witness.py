@@ -1,0 +1,95 @@
+"""What must hold after every record, judged by somebody who has read them all and trusts no service.
+
+The rules are told here once more, in other words than the code under test: where a service's own rule is
+removed, the witness still knows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daggers.v1 import alerts_pb2, events_pb2
+
+from eventlog import Record
+from fleet import Dagger, Fleet
+from health_monitor.ledger import Ledger
+
+
+class Violation(AssertionError):  # noqa: N818 - reads as what happened
+    """An invariant does not hold."""
+
+
+class ControlWitness:
+    """Folds the control topic as it grows, and objects."""
+
+    def __init__(self) -> None:
+        self.fleet = Fleet()
+        self.intents: dict[int, tuple[str, str]] = {}
+        """Of every launch the fold accepted: its dagger and who intended it, by generation."""
+        self._epoch = -1
+        self._effective: dict[str, int] = {}
+        self._claims: set[str] = set()
+
+    def sees(self, record: Record) -> None:
+        """Take in the next record. Raises: Violation."""
+        message: Any = record.message
+        before = self.fleet.daggers.get(record.subject)
+        if isinstance(message, events_pb2.SchedulerStarted) and record.id not in self._claims:
+            self._claims.add(record.id)
+            self._epoch = record.sequence
+        applied = self.fleet.apply(record)
+        if not applied.changed:
+            return
+        if record.id in self._effective:
+            first = self._effective[record.id]
+            raise Violation(f"{record.type} at {record.sequence} counts again, as it did at {first}")
+        self._effective[record.id] = record.sequence
+        if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
+            return
+        if message.meta.epoch != self._epoch:
+            epoch = message.meta.epoch
+            raise Violation(
+                f"{record.type} at {record.sequence} of the stale epoch {epoch} changed {record.subject}"
+            )
+        self._fact(record, message, before)
+
+    def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
+        if isinstance(message, events_pb2.LaunchIntended):
+            self.intents[record.sequence] = record.subject, record.source
+        elif before is not None and message.meta.generation != before.generation:
+            raise Violation(
+                f"{record.type} at {record.sequence} of the stale generation {message.meta.generation}"
+                f" changed {record.subject}"
+            )
+
+    def launches(self, name: str, generation: int, source: str) -> None:
+        """Somebody starts a driver. Raises: Violation."""
+        intended = self.intents.get(generation)
+        if intended is None or intended[0] != name:
+            raise Violation(f"{source} starts generation {generation} of {name}, which no fold accepted")
+        if intended[1] != source:
+            raise Violation(
+                f"{source} starts generation {generation} of {name}, which {intended[1]} intended"
+            )
+
+
+class AlertWitness:
+    """Folds the alerts topic as it grows, and objects."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self._sent: dict[tuple[object, ...], str] = {}
+
+    def sees(self, record: Record) -> None:
+        """Take in the next record. Raises: Violation."""
+        epoch = self.ledger.epoch
+        changed = self.ledger.apply(record)
+        message: Any = record.message
+        if changed and not isinstance(message, alerts_pb2.MonitorStarted) and message.meta.epoch != epoch:
+            raise Violation(f"{record.type} at {record.sequence} of a stale epoch changed an alert")
+        if not isinstance(message, alerts_pb2.NotificationSent) or message.meta.epoch != epoch:
+            return
+        meta = message.meta
+        what = meta.dagger, meta.condition, meta.incident, message.notice, message.receiver
+        if self._sent.setdefault(what, record.id) != record.id:
+            raise Violation(f"{what} is recorded as sent twice")
