@@ -10,13 +10,13 @@ from typing import Any
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.simulation import services
-from tests.simulation.hosts import Host, Sinks
+from tests.simulation.hosts import Host, SimulatedDriver, Sinks
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.services import Service
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
-from fleet import Fleet
+from fleet import Dagger, Fleet
 
 NAMES = ("a", "b", "c")
 FAULTY_S = 120.0
@@ -70,11 +70,11 @@ class Life:
 
     async def live(self) -> None:
         """All of it. Raises: Violation."""
-        await self._found()
+        self._found()
         while self.loop.time() < FAULTY_S:
             self._keep_up()
             self._break()
-            await self._ask()
+            self._ask()
             self._on_call()
             await asyncio.sleep(self.random.uniform(0.5, 5))
         self._mend()
@@ -82,7 +82,7 @@ class Life:
         while (wrong := self._wrong()) and self.loop.time() < since + QUIET_S:
             self._keep_up()
             self._on_call()
-            await self._encourage()
+            self._encourage()
             await asyncio.sleep(LOOK_S)
         if wrong:
             raise Violation(f"{QUIET_S:g} s after the last fault: {'; '.join(wrong)}")
@@ -100,21 +100,21 @@ class Life:
 
     # ---- People --------------------------------------------------------------------------------------------
 
-    async def _found(self) -> None:
+    def _found(self) -> None:
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
-        await self._request(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        self._request(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
         for name in NAMES:
             spec = spec_pb2.DaggerSpec(cluster="local", sql="run")
-            await self._request(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
+            self._request(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
 
-    async def _ask(self) -> None:
+    def _ask(self) -> None:
         """Now and then somebody asks for something, or for several things at once."""
         if self.random.random() > 0.25:
             return
         name = self.random.choice(NAMES)
         for _ in range(self.random.choice([1, 1, 2, 3])):
             kind = self.random.choice(["start", "stop", "restart", "edit", "delete"])
-            await self._request(self._message(kind, name), name)
+            self._request(self._message(kind, name), name)
 
     def _message(self, kind: str, name: str) -> Any:
         match kind:
@@ -131,38 +131,42 @@ class Life:
             case _:
                 return events_pb2.StartRequested(meta=META, name=name)
 
-    async def _request(self, message: Any, subject: str) -> None:
+    def _request(self, message: Any, subject: str) -> None:
         draft = self.world.draft("/simulation", subject, message)
         self.world.control.place(draft.headers(), message.SerializeToString(deterministic=True))
 
-    async def _encourage(self) -> None:
+    def _encourage(self) -> None:
         """What was given up while things went wrong is started once more by its owner."""
         for dagger in self.world.control_witness.fleet.daggers.values():
             if dagger.phase == gateway_pb2.FAILED and dagger.desired == gateway_pb2.DESIRED_RUNNING:
-                await self._request(events_pb2.StartRequested(meta=META, name=dagger.name), dagger.name)
+                self._request(events_pb2.StartRequested(meta=META, name=dagger.name), dagger.name)
 
     def _on_call(self) -> None:
         """Vouch for the death of what is dead, and end by hand what no scheduler of its host looks after."""
         fleet = self.world.control_witness.fleet
         for dagger in fleet.daggers.values():
-            host = next((h for h in self.hosts if dagger.driver and h.name == dagger.driver.host), None)
-            driver = host.drivers.get((dagger.name, dagger.generation)) if host else None
-            if driver is not None and host is not None and fleet.leader and fleet.leader.host != host.name:
-                unwanted = dagger.desired != gateway_pb2.DESIRED_RUNNING or not dagger.current
-                if unwanted and not host.cut and self.loop.time() > FAULTY_S:
+            host, driver = self._driver(dagger)
+            afar = host is not None and fleet.leader is not None and fleet.leader.host != host.name
+            if driver is not None and host is not None and afar and not host.cut and not self.world.faulty:
+                asked = dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.current
+                if not asked or dagger.phase == gateway_pb2.UNREACHABLE:
                     driver.end(None)
-            if dagger.phase == gateway_pb2.UNREACHABLE and not dagger.confirmed_dead and self._dead(dagger):
-                request = events_pb2.DeathConfirmed(meta=META, name=dagger.name, generation=dagger.generation)
-                draft = self.world.draft("/simulation", dagger.name, request)
-                self.world.control.place(draft.headers(), request.SerializeToString(deterministic=True))
+            if dagger.phase != gateway_pb2.UNREACHABLE or dagger.confirmed_dead:
+                continue
+            away = host is not None and host.cut and self.loop.time() - self._cut[host.name] > AWAY_S
+            if driver is None or not driver.alive or away:
+                confirmed = events_pb2.DeathConfirmed(
+                    meta=META, name=dagger.name, generation=dagger.generation
+                )
+                self._request(confirmed, dagger.name)
 
-    def _dead(self, dagger: Any) -> bool:
+    def _driver(self, dagger: Dagger) -> tuple[Host | None, SimulatedDriver | None]:
+        """Where the newest launch of a dagger is, whatever the log says of it."""
         for host in self.hosts:
             driver = host.drivers.get((dagger.name, dagger.generation))
             if driver is not None:
-                away = host.cut and self.loop.time() - self._cut[host.name] > AWAY_S
-                return not driver.alive or away
-        return True
+                return host, driver
+        return None, None
 
     # ---- What goes wrong -----------------------------------------------------------------------------------
 

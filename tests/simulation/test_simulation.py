@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
 from tests.simulation.run import live, main
 
 
@@ -24,6 +25,12 @@ def test_the_same_seed_is_the_same_life_whatever_the_hash_seed() -> None:
 
 def test_two_hundred_lives_without_a_violation() -> None:
     assert main(seeds=200) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_ten_thousand_lives_without_a_violation() -> None:
+    assert main(seeds=10_000, first=201) == 0
 
 
 def test_every_kind_of_fault_happens() -> None:

@@ -1,0 +1,82 @@
+"""Five rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+
+A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+from daggers.v1 import events_pb2
+
+from fleet import Applied, Dagger
+from fleet.fleet import Fleet
+from runtime.lease import Lease
+from scheduler.launch import Launcher, Write
+
+
+class Forgetful(set[str]):
+    """Ids that were seen, and are not remembered."""
+
+    def __contains__(self, _: object) -> bool:
+        return False
+
+
+def without_read_back(patch: pytest.MonkeyPatch) -> None:
+    """A launch goes on whatever the fold made of its intent, and whoever leads by then."""
+
+    def read_back(
+        launcher: Launcher, name: str, sequence: int, applied: Applied, still_leading: Callable[[], None]
+    ) -> Dagger:
+        return launcher._fold.fleet.daggers[name]
+
+    patch.setattr(Launcher, "_read_back", read_back)
+
+
+def without_lease_check(patch: pytest.MonkeyPatch) -> None:
+    """A driver that took its lease once writes for ever."""
+    patch.setattr(Lease, "check", lambda _: True)
+
+
+def without_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    """The fold takes facts of whoever leads, led, or thinks so."""
+    patch.setattr(Fleet, "_stale", lambda *_: "")
+
+
+def without_id_dedup(patch: pytest.MonkeyPatch) -> None:
+    """The fold takes a fact as often as it stands in the log."""
+    begin = Fleet.__init__
+
+    def forgetting(fleet: Fleet) -> None:
+        begin(fleet)
+        fleet._facts = Forgetful()
+
+    patch.setattr(Fleet, "__init__", forgetting)
+
+
+def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
+    """An intent that nobody answered is submitted by whoever finds it, under its own generation."""
+    launch = Launcher.launch
+
+    async def submit(launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+        await launcher._fold.catch_up()
+        dagger: Any = launcher._fold.fleet.daggers[name]
+        if not dagger.unanswered:
+            await launch(launcher, name, write, still_leading)
+            return
+        prepared, command, environment = launcher._prepare(dagger)
+        handle = launcher._drivers.start(prepared, command, environment)
+        await write(dagger, events_pb2.Launched(driver=handle))
+
+    patch.setattr(Launcher, "launch", submit)
+
+
+REMOVED: Final[Mapping[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "read-back": without_read_back,
+    "lease check": without_lease_check,
+    "epoch check": without_epoch_check,
+    "id dedup": without_id_dedup,
+    "inherited intent": with_inherited_intents,
+}

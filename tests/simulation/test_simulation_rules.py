@@ -1,0 +1,26 @@
+"""The simulation can fail: each of five safety rules is missed within 2,000 seeds when it is taken away."""
+
+import pytest
+from tests.simulation.rules import REMOVED
+from tests.simulation.run import live
+from tests.simulation.witness import Violation
+
+SEEDS = 2_000
+
+
+def survived(seed: int) -> bool:
+    """Whether no invariant was violated in this life."""
+    try:
+        live(seed)
+    except Violation:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("rule", REMOVED)
+def test_a_rule_that_is_removed_is_missed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    REMOVED[rule](monkeypatch)
+
+    missed = next((seed for seed in range(1, SEEDS + 1) if not survived(seed)), None)
+
+    assert missed is not None
