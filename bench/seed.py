@@ -46,6 +46,7 @@ class RowCounter:
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": f"bench-{topic}",
                 "auto.offset.reset": "earliest",
+                "log_level": 2,  # it is left open while the stack goes
             }
         )
         self._consumer.subscribe([topic])
