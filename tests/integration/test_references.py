@@ -53,7 +53,10 @@ def test_a_table_is_refreshed_and_the_last_good_version_outlives_a_broken_one(
     refreshed = cli.until(name, lambda dagger: dagger["references"] != shown)
     file.write_text('{"1": "Bat')
     third = minute(2, 6)
-    warned = cli.until(name, lambda dagger: any("REFERENCE_STALE" in each for each in dagger["warnings"]))
+    # A busy machine may be late for a moment, which is another warning.
+    warned = cli.until(
+        name, lambda dagger: "REFERENCE_STALE" in str(dagger["warnings"]) and dagger["phase"] == "RUNNING"
+    )
     file.write_text(json.dumps({"1": "Batavia", "2": "Bandung"}))
     mended = cli.until(name, lambda dagger: "REFERENCE_STALE" not in str(dagger["warnings"]))
     cli("delete", name, "--wait")
@@ -62,5 +65,5 @@ def test_a_table_is_refreshed_and_the_last_good_version_outlives_a_broken_one(
     assert first == [(ends[0], "Jakarta", 1), (ends[0], "elsewhere", 1)]
     assert second == [(ends[1], "Bandung", 1), (ends[1], "Batavia", 1)]
     assert third == [(ends[2], "Bandung", 1), (ends[2], "Batavia", 1)]
-    assert (warned["phase"], warned["references"]) == ("RUNNING", refreshed["references"])
+    assert warned["references"] == refreshed["references"]
     assert mended["generation"] == warned["generation"]
