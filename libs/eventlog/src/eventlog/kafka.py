@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -17,7 +18,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from eventlog.log import LogDamaged, LogError, RecordTooLarge
+from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
 from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, unavailable
 from eventlog.record import Draft, Record, read_record
 from eventlog.topics import create_missing, forever
@@ -125,6 +126,8 @@ class KafkaLog:
                     self.away = "" if reached else f"Kafka at {self._bootstrap} does not answer"
                     if reached != before:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
+                    if doubted and reached:
+                        await self._check_end(reader, since)
                     if last is not None:
                         reader.seek(since)
                         doubted = True
@@ -169,6 +172,13 @@ class KafkaLog:
                 f"topic {self._topic} holds another record at sequence {message.offset} than was read there"
                 " before: it was made anew"
             )
+
+    async def _check_end(self, reader: Reader, since: int) -> None:
+        """Raises: LogDamaged when the topic ends before `since`, which at its very end reads as silence."""
+        with suppress(LogUnavailable):
+            _, last = await reader.bounds()
+            if last < since:
+                raise LogDamaged(f"topic {self._topic} ends at {last}, but {since} was read before")
 
     async def _reached(self) -> bool:
         """Whether the cluster answers. Raises: LogDamaged when it is another one."""
