@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -153,7 +154,7 @@ class Projection:
             return Mark(), ""  # no such table yet, or one of another time
         return (Mark(), "") if row is None else (Mark(row.applied, row.history), row.shape)
 
-    @property
+    @cached_property
     def _shape(self) -> str:
         digest = hashlib.sha256(str(_REVISION).encode())
         for table in self._tables:
