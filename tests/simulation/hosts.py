@@ -93,8 +93,6 @@ class SimulatedDriver:
     ) -> None:
         self.name, self.host, self.handle, self.generation = name, host, handle, generation
         self.alive, self.code = True, None
-        self.spoke: float | None = None
-        """When it last gave a heartbeat, in seconds of the loop; None before the first."""
         self._world, self._sinks = world, sinks
         self._lease = Lease(sinks.lease(name), generation, world.loop.time)
         self._taken = False
@@ -151,6 +149,7 @@ class SimulatedDriver:
             telemetry_pb2.Heartbeat.STATE_RUNNING if self._taken else telemetry_pb2.Heartbeat.STATE_STARTING
         )
         beat.state = state
+        beat.ui_url = f"http://{self.host.name}/{self.name}/{self.generation}"
         beat.time.FromDatetime(world.now())
         if self._taken:
             beat.last_progress.FromDatetime(self._progress)
@@ -159,7 +158,6 @@ class SimulatedDriver:
             beat.running_batch_age_ms = int(idle.total_seconds() * 1000)
         if self.host.cut or world.chance(0.03, "heartbeat lost"):
             return
-        self.spoke = world.loop.time()
         draft = world.draft("/runtime", self.name, beat)
         value = beat.SerializeToString(deterministic=True)
         delay = world.random.uniform(5, 20) if world.chance(0.02, "heartbeat late") else 0.01

@@ -37,6 +37,8 @@ class Process:
     """What became ready while it was paused; of a dead one, what never runs."""
 
 
+THREAD_S = 0.5
+"""What another thread does takes up to this long, in simulated seconds."""
 OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
 
 
@@ -66,6 +68,16 @@ class _Turn:
                 process.held.append(self)
                 return
         self.callback(*self.args)
+
+
+def _hand_over(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
+    error = answer.exception()
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(answer.result())
+    else:
+        done.set_exception(error)
 
 
 class _Selector:
@@ -132,14 +144,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return timer
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Do it now; the answer comes with a later step."""
+        """Do it now; the answer comes later."""
         done: asyncio.Future[Any] = self.create_future()
+        answer: asyncio.Future[Any] = self.create_future()
         try:
-            answer = func(*args)
+            answer.set_result(func(*args))
         except Exception as error:  # noqa: BLE001 - handed to who waits, as an executor does
-            done.set_exception(error)
-        else:
-            done.set_result(answer)
+            answer.set_exception(error)
+        self.call_later(self._random.uniform(0, THREAD_S), _hand_over, answer, done)
         return done
 
     def spawn(self, process: Process, body: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

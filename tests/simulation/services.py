@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import httpx
 from daggers.v1 import spec_pb2
+from pydantic import SecretStr
 from tests.simulation.hosts import Host, SimulatedDrivers, Sinks
 from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.outside import RECEIVERS, SimulatedWebhooks
 from tests.simulation.world import World
 
-from eventlog import LogUnavailable
+from api_gateway.follower import Follower
+from api_gateway.projection import Projection
+from api_gateway.projector import Projector
+from api_gateway.writer import Writer
+from eventlog import LogUnavailable, Mark
 from fleet.owed import Policy
+from health_monitor.alert import Policy as AlertPolicy
+from health_monitor.condition import Limits
+from health_monitor.monitor import Identity, Monitor
+from health_monitor.receivers import slack
+from health_monitor.webhook import Channel
 from scheduler.shell import Options, Scheduler
 
-POLICY = Policy(
+JUDGE_S: Final = 1.0
+PROBE_S: Final = 5.0
+NOTIFY_S: Final = 0.5
+POLICY: Final = Policy(
     start_timeout=timedelta(seconds=30),
     silence=timedelta(seconds=20),
     hold=timedelta(seconds=5),
@@ -43,10 +60,17 @@ class Service:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.process.alive = False
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, LogUnavailable):
+        if error is not None and not _away(error):
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"{self.process.name} failed", "exception": error}
             )
+
+
+def _away(error: BaseException) -> bool:
+    """Whether it ended because the log does not answer: a supervisor begins it anew."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_away(each) for each in error.exceptions)
+    return isinstance(error, LogUnavailable)
 
 
 def scheduler(
@@ -70,3 +94,71 @@ def scheduler(
         clock=world.now,
         dead=dead,
     )
+
+
+class Gateway:
+    """A gateway without its door: the fold, its tables if any, and the writer that its handlers call."""
+
+    def __init__(self, world: World, process: Process, projection: Projection | None) -> None:
+        self.process = process
+        self.writer: Writer | None = None
+        """None until it is ready to serve."""
+        self._world, self._projection = world, projection
+
+    async def run(self) -> None:
+        """As `api_gateway.server.serving`. Raises: LogUnavailable."""
+        world = self._world
+        seen = await asyncio.to_thread(self._projection.prepare) if self._projection else Mark()
+        follower = Follower(world.control, seen)
+        end = await world.control.end()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follower.run())
+            if self._projection is not None:
+                projector = Projector(follower, self._projection, applied=seen.sequence)
+                tasks.create_task(projector.run(since=end))
+            await follower.reached(end)
+            self.writer = Writer(world.control, follower, f"/api-gateway/{self.process.name}", world.now)
+
+
+def monitor(world: World, process: Process, webhooks: SimulatedWebhooks, spark: httpx.AsyncClient) -> Monitor:
+    """A monitor that tells two receivers."""
+    return Monitor(
+        Identity(monitor_id=process.name, host=process.name),
+        control=world.control,
+        alerts=world.alerts,
+        beats=world.beats,
+        channels=[Channel(name, slack, SecretStr(f"https://{name}.invalid")) for name in RECEIVERS],
+        webhooks=webhooks,  # type: ignore[arg-type]  # the same method
+        spark=spark,
+        limits=Limits(),
+        policy=AlertPolicy(hold=timedelta(seconds=2), resolve_hold=timedelta(seconds=5)),
+        patience=timedelta(seconds=10),
+        clock=world.now,
+    )
+
+
+async def watch(
+    world: World, process: Process, webhooks: SimulatedWebhooks, spark: httpx.AsyncClient
+) -> None:
+    """As `health_monitor.__main__` and its `host`, with the timers of the latter. Raises: LogUnavailable."""
+    built = monitor(world, process, webhooks, spark)
+    await built.catch_up()
+
+    async def listen() -> None:
+        async for record in world.beats.follow():
+            built.heard(record)
+
+    async def every(seconds: float, body: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            with suppress(LogUnavailable):
+                await body()
+
+    async with asyncio.TaskGroup() as tasks:
+        for body in (built.follow_control(), built.follow_alerts(), listen()):
+            tasks.create_task(body)
+        tasks.create_task(every(JUDGE_S, built.lead))
+        tasks.create_task(every(JUDGE_S, built.judge))
+        tasks.create_task(every(PROBE_S, built.probe))
+        for channel in built.channels:
+            tasks.create_task(every(NOTIFY_S, partial(built.notify, channel)))

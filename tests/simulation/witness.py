@@ -78,7 +78,8 @@ class AlertWitness:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self._sent: dict[tuple[object, ...], str] = {}
+        self.sent: dict[tuple[str, int, int, int, str], str] = {}
+        """What is recorded as sent, and by which record: dagger, condition, incident, notice, receiver."""
 
     def sees(self, record: Record) -> None:
         """Take in the next record. Raises: Violation."""
@@ -91,5 +92,5 @@ class AlertWitness:
             return
         meta = message.meta
         what = meta.dagger, meta.condition, meta.incident, message.notice, message.receiver
-        if self._sent.setdefault(what, record.id) != record.id:
+        if self.sent.setdefault(what, record.id) != record.id:
             raise Violation(f"{what} is recorded as sent twice")

@@ -1,0 +1,79 @@
+"""What services meet outside: webhook receivers that fail, Spark UIs, a database that is away at times."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import httpx
+from sqlalchemy.exc import OperationalError
+from tests.simulation.hosts import Host
+from tests.simulation.world import World
+
+from api_gateway.projection import Projection
+from api_gateway.rows import Change
+from eventlog import Mark
+from health_monitor.alert import Notify
+from health_monitor.receivers import Outcome, Sent, Temporary
+from health_monitor.webhook import Channel
+
+RECEIVERS = ("slack", "pager")
+
+
+class SimulatedWebhooks:
+    """Receivers, in place of `health_monitor.webhook.Webhooks`: slow, failing, throttling, or too late.
+
+    `told` holds what they took: dagger, condition, incident, notice and receiver, as often as they took it.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.told: list[tuple[str, int, int, int, str]] = []
+
+    async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
+        """As Webhooks'."""
+        world, alert = self._world, notify.alert
+        if world.chance(0.15, "receiver failed"):
+            return Temporary("RECEIVER_ERROR", "it answered 503")
+        if world.chance(0.05, "receiver throttles"):
+            return Temporary("THROTTLED", "it answered 429", timedelta(seconds=20), throttled=True)
+        await asyncio.sleep(world.random.uniform(0.01, 1))
+        self.told.append((alert.dagger, alert.condition, alert.incident, alert.notice, channel.name))
+        if world.chance(0.1, "receiver answers too late"):
+            return Temporary("TIMEOUT", "it did not answer in 10 s; it may have it all the same")
+        return Sent()
+
+
+class SimulatedSpark(httpx.AsyncBaseTransport):
+    """The Spark UIs of all drivers: http://HOST/DAGGER/GENERATION answers while that driver lives."""
+
+    def __init__(self, world: World, hosts: Sequence[Host]) -> None:
+        self._world, self._hosts = world, hosts
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """As a transport's. Raises: httpx.ConnectError."""
+        host = next((each for each in self._hosts if each.name == request.url.host), None)
+        name, generation = request.url.path.split("/")[1:3]
+        driver = host.drivers.get((name, int(generation))) if host is not None and not host.cut else None
+        if driver is None or not driver.alive or self._world.chance(0.05, "Spark UI away"):
+            raise httpx.ConnectError("nobody answers")
+        await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
+        applications = [{"id": "1", "name": f"dagger {name} {generation}"}]
+        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(applications).encode()))
+
+
+class SimulatedProjection(Projection):
+    """The gateways' one database, away at times."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__("sqlite://")
+        self._world = world
+        self.prepare()
+
+    def write(self, change: Change, *, before: int, applied: Mark) -> bool:
+        """As Projection's. Raises: OperationalError."""
+        if self._world.chance(0.01, "database away"):
+            raise OperationalError("COMMIT", {}, Exception("it does not answer"))
+        return super().write(change, before=before, applied=applied)
