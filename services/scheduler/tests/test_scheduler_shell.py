@@ -322,9 +322,9 @@ async def test_a_living_driver_that_nobody_asks_for_is_killed_and_said_so(world:
 async def test_a_driver_that_never_gives_a_sign_of_life_is_killed_and_relaunched(world: World) -> None:
     policy = replace(PATIENT, start_timeout=timedelta(milliseconds=500))
     async with world.serving(policy=policy):
-        await world.ask("stubborn")
-        first = await world.launched()
-        await world.launched(after=first.generation)
+        await world.ask("stubborn")  # on a slow host it is killed before it can write a file
+        first = await world.until(lambda dagger: dagger.driver is not None)
+        await world.until(lambda dagger: dagger.driver is not None and dagger.generation > first.generation)
 
     exited = world.facts(events_pb2.Exited)[0]
     assert exited.error.reason == "START_TIMEOUT"
