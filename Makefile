@@ -87,7 +87,7 @@ conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=D
 # Interrupted rather than killed when it takes too long, so that it takes its stack down.
 BENCH := timeout --signal=INT --kill-after=90
 .PHONY: bench
-bench: setup ## Every number of docs/performance.md, one after another, half an hour on a quiet machine
+bench: setup ## Every number of docs/performance.md, one after another; each ends within 25 minutes
 	@for one in seed coldstart live idle log bombs validate; do \
 	    echo "== bench/$$one.py"; $(BENCH) 1500 $(BIN)/python bench/$$one.py || exit 1; done
 
