@@ -29,6 +29,8 @@ class Host:
 
     name: str
     cut: bool = False
+    cut_at: float = 0.0
+    """Since when, in seconds of the loop."""
     gone: bool = False
     """For good: nothing of it will ever run again."""
     drivers: dict[tuple[str, int], SimulatedDriver] = field(default_factory=dict)
@@ -98,7 +100,9 @@ class SimulatedDriver:
         self._taken = False
         self._hangs_until = 0.0
         self._progress = world.now()
-        if not world.chance(0.02, "driver mute"):
+        self.mute = world.chance(0.02, "driver mute")
+        """It hangs from its birth, and never says anything."""
+        if not self.mute:
             world.later(world.random.uniform(1, 4), self._batch)
             world.later(world.random.uniform(1, 4), self._beat)
 

@@ -1,0 +1,140 @@
+"""Every process of the services: begun, begun anew when it ended, killed, paused; and their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.simulation import services
+from tests.simulation.hosts import Host, SimulatedDriver, Sinks
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.outside import SimulatedProjection, SimulatedSpark, SimulatedWebhooks
+from tests.simulation.services import Gateway, Service
+from tests.simulation.world import World
+
+
+@dataclass(eq=False)
+class Member:
+    """A process of the fleet's services."""
+
+    role: str
+    service: Service
+    host: Host | None = None
+    """Where a scheduler runs; the others are on machines that nobody talks of."""
+    gateway: Gateway | None = None
+
+    @property
+    def process(self) -> Process:
+        return self.service.process
+
+
+class Crew:
+    """The hosts of a world and the services on them; `state` is a directory for the schedulers'."""
+
+    def __init__(self, world: World, loop: SimulatedLoop, state: Path) -> None:
+        self.world, self.loop, self.state = world, loop, state
+        self.random = world.random
+        self.sinks = Sinks(world)
+        self.hosts = [Host("one"), Host("two")] if self.random.random() < 0.5 else [Host("one")]
+        self.webhooks = SimulatedWebhooks(world)
+        # A database takes most of the time of a life, so not every one has one.
+        self.projection = SimulatedProjection(world) if self.random.random() < 0.3 else None
+        self.members: dict[str, Member] = {}
+        """Every process there was, by name; of a scheduler, its identity."""
+        self._spark = httpx.AsyncClient(transport=SimulatedSpark(world, self.hosts), trust_env=False)
+
+    def serving(self, role: str, host: Host | None = None) -> list[Member]:
+        """The living processes of a role, on one host or everywhere; some may stand still."""
+        return [
+            each
+            for each in self.members.values()
+            if each.role == role and each.service.serves and host in (None, each.host)
+        ]
+
+    def keep_up(self) -> None:
+        """A supervisor begins anew what ended: two of everything, and a scheduler on another host."""
+        for role in ("gateway", "monitor"):
+            for _ in range(2 - len(self.serving(role))):
+                self._begin(role)
+        for number, host in enumerate(self.hosts):
+            wanted = 0 if host.gone else 2 - number
+            for _ in range(wanted - len(self.serving("scheduler", host))):
+                self._begin("scheduler", host)
+
+    def _begin(self, role: str, host: Host | None = None) -> None:
+        process = Process(f"{role}-{len(self.members)}", paused=host is not None and host.cut)
+        if self.world.chance(0.7, f"{role} killed"):
+            process.dies_at = self.random.randrange(1, 900)
+        member: Member
+        match role:
+            case "gateway":
+                gateway = Gateway(self.world, process, self.projection)
+                member = Member(role, Service(self.loop, process, gateway.run()), gateway=gateway)
+            case "monitor":
+                body = services.watch(self.world, process, self.webhooks, self._spark)
+                member = Member(role, Service(self.loop, process, body))
+            case _:
+                assert host is not None
+                member = Member(role, Service(self.loop, process, self._scheduler(process, host)), host)
+        self.members[process.name] = member
+
+    def _scheduler(self, process: Process, host: Host) -> Coroutine[Any, Any, None]:
+        state = self.state / host.name
+        state.mkdir(exist_ok=True)
+
+        def dead(scheduler_id: str) -> bool:
+            other = self.members.get(scheduler_id)
+            return other is not None and other.host is host and not other.service.serves
+
+        return services.scheduler(self.world, process, host, self.sinks, state, dead).run()
+
+    def disturb(self) -> None:
+        """Now and then a process stands still, or a host vanishes."""
+        serving = [each for each in self.members.values() if each.service.serves]
+        victim = self.random.choice(serving)
+        if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):
+            victim.process.paused = True
+            self.world.later(self.random.uniform(1, 40), self._resume, victim)
+        whole = len(self.hosts) > 1 and not any(host.cut for host in self.hosts)
+        if whole and self.world.chance(0.03, "host vanished"):
+            away = self.random.choice(self.hosts)
+            away.cut, away.cut_at = True, self.loop.time()
+            for member in self.serving("scheduler", away):
+                member.process.paused = True
+            self.world.later(self.random.choice([10, 60, 200]), self._return, away)
+
+    def _return(self, host: Host) -> None:
+        if host.cut and not host.gone:
+            host.cut = False
+            for member in self.serving("scheduler", host):
+                self._resume(member)
+
+    def _resume(self, member: Member) -> None:
+        if member.process.paused and not (member.host and member.host.cut):
+            self.loop.resume(member.process)
+
+    def mend(self) -> None:
+        """No further faults; what is away comes back, or never does."""
+        self.world.faulty = False
+        for host in self.hosts:
+            if host.cut and self.random.random() < 0.5:
+                host.gone = True
+                for driver in host.drivers.values():
+                    driver.end(None)
+                for member in self.serving("scheduler", host):
+                    member.process.alive = False
+            self._return(host)
+        for member in self.members.values():
+            member.process.dies_at = None
+            self._resume(member)
+
+    def driver(self, name: str, generation: int) -> tuple[Host | None, SimulatedDriver | None]:
+        """Where a launch is, whatever the log says of it."""
+        for host in self.hosts:
+            driver = host.drivers.get((name, generation))
+            if driver is not None:
+                return host, driver
+        return None, None

@@ -1,0 +1,165 @@
+"""Those who ask for things and insist on an answer, and on-call, who looks where no scheduler can."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Hashable
+from typing import Any
+
+import grpc
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from tests.simulation.crew import Crew, Member
+from tests.simulation.witness import Violation
+
+from chassis.errors import ApiError
+from fleet import Answer
+
+NAMES = ("a", "b", "c")
+CALL_S = 5.0
+"""How long a caller waits for one gateway."""
+AWAY_S = 130.0
+"""A host that nobody reached for so long is vouched for as dead: more than twice the patience of a lease."""
+META = events_pb2.RequestMeta(actor="simulation")
+
+
+class People:
+    """Owners of daggers, and on-call."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.waiting: dict[Hashable, asyncio.Task[None]] = {}
+        """What they wait for."""
+        self._crew, self._world, self._random = crew, crew.world, crew.random
+
+    def begin(self) -> None:
+        """Ask for the first daggers."""
+        self._wait("the first daggers", self._found())
+
+    async def _found(self) -> None:
+        cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
+        await self._insist(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        for name in NAMES:
+            spec = spec_pb2.DaggerSpec(cluster="local", sql="run")
+            await self._insist(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
+
+    def _request(self, key: Hashable, message: Any, subject: str) -> None:
+        """Let somebody ask for it, unless he who asks for `key` still waits."""
+        if key not in self.waiting:
+            self._wait(key, self._insist(message, subject))
+
+    def _wait(self, key: Hashable, asking: Coroutine[Any, Any, None]) -> None:
+        def answered(task: asyncio.Task[None]) -> None:
+            del self.waiting[key]
+            task.result()  # a violation ends this life
+
+        self.waiting[key] = asyncio.create_task(asking)
+        self.waiting[key].add_done_callback(answered)
+
+    async def _insist(self, message: Any, subject: str) -> None:
+        """Ask one gateway after the other, always under the same id, until there is an answer."""
+        request_id = self._world.id()
+        while True:
+            serving = [each for each in self._crew.serving("gateway") if each.gateway and each.gateway.writer]
+            if serving:
+                outcome = await self._call(self._random.choice(serving), message, subject, request_id)
+                if outcome is not None:
+                    self._acknowledged(request_id, outcome)
+                    return
+            await asyncio.sleep(self._random.uniform(0.1, 2))
+
+    async def _call(
+        self, member: Member, message: Any, subject: str, request_id: str
+    ) -> Answer | ApiError | None:
+        """The answer of a gateway; None when it has none, or none in time."""
+        answered: asyncio.Future[Answer | ApiError] = asyncio.get_running_loop().create_future()
+
+        async def serve() -> None:
+            assert member.gateway is not None
+            writer = member.gateway.writer
+            assert writer is not None
+            outcome: Answer | ApiError | None
+            try:
+                outcome = writer.answered(request_id, message)
+                outcome = outcome or await writer.write(subject, message, request_id, at="")
+            except ApiError as error:
+                outcome = error
+            if not answered.done():
+                answered.set_result(outcome)
+
+        self._crew.loop.spawn(member.process, serve())
+        await asyncio.wait([answered], timeout=CALL_S)
+        if not answered.done():
+            answered.cancel()
+            return None
+        outcome = answered.result()
+        again = isinstance(outcome, ApiError) and outcome.code is grpc.StatusCode.UNAVAILABLE
+        return None if again else outcome
+
+    def _acknowledged(self, request_id: str, outcome: Answer | ApiError) -> None:
+        """What was answered stands in the log, and is what the log says. Raises: Violation."""
+        stands = self._world.control_witness.fleet.answers.get(request_id)
+        if isinstance(outcome, Answer):
+            same = outcome == stands
+        else:
+            same = (
+                stands is not None and stands.refusal is not None and stands.refusal.reason == outcome.reason
+            )
+        if not same:
+            raise Violation(f"request {request_id} was answered {outcome!r}, and the log says {stands}")
+
+    def ask(self) -> None:
+        """Now and then somebody asks for something, or for several things at once."""
+        if self._random.random() > 0.25:
+            return
+        name = self._random.choice(NAMES)
+        for _ in range(self._random.choice([1, 1, 2, 3])):
+            kind = self._random.choice(["start", "stop", "restart", "edit", "delete"])
+            self._request(self._world.id(), self._message(kind, name), name)
+
+    def _message(self, kind: str, name: str) -> Any:
+        match kind:
+            case "stop":
+                mode = self._random.choice([events_pb2.STOP_MODE_DRAIN, events_pb2.STOP_MODE_NOW])
+                return events_pb2.StopRequested(meta=META, name=name, mode=mode)
+            case "restart":
+                return events_pb2.RestartRequested(meta=META, name=name)
+            case "edit":
+                spec = spec_pb2.DaggerSpec(cluster="local", sql=f"run {self._random.randrange(3)}")
+                return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+            case "delete" if self._random.random() < 0.3:
+                return events_pb2.DeleteRequested(meta=META, name=name)
+            case _:
+                return events_pb2.StartRequested(meta=META, name=name)
+
+    def encourage(self) -> None:
+        """What was given up while things went wrong, or hangs for ever as alerts say, is begun once more."""
+        for dagger in self._world.control_witness.fleet.daggers.values():
+            if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+                continue
+            _, driver = self._crew.driver(dagger.name, dagger.generation)
+            if dagger.phase == gateway_pb2.FAILED:
+                started = events_pb2.StartRequested(meta=META, name=dagger.name)
+                self._request(("start", dagger.name), started, dagger.name)
+            elif (
+                dagger.phase == gateway_pb2.DEGRADED and driver is not None and driver.mute and dagger.current
+            ):
+                restarted = events_pb2.RestartRequested(meta=META, name=dagger.name)
+                self._request(("restart", dagger.name), restarted, dagger.name)
+
+    def look_after(self) -> None:
+        """Vouch for the death of what is dead, and end by hand what no scheduler of its host looks after."""
+        fleet = self._world.control_witness.fleet
+        for dagger in fleet.daggers.values():
+            host, driver = self._crew.driver(dagger.name, dagger.generation)
+            afar = host is not None and fleet.leader is not None and fleet.leader.host != host.name
+            if driver is not None and host is not None and afar and not host.cut and not self._world.faulty:
+                asked = dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.current
+                if not asked or dagger.phase == gateway_pb2.UNREACHABLE:
+                    driver.end(None)
+            if dagger.phase != gateway_pb2.UNREACHABLE or dagger.confirmed_dead:
+                continue
+            away = host is not None and host.cut and self._crew.loop.time() - host.cut_at > AWAY_S
+            if driver is None or not driver.alive or away:
+                confirmed = events_pb2.DeathConfirmed(
+                    meta=META, name=dagger.name, generation=dagger.generation
+                )
+                self._request(("dead", dagger.name, dagger.generation), confirmed, dagger.name)
