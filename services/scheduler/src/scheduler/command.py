@@ -63,8 +63,8 @@ def spark_submit(
         "-Duser.timezone=UTC",
         # A JVM without memory must die, so that it is seen and relaunched.
         "-XX:+ExitOnOutOfMemoryError",
-        # Spark generates its code anew for every batch: both compilers took a third of the CPU time of the first
-        # 4,000,000 records (22 of 70 s) and a fifth of the next, this one alone takes 2 s and then nearly none.
+        # Spark generates its code anew for every batch: both compilers took a third of the CPU time of the
+        # first 4,000,000 records (22 of 70 s); this one alone takes 2 s, and nearly none of the next.
         "-XX:TieredStopAtLevel=1",
     ]
     settings = {
