@@ -29,6 +29,7 @@ def main(seeds: int, first: int = 1) -> int:
         except Violation as error:
             violations += 1
             sys.stdout.write(f"{error}\n")
+            sys.stdout.flush()
     for kind, count in sorted(faults.items()):
         sys.stdout.write(f"{kind}: {count}\n")
     last = first + seeds - 1
