@@ -1,7 +1,7 @@
 """A dagger on YARN with its checkpoint on HDFS is exact over a kill, where there is a cluster to try it on.
 
-`DAGGERS_YARN_CONF_DIR` in the environment names the cluster's configuration; `fs.defaultFS` there is where
-the checkpoint goes, and its nodes have this virtual environment at this path: one on this machine will do.
+`DAGGERS_YARN_CONF_DIR` in the environment names the cluster's configuration, and `DAGGERS_HDFS` the HDFS, as
+hdfs://namenode:8020. Its nodes have this virtual environment at this path: one on this machine will do.
 """
 
 import os
@@ -33,14 +33,15 @@ spark.driver.bindAddress 127.0.0.1
 def on_yarn(stack: Stack, cli: Cli, tmp_path: Path) -> Iterator[str]:
     """A cluster whose Spark is YARN's; the scheduler is told where that is, and where checkpoints go."""
     where = os.environ.get("DAGGERS_YARN_CONF_DIR", "")  # noqa: TID251 - an option of whoever runs the tests
-    if not where:
-        pytest.skip("DAGGERS_YARN_CONF_DIR names no configuration of a YARN")
+    hdfs = os.environ.get("DAGGERS_HDFS", "")  # noqa: TID251 - as above
+    if not (where and hdfs):
+        pytest.skip("DAGGERS_YARN_CONF_DIR and DAGGERS_HDFS name no YARN with its HDFS")
     properties = tmp_path / "spark.properties"
     properties.write_text(PROPERTIES.format(jars=Path(pyspark.__file__).parent / "jars"))
     kill(stack, "scheduler")
     told = {
         "HADOOP_CONF_DIR": where,
-        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": f"hdfs:///daggers-{uuid4().hex[:8]}",
+        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": f"{hdfs}/daggers-{uuid4().hex[:8]}",
         "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(properties),
     }
     up(stack, told)

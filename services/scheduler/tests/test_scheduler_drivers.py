@@ -152,6 +152,11 @@ def test_checkpoints_are_below_any_root_and_swept_only_on_this_host(
     assert tidy.directory(root) == here
 
 
+@pytest.mark.parametrize("root", ["checkpoints", "hdfs:///daggers", "hdfs://namenode:8020", "s3a://b/x?y"])
+def test_a_root_without_a_host_or_a_path_is_none(root: str) -> None:
+    assert not tidy.is_root(root)
+
+
 def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_path: Path) -> None:
     fleet = Fleet()
     for record in given(events_pb2.DaggerRequested(meta=META, name="d")):

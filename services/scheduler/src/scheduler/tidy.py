@@ -20,9 +20,13 @@ def checkpoint_root(checkpoints: str, dagger: Dagger) -> str:
 
 
 def is_root(checkpoints: str) -> bool:
-    """Whether it names a place for checkpoints: a directory from / on, or a URI with a path."""
+    """Whether it names a place for checkpoints: a directory from / on, or a URI with host and path.
+
+    Spark's checkpoints refuse a URI that leaves its host to Hadoop's `fs.defaultFS`.
+    """
     parts = urlsplit(checkpoints)
-    return parts.path.startswith("/") and not (parts.query or parts.fragment)
+    placed = bool(parts.netloc) or parts.scheme in ("", "file")
+    return placed and parts.path.startswith("/") and not (parts.query or parts.fragment)
 
 
 def directory(checkpoints: str) -> Path | None:
