@@ -27,11 +27,15 @@ ARGUMENTS = {
     "delete": ["orders", "--yes"],
     "init": ["orders", "--force"],
     "quarantine list": ["orders"],
+    "log export": ["log.jsonl"],
+    "log restore": ["log.jsonl"],
     **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},
 }  # fmt: skip
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
-ASK_NO_GATEWAY = {"version", "local status", "local down", "local dump", "sql check"}
+ASK_NO_GATEWAY = {
+    "version", "local status", "local down", "local dump", "sql check", "log export", "log verify", "log restore",
+}  # fmt: skip
 
 
 def every_command() -> list[str]:
