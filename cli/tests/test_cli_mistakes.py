@@ -36,7 +36,7 @@ def test_an_inline_secret_is_told_with_what_else_is_wrong_and_is_not_repeated(sh
 
 def test_what_the_gateway_refuses_of_a_cluster_names_the_flag(shell: Any) -> None:
     code, out, err = shell(
-        "cluster", "register", "p", "--spark-master", "yarn", "--influx-org", "o", "-o", "json"
+        "cluster", "register", "p", "--spark-master", "mesos://m", "--influx-org", "o", "-o", "json"
     )
 
     assert (code, findings(out)) == (
