@@ -196,7 +196,7 @@ def test_everything_wrong_with_a_file_is_told_at_once(stack: Stack, cli: Cli, tm
     outcome = cli.try_("apply", "-f", file)
 
     fields = sorted(finding["field"] for finding in outcome.json["error"]["findings"])
-    assert (outcome.code, fields) == (1, ["colour", "spec.cluster", "trigger"])
+    assert (outcome.code, fields) == (1, ["cluster", "colour", "trigger"])
     assert cli.try_("get", name).code == 1
 
 
