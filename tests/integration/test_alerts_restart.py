@@ -9,7 +9,7 @@ from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
 from tests.integration.faults import kill, until, up
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 QUICK = {"DAGGERS_MONITOR_HOLD_S": "1", "DAGGERS_MONITOR_RESOLVE_HOLD_S": "1"}
 

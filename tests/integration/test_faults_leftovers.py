@@ -13,7 +13,7 @@ from tests.integration.bookings import Bookings
 from tests.integration.cli import Cli
 from tests.integration.faults import down, driver, up
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_every_listening_socket_is_told_by_status_and_on_loopback_and_nothing_is_left_after_down(

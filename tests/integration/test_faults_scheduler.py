@@ -14,7 +14,7 @@ from tests.integration.bookings import Bookings, booking, counted, recount, spre
 from tests.integration.cli import Cli, at_least
 from tests.integration.faults import driver, header, kill, process, records, send, until, up
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 CLAIM = events_pb2.SchedulerStarted.DESCRIPTOR.full_name
 

@@ -10,7 +10,7 @@ from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli, at_least
 from tests.integration.test_slice import drivers, kill_session
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 SQL = """\
 SELECT b.order_number AS tag_order, b.city_id AS tag_city, p.city_id AS answer, 1 AS n,
