@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,18 +54,16 @@ class Stack:
         return status
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The embedded stack, started once for the whole run and stopped at its end."""
-    state_dir = tmp_path_factory.mktemp("stack")
+@contextmanager
+def running_stack(state_dir: Path) -> Iterator[Stack]:
+    """An embedded stack of its own in `state_dir`, stopped when the context ends."""
     up = subprocess.run(
         [DAGGERS, "local", "up", "--detach", "--state-dir", state_dir],
         capture_output=True, text=True, check=False, timeout=1500,
     )  # fmt: skip
     try:
         assert up.returncode == 0, f"the stack did not start:\n{up.stderr}"
-        bare = Stack(state_dir, kafka="", gateway="", influx={})
-        status = bare.status()
+        status = Stack(state_dir, kafka="", gateway="", influx={}).status()
         yield Stack(
             state_dir,
             kafka=status["kafka"]["bootstrap_servers"],
@@ -73,6 +72,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         )
     finally:
         subprocess.run([DAGGERS, "local", "down", "--state-dir", state_dir], check=True, timeout=180)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The embedded stack, started once for the whole run and stopped at its end."""
+    with running_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from conftest import DAGGERS, Stack
+from conftest import DAGGERS, Stack, running_stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, Outcome, at_least
 from tests.integration.faults import driver, kill, process, records, until, up
@@ -25,19 +25,8 @@ SERVICES = ("gateway", "scheduler", "health-monitor")
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack of this module's own: its broker is maltreated."""
-    state_dir = tmp_path_factory.mktemp("damage")
-    done = start(state_dir)
-    try:
-        assert done.returncode == 0, f"the stack did not start:\n{done.stderr}"
-        status = Stack(state_dir, kafka="", gateway="", influx={}).status()
-        yield Stack(
-            state_dir,
-            kafka=status["kafka"]["bootstrap_servers"],
-            gateway=status["gateway"]["address"],
-            influx=status["influx"],
-        )
-    finally:
-        subprocess.run([DAGGERS, "local", "down", "--state-dir", state_dir], check=True, timeout=180)
+    with running_stack(tmp_path_factory.mktemp("damage")) as stack:
+        yield stack
 
 
 @dataclass(frozen=True)
