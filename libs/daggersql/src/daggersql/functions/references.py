@@ -1,18 +1,37 @@
-"""Reference tables that calls name by constants: whether they exist, and how often they are read anew."""
+"""Calls that name a reference table by a constant: their signatures, whether the table exists, how often it
+is read anew, and how they are made."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, nearest
+from daggersql.findings import Report, Span, nearest
+from daggersql.functions.signature import Build, Signature
 from daggersql.known import Reference
-from daggersql.tree import Expr
-from daggersql.types import Family, family
+from daggersql.tree import Expr, call, cast, constant
+from daggersql.types import NULL, STRING, Family, Type, family
 
 DEFAULT_HOURS = 1
 MAX_HOURS = 24 * 365
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def signatures(result: Type, *both: Family) -> tuple[Signature, ...]:
+    """Of a table's name and a text, then nothing, a refresh time, a further text, or `both` in order."""
+    ways = ((), (Family.INTEGER,), (Family.TEXT,), both)
+    return tuple(Signature((Family.TEXT, Family.TEXT, *more), result, "{0}") for more in ways)
+
+
+def builds(template: str, result: Type) -> Build:
+    """The call of the table's name, the text, and the further text wherever it stands, or NULL."""
+
+    def build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+        given = [each for each in arguments[2:] if family(each.type) is Family.TEXT]
+        further = given[0] if given else constant("NULL", None, NULL, place)
+        return call(template, result, place, *(cast(each, STRING) for each in (*arguments[:2], further)))
+
+    return build
 
 
 def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
@@ -48,8 +67,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
                     "INVALID_ARGUMENT",
                     argument.span,
                     f"The refresh time is a constant, whole hours up to {MAX_HOURS}; 0 reads the table for"
-                    f" each"
-                    " batch.",
+                    " each batch.",
                     str(DEFAULT_HOURS),
                 )
                 return

@@ -6,18 +6,17 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.references import use
-from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, call, cast, constant
-from daggersql.types import BOOLEAN, NULL, STRING, Family, family
+from daggersql.functions.references import builds, signatures, use
+from daggersql.functions.signature import Doc, Function
+from daggersql.tree import Expr
+from daggersql.types import BOOLEAN, Family, family
 
-TEXT, WHOLE = Family.TEXT, Family.INTEGER
 MAX_PATTERN = 1_000
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     use(arguments, report, entries=True)
-    for pattern in (each for each in arguments[2:] if family(each.type) is TEXT):
+    for pattern in (each for each in arguments[2:] if family(each.type) is Family.TEXT):
         text = pattern.value
         if not isinstance(text, str):
             report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", "'%s.*'")
@@ -42,24 +41,12 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    given = [each for each in arguments[2:] if family(each.type) is TEXT]
-    pattern = given[0] if given else constant("NULL", None, NULL, place)
-    parts = [cast(each, STRING) for each in (*arguments[:2], pattern)]
-    return call("dartcontains({0}, {1}, {2})", BOOLEAN, place, *parts)
-
-
 FUNCTION = Function(
     "DartContains",
-    (
-        Signature((TEXT, TEXT), BOOLEAN, "{0}"),
-        Signature((TEXT, TEXT, WHOLE), BOOLEAN, "{0}"),
-        Signature((TEXT, TEXT, TEXT), BOOLEAN, "{0}"),
-        Signature((TEXT, TEXT, TEXT, WHOLE), BOOLEAN, "{0}"),
-    ),
+    signatures(BOOLEAN, Family.TEXT, Family.INTEGER),
     own=True,
     check=_check,
-    build=_build,
+    build=builds("dartcontains({0}, {1}, {2})", BOOLEAN),
     doc=Doc(
         about="Whether a text is an entry of a reference table; or, with a pattern, whether the whole text"
         " matches it for an entry: %s stands for each entry, which is put in as it is and so may be a pattern"
