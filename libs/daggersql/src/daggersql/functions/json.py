@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.checks import is_null
-from daggersql.functions.jsonpaths import parse
+from daggersql.functions.jsonpaths import constant_path
 from daggersql.functions.jsonsteps import Indexes, Names, Step
 from daggersql.functions.signature import Signature, overloaded
 from daggersql.tree import Expr
@@ -20,17 +19,11 @@ _NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
 def _check_path(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     """The path is a constant that leads to one place."""
     path = arguments[1]
-    if path.wrong or is_null(path):
+    found = constant_path(path, report)
+    if found is None:
         return
-    if not isinstance(path.value, str):
-        report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
-        return
-    try:
-        steps = parse(path.value).steps
-    except ValueError as wrong:
-        report.error("INVALID_JSON_PATH", path.span, str(wrong))
-        return
-    if not path.value.strip().startswith("$") or not all(map(_is_one, steps)):
+    rooted = isinstance(path.value, str) and path.value.strip().startswith("$")
+    if not rooted or not all(map(_is_one, found.steps)):
         report.error(
             "INVALID_JSON_PATH",
             path.span,

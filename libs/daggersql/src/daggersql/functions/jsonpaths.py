@@ -64,24 +64,28 @@ def parse(text: str) -> Path:
     return path
 
 
+def constant_path(path: Expr, report: Report) -> Path | None:
+    """The JSON path that an argument is; nothing, once that is reported, when it is none, and for NULL."""
+    if path.wrong or is_null(path):
+        return None
+    if not isinstance(path.value, str):
+        report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
+        return None
+    try:
+        return parse(path.value)
+    except ValueError as wrong:
+        report.error("INVALID_JSON_PATH", path.span, str(wrong), re.sub(r"\s+", "", path.value))
+        return None
+
+
 def check_json_path(number: int, *, place_only: bool = False) -> Check:
     """A check that argument `number` is a constant JSON path; with `place_only` to places in a document."""
 
     def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
-        path = arguments[number]
-        if path.wrong or is_null(path):
-            return
-        if not isinstance(path.value, str):
-            report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
-            return
-        try:
-            found = parse(path.value)
-        except ValueError as wrong:
-            report.error("INVALID_JSON_PATH", path.span, str(wrong), re.sub(r"\s+", "", path.value))
-            return
-        if place_only and (found.length or not found.steps):
+        found = constant_path(arguments[number], report)
+        if found is not None and place_only and (found.length or not found.steps):
             detail = "The path leads to a place in the document: not to all of it, and not to a length."
-            report.error("INVALID_JSON_PATH", path.span, detail)
+            report.error("INVALID_JSON_PATH", arguments[number].span, detail)
 
     return check
 
