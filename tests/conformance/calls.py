@@ -64,8 +64,6 @@ class Question:
     rows: pa.Table
     widened: bool
     only_constants: bool
-    name: str = VIEW
-    """Of the stream that the rows are of."""
 
 
 @dataclass(frozen=True, slots=True)

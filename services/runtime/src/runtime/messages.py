@@ -131,8 +131,10 @@ class _Path:
 def lists(
     files: bytes, items: pa.ListArray, messages: Sequence[str | None], paths: Sequence[str | None]
 ) -> tuple[list[str | None], int]:
-    """The JSON of each list's fields, and how many values could not be used. NULL for a type or path"
-    " unknown."""
+    """The JSON of each list's fields, and how many values could not be used.
+
+    NULL for an unknown type or path.
+    """
     answers: list[str | None] = [None] * len(items)
     bad = 0
     wanted: dict[tuple[str, str], list[int]] = {}
@@ -156,8 +158,7 @@ def lists(
 
 
 def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:
-    """JSON of the field of each message, `null` for None and for what cannot be decoded, and how many"
-    " cannot."""
+    """JSON of the field of each message, `null` for None and for what cannot be decoded; how many cannot."""
     there = [at for at, item in enumerate(items) if item is not None]
     decoded = reader.decoder.decode([item for item in items if item is not None])
     sound = [at for number, at in enumerate(there) if number not in decoded.broken]

@@ -1,5 +1,5 @@
-"""Fields of encoded messages: `selectfields(bytes, type, path)` gives the JSON of their list, in Spark's"
-" types."""
+"""Fields of encoded messages: `selectfields(bytes, type, path)` gives the JSON of their list, in Spark's
+types."""
 
 from __future__ import annotations
 

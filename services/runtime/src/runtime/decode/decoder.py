@@ -65,8 +65,8 @@ def find_message(pool: DescriptorPool, name: str) -> Descriptor:
 
 
 class Decoder:
-    """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into"
-    " rowtime."""
+    """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into
+    rowtime."""
 
     def __init__(self, message: Descriptor, paths: Iterable[str], time_field: str | None) -> None:
         wanted = tuple(paths)
