@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,39 +166,33 @@ def test_up_starts_no_second_stack_beside_one_whose_files_are_gone(local: Local)
     )
 
 
-def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) -> None:
+@contextmanager
+def foreground(local: Local) -> Iterator[subprocess.Popen[str]]:
+    """`daggers local up` in the foreground, once it says that everything runs; its end is awaited."""
     local("down")
     with subprocess.Popen(
         [DAGGERS, "local", "up", "--state-dir", local.state_dir],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as up:  # fmt: skip
-        assert up.stderr is not None
-        for line in up.stderr:
-            if "Ctrl-C stops it" in line:
-                break
+        assert any("Ctrl-C stops it" in line for line in up.stderr)
+        yield up
+        up.wait(60)
+
+
+def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) -> None:
+    with foreground(local) as up:
         shutil.rmtree(local.state_dir)
         said = up.stderr.read()
-        code = up.wait(60)
 
-    assert (code, "is gone, so what ran there is stopped" in said) == (0, True)
+    assert (up.returncode, "is gone, so what ran there is stopped" in said) == (0, True)
     assert local.leftovers() == []
 
 
 def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:
-    local("down")
-    with subprocess.Popen(
-        [DAGGERS, "local", "up", "--state-dir", local.state_dir],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    ) as up:  # fmt: skip
-        assert up.stderr is not None
-        for line in up.stderr:
-            if "Ctrl-C stops it" in line:
-                break
+    with foreground(local) as up:
         running = [each["name"] for each in local("status")["processes"]]
         up.send_signal(signal.SIGTERM)
-        up.stderr.read()
-        code = up.wait(60)
 
-    assert (running, code) == (NAMES, 0)
+    assert (running, up.returncode) == (NAMES, 0)
     assert local("status")["processes"] == []
     assert local.leftovers() == []
