@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +22,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
 from tests.integration.faults import driver, halves, header, kill, lasting, process, records, send, until, up
-from tests.integration.test_spark_cluster import free_port, token_file, wait_for_worker
-from tests.integration.test_spark_cluster import running as daemon
+from tests.integration.standalone import register, standalone
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -229,12 +228,8 @@ def test_while_the_broker_is_dead_nothing_is_claimed(stack: Stack, watching: Wat
 
 
 def test_a_spark_cluster_that_is_gone_leaves_nothing_running(stack: Stack, cli: Cli, tmp_path: Path) -> None:
-    with spark_cluster(tmp_path) as (url, gone):
-        cli(
-            "cluster", "register", "vanishing", "--kafka", stack.kafka, "--spark-master", url,
-            "--influx-url", stack.influx["url"], "--influx-org", stack.influx["org"],
-            "--influx-bucket", stack.influx["bucket"], "--influx-token-file", token_file(stack, tmp_path),
-        )  # fmt: skip
+    with standalone(tmp_path) as (url, gone):
+        register(cli, stack, "vanishing", url, tmp_path)
         with watched(stack, cli, tmp_path, cluster="vanishing") as watch:
             watch.until(is_running)
             gone()
@@ -332,21 +327,6 @@ def lies(watch: Watching) -> list[Sample]:
         for sample in watch.samples
         if sample.phase == "RUNNING" and not sample.degraded and sample.waited > OLD_S
     ]
-
-
-@contextmanager
-def spark_cluster(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A standalone master with one worker: its URL, and what ends both."""
-    port, web, worker_web = free_port(), free_port(), free_port()
-    url = f"spark://127.0.0.1:{port}"
-    master = ["master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", web]
-    worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_web, "-c", 1, "-m", "1g",
-              "--work-dir", folder / "work", url]  # fmt: skip
-    with ExitStack() as daemons:
-        for words in (master, worker):
-            daemons.enter_context(daemon(words, folder))
-        wait_for_worker(web)
-        yield url, daemons.close
 
 
 def heartbeats(stack: Stack, name: str) -> list[telemetry_pb2.Heartbeat]:

@@ -16,6 +16,7 @@ from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least
 from tests.integration.faults import driver, halves, kill, send, until, up
+from tests.integration.standalone import register
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -45,13 +46,7 @@ def on_yarn(stack: Stack, cli: Cli, tmp_path: Path) -> Iterator[str]:
         "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(properties),
     }
     up(stack, told)
-    token = tmp_path / "token"
-    token.write_text(stack.influx["token"])
-    cli(
-        "cluster", "register", "yarn", "--kafka", stack.kafka, "--spark-master", "yarn",
-        "--influx-url", stack.influx["url"], "--influx-org", stack.influx["org"],
-        "--influx-bucket", stack.influx["bucket"], "--influx-token-file", token,
-    )  # fmt: skip
+    register(cli, stack, "yarn", "yarn", tmp_path)
     yield "yarn"
     kill(stack, "scheduler")
     up(stack)

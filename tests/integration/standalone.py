@@ -1,0 +1,92 @@
+"""A Spark standalone cluster of the wheel on loopback, and how it is registered with the stack."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+from conftest import Stack
+from tests.integration.cli import Cli
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A master with one worker: its URL, and what ends both; the context's end does, too."""
+    port, web, worker_web = free_port(), free_port(), free_port()
+    url = f"spark://127.0.0.1:{port}"
+    master = ["master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", web]
+    worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_web, "-c", 1, "-m", "1g",
+              "--work-dir", folder / "work", url]  # fmt: skip
+    with ExitStack() as daemons:
+        for words in (master, worker):
+            daemons.enter_context(daemon(words, folder))
+        wait_for_worker(web)
+        yield url, daemons.close
+
+
+def register(cli: Cli, stack: Stack, name: str, spark_master: str, folder: Path) -> None:
+    """Register a cluster of the stack's Kafka and InfluxDB with this Spark master."""
+    token = folder / "token"
+    token.write_text(stack.influx["token"])
+    cli(
+        "cluster", "register", name, "--kafka", stack.kafka, "--spark-master", spark_master,
+        "--influx-url", stack.influx["url"], "--influx-org", stack.influx["org"],
+        "--influx-bucket", stack.influx["bucket"], "--influx-token-file", token,
+    )  # fmt: skip
+
+
+def daemon(words: list[object], folder: Path) -> "Daemon":
+    """A Spark daemon of the wheel; its context ends it."""
+    python = Path(sys.executable)
+    environment = {
+        "HOME": str(Path.home()),
+        "LC_ALL": "C.UTF-8",
+        "PATH": f"{python.parent}:{os.defpath}:/usr/local/bin",
+        "PYSPARK_PYTHON": str(python),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    name = f"org.apache.spark.deploy.{words[0]}"
+    command = [SPARK_HOME / "bin" / "spark-class", name, *words[1:]]
+    with (folder / f"{words[0]}.log").open("wb") as log:
+        return Daemon([str(word) for word in command], env=environment, stdout=log, stderr=log)
+
+
+class Daemon(subprocess.Popen[bytes]):
+    """A process that is terminated when its context ends."""
+
+    def __exit__(self, *error: object) -> None:
+        self.terminate()
+        self.wait(30)
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def wait_for_worker(web: int) -> None:
+    """Wait until the master has a living worker."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
+                if json.load(answer)["aliveworkers"] == 1:
+                    return
+        except OSError:
+            pass
+        assert time.monotonic() < end, "the standalone cluster did not start"
+        time.sleep(0.2)  # polling a daemon; bounded by the deadline
