@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from api_gateway import schemas, specs
+from api_gateway.checks import Checks
 from api_gateway.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet
@@ -34,7 +35,7 @@ def fleet(samples: Any) -> Fleet:
 
 
 async def judge(name: str, spec: Spec, fleet: Fleet) -> specs.Judged:
-    return await specs.judge("spec", name, filled(name, spec), fleet, now=NOW)
+    return await specs.judge("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
 
 
 async def judged(samples: Any, fleet: Fleet, change: Callable[[Spec], object]) -> list[tuple[str, str]]:

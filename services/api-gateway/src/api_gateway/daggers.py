@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 import grpc
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway import answers, filters, specs, validation
 from api_gateway.catalog import check_sequence
+from api_gateway.checks import Checks
 from api_gateway.defaults import filled
 from api_gateway.events import watch
 from api_gateway.follower import Follower
@@ -49,6 +50,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._writer = writer
         self._reader = reader
         self._projection = projection
+        self._checks = Checks()
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -143,7 +145,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> gateway_pb2.ValidateResponse:
         """Everything that is found about a specification; what cannot run is an answer, not an error."""
         name, spec = request.name, filled(request.name, request.spec)
-        judged = await specs.judge("spec", name, spec, self._fleet, now=datetime.now(UTC))
+        judged = await self._judged(name, spec)
         event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=judged.warnings)
         wrong = list(validation.name("name", name)) if name else []
         if not judged.violations:
@@ -168,7 +170,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         before = _warned(event, known.warnings if known else ())
         answer = self._writer.answered(request.request_id, event, before)
         if answer is None:
-            judged = await specs.judge("spec", name, spec, self._fleet, now=datetime.now(UTC))
+            judged = await self._judged(name, spec)
             # Meanwhile the same request may have come again, and been answered.
             answer = self._writer.answered(request.request_id, event, _warned(event, judged.warnings))
         if answer is None:
@@ -204,6 +206,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             self._decided(event)
             answer = await self._writer.write(request.name, event, request.request_id, at="name")
         return self._shown(request.name), answer.sequence
+
+    async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
+        return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
 
     def _decided(self, event: Request) -> Dagger:
         """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""

@@ -1,4 +1,4 @@
-"""Whether a dagger can be what it is asked to be: its spec against the catalogue, and its SQL. Pure.
+"""Whether a dagger can be what it is asked to be: its spec against the catalogue, and its SQL.
 
 The spec is checked with its defaults filled in; every violation is answered at once. A default that was made
 from the dagger's name is not judged: if it is wrong, the name is, and that is said of the name.
@@ -16,6 +16,7 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from api_gateway import columns, validation
+from api_gateway.checks import Checks
 from api_gateway.defaults import consumer_group
 from chassis.errors import Violation, sql_violation
 from daggersql import Checked, Finding, Plan, Severity, check, limits
@@ -56,11 +57,10 @@ class Judged:
         return tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in found)
 
 
-async def judge(at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, now: datetime) -> Judged:
-    """Check the spec of the dagger `name`, defaults filled in. Paths begin with `at`.
-
-    The query is checked in a thread, so that a large one holds up no other call.
-    """
+async def judge(
+    at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, checks: Checks, *, now: datetime
+) -> Judged:
+    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `at`."""
     violations = [*_plain(at, name, spec), *_cluster(at, spec, fleet)]
     violations += [
         v for n, s in enumerate(spec.streams) for v in _reading(f"{at}.streams[{n}]", s, now + _CLOCK_SKEW)
@@ -75,11 +75,9 @@ async def judge(at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, 
         checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
     elif not inputs:  # without its tables, every column of a query is unknown
         try:
-            tables = resolve.tables(fleet, spec)
+            checked = await checks.check(spec, fleet)
         except resolve.Unresolved as error:
             inputs.append(Violation(f"{at}.streams", error.detail, error.reason))
-        else:
-            checked = await asyncio.to_thread(check, spec.sql, tables, list(fleet.references))
     violations += inputs
     for number, sink in enumerate(spec.sinks):
         violations += _sink(f"{at}.sinks[{number}]", sink, name, spec, fleet, checked.plan)

@@ -1,0 +1,46 @@
+"""Checks of queries, the newest ones remembered: every apply of a dagger sends its query again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggersql import Checked, check
+from fleet import Fleet, resolve
+
+_REMEMBERED: Final = 256
+_MAX_REMEMBERED_CHARACTERS: Final = 16_384
+
+
+class Checks:
+    """Checks the queries of specs in a thread, so that a large one holds up no other call."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Checked] = {}
+        """By all that a check depends on; what was used last stands last."""
+
+    async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
+        """What is found about the query, whose streams are all registered. Raises: resolve.Unresolved."""
+        key = _inputs(spec, fleet)
+        found = self._found.pop(key, None)
+        if found is None:
+            tables = resolve.tables(fleet, spec)
+            found = await asyncio.to_thread(check, spec.sql, tables, list(fleet.references))
+        if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
+            self._found[key] = found
+            if len(self._found) > _REMEMBERED:
+                del self._found[next(iter(self._found))]
+        return found
+
+
+def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
+    """All that a check depends on: the query, what its tables are made of, the names of the references."""
+    tables = []
+    for each in spec.streams:
+        stream = fleet.streams[each.stream].value
+        message = fleet.messages.get(stream.message)
+        tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
+    return spec.sql, tuple(tables), tuple(fleet.references)
