@@ -26,8 +26,11 @@ from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import COUNT_SQL, message_class
 
 import runtime
+from runtime.sparkhome import ARCHIVE
 
 MAIN = Path(runtime.__file__).with_name("__main__.py")
+# What `daggers local setup` has prepared; a launch without it only takes longer.
+TOOLS = Path(sys.prefix) / "share" / "daggers"
 HEARTBEATS = "daggers.heartbeats"
 DEADLINE_S = 90.0
 Beat = telemetry_pb2.Heartbeat
@@ -112,6 +115,10 @@ class Launch:
         ends = {p: self._consumer.get_watermark_offsets(TopicPartition(HEARTBEATS, p), 10)[1] for p in there}
         self._consumer.assign([TopicPartition(HEARTBEATS, p, end) for p, end in ends.items()])
         spark = Path(pyspark.__file__).parent
+        java_options = ["-XX:TieredStopAtLevel=1"]
+        for prepared in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}"):
+            spark = prepared.parent
+            java_options.append(f"-XX:SharedArchiveFile={prepared}")
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
         home = {} if java is None else {"JAVA_HOME": java}
@@ -119,7 +126,7 @@ class Launch:
         with (run_dir / "driver.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
-                 "--driver-java-options", "-XX:TieredStopAtLevel=1", *conf,
+                 "--driver-java-options", " ".join(java_options), *conf,
                  MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),

@@ -115,6 +115,22 @@ def test_the_administrators_properties_come_after_what_daggers_sets() -> None:
     assert command.index("--properties-file") < command.index("--conf") < command.index(str(HERE.runtime))
 
 
+@pytest.mark.parametrize(
+    ("master", "home"),
+    [("local[2]", "/prepared"), ("spark://localhost:7077", "/prepared"), ("yarn", "/venv/pyspark")],
+)
+def test_a_driver_starts_from_the_prepared_home_unless_its_cluster_ships_the_whole(
+    master: str, home: str
+) -> None:
+    installation = replace(SHARED, prepared=Path("/prepared"))
+
+    command = submit(master=master, installation=installation)
+
+    shares = any("-XX:SharedArchiveFile=/prepared/classes.jsa" in word for word in command)
+    assert (command[0], shares) == (f"{home}/bin/spark-submit", home == "/prepared")
+    assert environment(JOB, master, installation, {})["SPARK_HOME"] == home
+
+
 def test_where_a_cluster_is_reaches_the_driver() -> None:
     where = {"HADOOP_CONF_DIR": "/h", "YARN_CONF_DIR": "/y", "KUBECONFIG": "/k"}
 

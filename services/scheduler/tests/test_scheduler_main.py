@@ -28,12 +28,13 @@ def test_settings_that_are_missing_are_named_all_at_once() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_bad_places_for_checkpoints_and_properties_are_named_all_at_once(tmp_path: Path) -> None:
+def test_bad_places_for_checkpoints_properties_and_spark_are_named_all_at_once(tmp_path: Path) -> None:
     told = {
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
         "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": "checkpoints",
         "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(tmp_path / "none"),
+        "DAGGERS_SCHEDULER_SPARK_HOME": str(tmp_path),
     }
 
     done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
@@ -41,6 +42,7 @@ def test_bad_places_for_checkpoints_and_properties_are_named_all_at_once(tmp_pat
     assert done.returncode == 2
     assert "CHECKPOINT_ROOT" in done.stderr
     assert "SPARK_PROPERTIES_FILE" in done.stderr
+    assert "SPARK_HOME: has no bin/spark-submit: prepare it by" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -41,6 +41,7 @@ def setup(session: Session) -> None:
     document = {
         "java_home": str(tools.java_home),
         "kafka_jars": str(tools.kafka_jars),
+        "spark_home": str(tools.spark_home),
         "influxd": str(tools.influxd),
     }
     session.out.done(document, f"tools are ready ({time.monotonic() - started:.1f} s)")

@@ -60,6 +60,7 @@ def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
         "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
+        "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
     }
 
 

@@ -54,6 +54,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
         find_installation(),
         properties=told.spark_properties_file and told.spark_properties_file.resolve(),
         shared_checkpoints=bool(told.checkpoint_root),
+        prepared=told.spark_home and told.spark_home.absolute(),
     )
     environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
     platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.errors import RefusedError
-from cli.local.tools import influxd, java, kafka
+from cli.local.tools import influxd, java, kafka, sparkhome
 from cli.progress import Report, Steps
 
 
@@ -18,6 +18,7 @@ class Tools:
 
     java_home: Path
     kafka_jars: Path
+    spark_home: Path
     influxd: Path | None
 
 
@@ -38,12 +39,16 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
                 lambda part, report: kafka.build(part, report, program, own_authorities=wheel),
                 steps,
             )
+            spark = folder / sparkhome.name(home)
+            if not (spark / sparkhome.ARCHIVE).is_file():
+                with steps.step(f"preparing {sparkhome.TITLE}") as report:
+                    sparkhome.build(spark, home, report)
             database = None
             if with_influxd:
                 database = _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"
     except OSError as error:
         raise RefusedError(f"the tools cannot be installed in {folder}: {error.strerror or error}") from error
-    return Tools(java_home=home, kafka_jars=jars, influxd=database)
+    return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database)
 
 
 def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps: Steps) -> Path:

