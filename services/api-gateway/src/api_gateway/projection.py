@@ -16,9 +16,9 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.schema import CreateTable
-from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select
+from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select, update
 
-from api_gateway.rows import Change
+from api_gateway.rows import Change, Row
 from api_gateway.tables import (
     CONTENT,
     ClusterRow,
@@ -73,22 +73,21 @@ class Projection:
         False when the tables are behind `before`, so that everything must be written. Tables that are ahead
         of `applied`, because another gateway keeps them, are left as they are.
         """
-        with Session(self._engine) as session:
-            found = session.exec(select(ProjectionRow).with_for_update()).one_or_none()
-            at = -1 if found is None else found.applied
-            if at > applied.sequence:
+        with self._engine.begin() as connection:
+            at = connection.execute(select(ProjectionRow.applied).with_for_update()).scalar_one_or_none()
+            if at is not None and at > applied.sequence:
                 return True
-            if at < before and not change.everything:
+            if (-1 if at is None else at) < before and not change.everything:
                 return False
             for table, rows in change.rows.items():
-                self._put(session, table, rows, everything=change.everything)
+                self._put(connection, table, rows, everything=change.everything)
             if change.rows[SchemaRow]:  # a registration whose every message has a newer one
                 held = select(MessageRow.sequence)
-                session.exec(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
+                connection.execute(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
             for names in _chunks(change.gone):
-                session.exec(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
-            session.merge(ProjectionRow(applied=applied.sequence, history=applied.history, shape=self._shape))
-            session.commit()
+                connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
+            mark = {"applied": applied.sequence, "history": applied.history, "shape": self._shape}
+            connection.execute((insert if at is None else update)(ProjectionRow).values(mark))
         return True
 
     def dagger(self, name: str) -> tuple[gateway_pb2.Dagger | None, int]:
@@ -170,17 +169,17 @@ class Projection:
             return query(session), -1 if found is None else found
 
     def _put(
-        self, session: Session, table: type[SQLModel], rows: list[SQLModel], *, everything: bool
+        self, connection: Connection, table: type[SQLModel], rows: list[Row], *, everything: bool
     ) -> None:
         """Replace rows by their keys, or all of them: the same on every database."""
         key = next(iter(table.__table__.primary_key))  # type: ignore[attr-defined] # SQLModel's
         if everything:
-            session.exec(delete(table))
+            connection.execute(delete(table))
         else:
             for part in _chunks(rows):
-                session.exec(delete(table).where(key.in_([getattr(row, key.name) for row in part])))
+                connection.execute(delete(table).where(key.in_([row[key.name] for row in part])))
         if rows:
-            session.exec(insert(table), params=[row.model_dump() for row in rows])
+            connection.execute(insert(table), rows)
 
 
 def _tune_sqlite(connection: Any, _: Any) -> None:
