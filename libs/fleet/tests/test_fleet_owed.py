@@ -268,7 +268,14 @@ def test_silence_degrades_a_driver_that_lives_here_and_makes_another_unreachable
 
 
 def test_a_new_leader_does_not_blame_drivers_for_what_it_could_not_hear() -> None:
-    assert owed(*UP, seen=replace(SILENT, quiet_since=NOW), now=NOW + POLICY.silence / 2) is None
+    assert owed(*UP, seen=SILENT, now=NOW + timedelta(seconds=10)) is None
+
+
+@pytest.mark.parametrize("seen", [SILENT, ELSEWHERE])
+def test_what_a_new_leader_has_heard_nothing_of_is_not_called_running_for_long(seen: Seen) -> None:
+    assert owed(*UP, seen=seen, now=NOW + timedelta(seconds=11)) == events_pb2.Degraded(
+        reasons=["NO_PROGRESS"]
+    )
 
 
 @pytest.mark.parametrize(

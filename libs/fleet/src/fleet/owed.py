@@ -290,7 +290,8 @@ def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list
     if quiet >= policy.silence:
         return ["NO_HEARTBEAT"]
     if heartbeat is None:
-        return list(dagger.reasons)
+        unheard = dagger.phase == RUNNING and quiet >= _patience(dagger)
+        return ["NO_PROGRESS"] if unheard else list(dagger.reasons)
     reasons = []
     if (behind := _behind(dagger, heartbeat, quiet)) is not None:
         reasons.append(behind)
@@ -311,13 +312,18 @@ def _behind(dagger: Dagger, heartbeat: Heartbeat, quiet: timedelta) -> str | Non
     """
     if not heartbeat.HasField("last_progress"):
         return None
-    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
     told = timedelta(milliseconds=heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds())
-    if told + quiet < 3 * trigger + _LATE:
+    if told + quiet < _patience(dagger):
         return None
-    longest = max(3 * trigger + _LATE, 5 * timedelta(milliseconds=heartbeat.batch_duration_ms))
+    longest = max(_patience(dagger), 5 * timedelta(milliseconds=heartbeat.batch_duration_ms))
     running = timedelta(milliseconds=heartbeat.running_batch_age_ms)
     return "BATCH_STUCK" if running and running + quiet >= longest else "NO_PROGRESS"
+
+
+def _patience(dagger: Dagger) -> timedelta:
+    """How old the last progress may be of what is called RUNNING."""
+    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
+    return 3 * trigger + _LATE
 
 
 def _error(reason: str, detail: str) -> events_pb2.DaggerError:
