@@ -69,6 +69,8 @@ class Follower:
         self._refused: dict[int, str] = {}
         self._touched = Touched()
         self._subscriptions: set[Subscription] = set()
+        self._awaited: dict[str, asyncio.Event] = {}
+        """Who waits for the answer to a request, by its id."""
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -89,6 +91,8 @@ class Follower:
         """Refuse writes from now on."""
         logger().error("log_damaged", detail=why)
         self.damage = why
+        while self._awaited:
+            self._awaited.popitem()[1].set()
         self.wake()
 
     def drain(self) -> None:
@@ -105,6 +109,12 @@ class Follower:
         """Wait until the fold is at `sequence`; False when it will never be, because the log is damaged."""
         await self.until(lambda: self.fleet.sequence >= sequence or bool(self.damage))
         return self.fleet.sequence >= sequence
+
+    async def answered(self, request_id: str) -> None:
+        """Wait until the fold holds an answer to this request, or never will, because the log is damaged."""
+        if request_id not in self.fleet.answers and not self.damage:
+            # Not by `until`: every request that is under way would look again at every record.
+            await self._awaited.setdefault(request_id, asyncio.Event()).wait()
 
     def refused(self, sequence: int) -> str:
         """Why the record at `sequence` is not applied; empty when it is."""
@@ -138,6 +148,9 @@ class Follower:
             self._refused[record.sequence] = applied.refused
         if applied.answer is not None:
             self._touched.answers.add(record.id)
+            awaited = self._awaited.pop(record.id, None)
+            if awaited is not None:
+                awaited.set()
         if applied.changed:
             self._touch(record, applied.subject)
         for subscription in self._subscriptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,6 +14,8 @@ from api_gateway.rows import change
 from chassis.logging import logger
 
 _RETRY_S: Final = 1.0
+# How long records gather for one transaction while nobody waits to read them.
+_GATHER_S: Final = 0.05
 
 
 class Projector:
@@ -26,6 +29,7 @@ class Projector:
         self._follower = follower
         self._projection = projection
         self._moved = asyncio.Event()
+        self._wanted = asyncio.Event()
         self._finishing = False
 
     async def run(self, *, since: int) -> None:
@@ -55,19 +59,28 @@ class Projector:
             await self._until_news(written)
             if fleet.sequence == written:
                 return
+            await self._until_wanted()
             touched = self._follower.take_touched()
 
     def finish(self) -> None:
         """Write what is folded already, and end `run`."""
         self._finishing = True
+        self._wanted.set()
         self._follower.wake()
 
     async def _until_news(self, written: int) -> None:
         await self._follower.until(lambda: self._follower.fleet.sequence > written or self._finishing)
 
+    async def _until_wanted(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_S):
+                await self._wanted.wait()
+        self._wanted.clear()
+
     async def reached(self, sequence: int) -> None:
         """Wait until the tables hold `sequence`, or do not follow at all."""
         while self.sequence < sequence and not self.failure:
+            self._wanted.set()
             await self.moved()
 
     async def moved(self) -> None:

@@ -83,9 +83,7 @@ class Writer:
             raise invalid([Violation(at, str(error), "TOO_LARGE")]) from error
         except LogDamaged as error:
             self._follower.mark_damaged(str(error))
-        await self._follower.until(
-            lambda: fleet.answer(request_id, request) is not None or bool(self._follower.damage)
-        )
+        await self._follower.answered(request_id)
         answer = fleet.answer(request_id, request)
         if answer is None:
             self._refuse_when_damaged()
