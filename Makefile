@@ -79,6 +79,12 @@ FIRST ?= 1
 simulate: $(STAMPS)/venv ## Live through SEEDS=N seeds from FIRST=K in the deterministic simulator
 	@$(BIN)/python -m tests.simulation.run $(SEEDS) $(FIRST)
 
+MINUTES ?= 2
+SEED ?= 1
+.PHONY: chaos
+chaos: setup ## Real faults on a real stack for MINUTES=m from SEED=s, fed all the time, recounted exactly
+	@$(BIN)/python -m tests.chaos.run $(MINUTES) $(SEED)
+
 CASES ?= tests/conformance
 .PHONY: conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)

@@ -1,0 +1,168 @@
+"""What each kind of fault does, and undoes when its context ends."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+import psutil
+from tests.chaos.schedule import Fault
+from tests.chaos.world import World
+from tests.integration.cli import DAGGERS
+
+from cli.local import state
+
+# Longer than the command waits for a gateway that does not answer.
+REQUEST_S = 120.0
+
+
+class MissedError(Exception):
+    """There was nothing to be hit: it does not run now."""
+
+
+@contextmanager
+def process_killed(world: World, fault: Fault) -> Iterator[str]:
+    """kill -9 of a process of the stack, which stays away until the round has ended."""
+    for each in _process(world, fault.target):
+        each.kill()
+        each.wait(10)
+    yield fault.target
+
+
+@contextmanager
+def process_stopped(world: World, fault: Fault) -> Iterator[str]:
+    """SIGSTOP, and SIGCONT."""
+    with _stopped(_process(world, fault.target)):
+        yield fault.target
+
+
+@contextmanager
+def driver_killed(world: World, fault: Fault) -> Iterator[str]:
+    """kill -9 of a driver's JVM, its Python half, or both."""
+    hit, halves = _halves(world, fault.target)
+    for each in halves:
+        each.kill()
+    yield hit
+
+
+@contextmanager
+def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
+    """SIGSTOP of a driver's JVM, its Python half, or both; and SIGCONT."""
+    hit, halves = _halves(world, fault.target)
+    with _stopped(halves):
+        yield hit
+
+
+@contextmanager
+def disk_full(world: World, fault: Fault) -> Iterator[str]:
+    """No room on the disk of the broker, of the database, or of the checkpoints."""
+    if fault.target == "checkpoints":
+        found = world.drivers().values()
+        writers = [each for launches in found for driver in launches for each in driver.session.members()]
+    else:
+        writers = _process(world, fault.target)
+    with world.disks.full(fault.target, writers):
+        yield fault.target
+
+
+@contextmanager
+def connections_cut(world: World, fault: Fault) -> Iterator[str]:
+    """Every connection of the drivers to a server, old and new."""
+    with world.proxies[fault.target].cut():
+        yield f"to {fault.target}"
+
+
+@contextmanager
+def connections_slowed(world: World, fault: Fault) -> Iterator[str]:
+    """The same, held back."""
+    with world.proxies[fault.target].slowed(fault.amount):
+        yield f"to {fault.target}, {fault.amount:g} s each way"
+
+
+@contextmanager
+def clock_jumped(world: World, fault: Fault) -> Iterator[str]:
+    """The clock of the whole stack but its drivers, there and back."""
+    with world.clock.jumped(fault.amount):
+        yield f"of the {fault.target}, {fault.amount:+g} s"
+
+
+@contextmanager
+def restart_asked_for(world: World, fault: Fault) -> Iterator[str]:
+    """What a person does who has had enough of it; the gateway may be away, as everything else."""
+    command = [DAGGERS, "restart", fault.target, "--state-dir", world.stack.state_dir]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as asked:
+        try:
+            yield f"of {fault.target}"
+        finally:
+            with suppress(subprocess.TimeoutExpired):
+                asked.wait(REQUEST_S)
+            asked.kill()
+
+
+Hit = Callable[[World, Fault], AbstractContextManager[str]]
+HITS: dict[str, Hit] = {
+    "process killed": process_killed,
+    "process stopped": process_stopped,
+    "driver killed": driver_killed,
+    "driver stopped": driver_stopped,
+    "disk full": disk_full,
+    "connections cut": connections_cut,
+    "connections slowed": connections_slowed,
+    "clock jumped": clock_jumped,
+    "restart asked for": restart_asked_for,
+}
+
+
+def _process(world: World, name: str) -> list[psutil.Process]:
+    """What runs of a process of the stack. Raises: MissedError."""
+    now = state.load(world.stack.state_dir)
+    started = now.running(name) if now is not None else None
+    if started is None:
+        raise MissedError(f"{name} does not run")
+    return started.members()
+
+
+def _halves(world: World, target: str) -> tuple[str, list[psutil.Process]]:
+    """The halves of a driver that DAGGER/HALVES names: of the next dagger when that one has no driver now.
+
+    Raises: MissedError.
+    """
+    wanted, _, which = target.partition("/")
+    launches = world.drivers()
+    names = list(launches)
+    begin = names.index(wanted)
+    for name in names[begin:] + names[:begin]:
+        for driver in launches[name]:
+            halves = _parts(driver.session.members())
+            if len(halves) == 2:
+                hit = list(halves.values()) if which == "both" else [halves[which]]
+                return f"{name} ({which})", hit
+    raise MissedError("no driver runs")
+
+
+def _parts(session: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
+    """The JVM of a session, and the Python half that is its child; its workers are others."""
+    found: dict[str, psutil.Process] = {}
+    with suppress(psutil.Error):
+        launched = [each for each in session if "--spec" in each.cmdline()]
+        for jvm in launched:
+            if Path(jvm.exe()).name == "java":
+                found["jvm"] = jvm
+        for each in launched:
+            if "jvm" in found and each.ppid() == found["jvm"].pid:
+                found["python"] = each
+    return found
+
+
+@contextmanager
+def _stopped(processes: list[psutil.Process]) -> Iterator[None]:
+    try:
+        for each in processes:
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(signal.SIGSTOP)
+        yield
+    finally:
+        for each in processes:
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(signal.SIGCONT)

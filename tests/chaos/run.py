@@ -1,0 +1,183 @@
+"""`python -m tests.chaos.run MINUTES SEED`: the embedded stack under faults, fed all the time, recounted.
+
+Each fault is told as it comes. Last line `chaos seed s: N faults, R rows recounted, 0 mismatches, 0 orphans`,
+before it the faults by kind and those that this machine does not allow. Exit code 1 when a row differs from
+the recount, a dagger has another number of drivers than one, or anything is left after `daggers local down`.
+"""
+
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+from tests.chaos.clock import Clock
+from tests.chaos.daggers import SUBJECTS, Rows, mismatches, once
+from tests.chaos.faults import HITS, MissedError
+from tests.chaos.feeder import Fed
+from tests.chaos.schedule import Round, schedule
+from tests.chaos.world import World, world
+from tests.integration.faults import header, records
+from tests.integration.test_faults_leftovers import belonging, listens
+
+SHOWN = 20
+# The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
+SETTLE_S = 600.0
+LAST_ROWS_S = 240.0
+POLL_S = 3.0
+ALL_ROWS = "1000000"
+IMPOSSIBLE = {"clock jumped": "libfaketime is not installed"}
+
+
+class Run:
+    """One run: its faults by kind, and what was found wrong."""
+
+    def __init__(self, seed: int, minutes: float) -> None:
+        self.seed = seed
+        self.faults: Counter[str] = Counter()
+        self.impossible: dict[str, str] = {}
+        self.rows = 0
+        self.mismatches: list[str] = []
+        self.orphans: list[str] = []
+        self._minutes = minutes
+        self._start = time.monotonic()
+
+    def live(self, folder: Path) -> None:
+        """Everything, in a state directory of its own."""
+        with tempfile.TemporaryDirectory() as aside:
+            clock = Clock(Path(aside) / "clock")
+            if not clock.possible:
+                self.impossible |= IMPOSSIBLE
+            with world(folder, clock) as stack:
+                how = "a full tmpfs" if stack.disks.tmpfs else "RLIMIT_FSIZE: no tmpfs may be mounted here"
+                self.say(f"the stack is up in {folder}; a full disk is {how}")
+                feeder = stack.begin(self.seed)
+                stack.settle()
+                self.say(f"{len(SUBJECTS)} daggers run; faults for {self._minutes:g} minutes")
+                self.suffer(stack)
+                self.say("no more faults; everything has to settle")
+                stack.settle(SETTLE_S)
+                self.recount(stack, feeder.close())
+                ports = stack.listening()
+                self.say("down")
+        self.orphans = left(stack, ports)
+
+    def suffer(self, stack: World) -> None:
+        """The faults of the schedule, each at its time, or as soon after it as the stack is back."""
+        begin = time.monotonic()
+        for each in schedule(self.seed, self._minutes):
+            _wait(begin + each.at_s - time.monotonic())
+            self.round(stack, each)
+            self.mismatches += stack.doubled()
+
+    def round(self, stack: World, each: Round) -> None:
+        """Faults that begin and end together; then what they have ended is started again."""
+        with ExitStack() as hits:
+            for fault in each.faults:
+                if fault.kind in self.impossible:
+                    continue
+                try:
+                    hit = hits.enter_context(HITS[fault.kind](stack, fault))
+                except (MissedError, psutil.NoSuchProcess) as error:
+                    self.say(f"{fault.kind}: missed, {error}")
+                else:
+                    self.faults[fault.kind] += 1
+                    self.say(f"{fault.kind}: {hit}, for {each.lasts_s:g} s")
+            _wait(each.lasts_s)
+        if back := stack.bring_back():
+            self.say(f"  brought back: {', '.join(back)}")
+
+    def recount(self, stack: World, fed: Fed) -> None:
+        """Compare every row of every sink with the recount, once the last ones are there; and the drivers."""
+        self.say(f"fed {len(fed.asked)} bookings and {len(fed.answered)} answers; waiting for the last rows")
+        deadline = time.monotonic() + LAST_ROWS_S
+        for name, subject in SUBJECTS.items():
+            expected = subject.recount(fed)
+            for sink in subject.sinks:
+                while (found := read(stack, name, sink)) != expected and time.monotonic() < deadline:
+                    _wait(POLL_S)
+                differing = mismatches(expected, found)
+                self.rows += expected.total()
+                self.mismatches += [f"{name} in {sink}: {one}" for one in differing]
+                self.say(f"{name} in {sink}: {expected.total()} rows, {len(differing)} mismatches")
+        stack.settle()
+        for name, launches in stack.drivers().items():
+            if len(launches) != 1:
+                self.mismatches.append(f"{name} has {len(launches)} drivers")
+
+    def verdict(self) -> int:
+        """Print what came of it; answers the exit code."""
+        for what, found in (("mismatch", self.mismatches), ("orphan", self.orphans)):
+            for one in found[:SHOWN]:
+                sys.stdout.write(f"{what}: {one}\n")
+        sys.stdout.write(f"seed {self.seed}, {self._minutes:g} minutes\n")
+        for kind, count in sorted(self.faults.items()):
+            sys.stdout.write(f"{kind}: {count}\n")
+        for kind, why in self.impossible.items():
+            sys.stdout.write(f"not possible here: {kind}: {why}\n")
+        sys.stdout.write(
+            f"chaos seed {self.seed}: {self.faults.total()} faults, {self.rows} rows recounted, "
+            f"{len(self.mismatches)} mismatches, {len(self.orphans)} orphans\n"
+        )
+        return 1 if self.mismatches or self.orphans else 0
+
+    def say(self, what: str) -> None:
+        """A line of progress, with the minutes and seconds since the start."""
+        minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
+        sys.stdout.write(f"{minutes:3}:{seconds:02}  {what}\n")
+        sys.stdout.flush()
+
+
+def read(stack: World, name: str, sink: str) -> Rows:
+    """The rows of a dagger in one of its sinks."""
+    subject = SUBJECTS[name]
+    if sink == "kafka":
+        found = records(stack.stack.kafka, name)
+        return once((header(each, "ce_id"), subject.row(json.loads(each.value() or b""))) for each in found)
+    rows = stack.cli("rows", name, "--sink", sink, "--limit", ALL_ROWS)
+    return Counter(
+        subject.row({"window_timestamp": row["window_timestamp"], **row["tags"], **row["fields"]})
+        for row in rows
+    )
+
+
+def left(stack: World, ports: set[int]) -> list[str]:
+    """Processes that are still there after `down`, and ports on which somebody still listens."""
+    found = [f"process {each.pid}" for each in belonging(stack.stack)]
+    return found + [f"port {port}" for port in sorted(ports) if listens(port)]
+
+
+def main(minutes: float, seed: int) -> int:
+    """Run, and print what came of it; answers the exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder = Path(tempfile.mkdtemp(prefix="daggers-chaos-")).resolve()
+    run = Run(seed, minutes)
+    try:
+        run.live(folder)
+    except KeyboardInterrupt:
+        run.say("interrupted; nothing is left running")
+        shutil.rmtree(folder)
+        return 130
+    except BaseException:
+        run.say(f"given up; the logs are in {folder}")
+        raise
+    code = run.verdict()
+    if code == 0:
+        shutil.rmtree(folder)
+    else:
+        sys.stderr.write(f"the logs are in {folder}\n")
+    return code
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(max(seconds, 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2])))

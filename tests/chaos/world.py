@@ -1,0 +1,163 @@
+"""The stack of a run, in a state directory of its own: what its faults hit, and how it is brought back."""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import yaml
+from confluent_kafka.admin import AdminClient, NewTopic
+from conftest import Stack
+from tests.chaos.clock import Clock
+from tests.chaos.daggers import ANSWERED, ASKED, CLUSTER, SUBJECTS
+from tests.chaos.disks import Disks, mounted
+from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
+from tests.chaos.proxy import Proxy
+from tests.integration.bookings import PROTO
+from tests.integration.cli import Cli
+from tests.integration.faults import down, up
+
+from cli.commands.local import uninterrupted
+from cli.local import drivers, state
+from cli.local.drivers import Driver
+from cli.local.up import expected
+
+RUNNING_S = 300.0
+ATTEMPTS = 3
+
+
+class StackError(Exception):
+    """The stack does not come up, though there is no fault any more."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A stack that is up, with its daggers."""
+
+    stack: Stack
+    cli: Cli
+    proxies: Mapping[str, Proxy]
+    disks: Disks
+    clock: Clock
+    streams: Mapping[str, str] = field(default_factory=lambda: {
+        table: f"{table}-{uuid4().hex[:8]}" for table in (ASKED, ANSWERED)
+    })  # fmt: skip
+
+    def drivers(self) -> dict[str, list[Driver]]:
+        """The launches that run, by dagger."""
+        found: dict[str, list[Driver]] = {name: [] for name in SUBJECTS}
+        for each in drivers.find(self.stack.state_dir):
+            found.setdefault(each.dagger, []).append(each)
+        return found
+
+    def doubled(self) -> list[str]:
+        """Daggers of which two launches run; no fault allows that, at any moment."""
+        launches = {name: [each.generation for each in found] for name, found in self.drivers().items()}
+        return [f"{name} has drivers {' and '.join(found)}" for name, found in launches.items() if found[1:]]
+
+    def missing(self) -> list[str]:
+        """Processes of the stack that do not run."""
+        now = state.load(self.stack.state_dir)
+        assert now is not None
+        return [name for name in expected(now) if not now.running(name)]
+
+    def bring_back(self) -> list[str]:
+        """Start what is missing, as a user does; tells what was. Raises StackError when it does not."""
+        missing = self.missing()
+        if missing:
+            _up(self.stack, environment(self.clock))
+        return missing
+
+    def begin(self, seed: int) -> Feeder:
+        """Register everything, start the daggers, and feed them from before their first batch on."""
+        admin = AdminClient({"bootstrap.servers": self.stack.kafka})
+        partitions = {ASKED: ASKED_PARTITIONS, ANSWERED: 1}
+        topics = [NewTopic(self.streams[table], count, 1) for table, count in partitions.items()]
+        for done in admin.create_topics(topics).values():
+            done.result(30)
+        influx = self.stack.influx
+        self.cli(
+            "cluster", "register", CLUSTER, "--spark-master", "local[2]",
+            "--kafka", f"127.0.0.1:{self.proxies['kafka'].port}",
+            "--influx-url", f"http://127.0.0.1:{self.proxies['influxdb'].port}",
+            "--influx-org", influx["org"], "--influx-bucket", influx["bucket"],
+            "--influx-token-file", self.stack.state_dir / state.TOKEN_FILE,
+        )  # fmt: skip
+        self.cli("schema", "register", PROTO)
+        for topic in self.streams.values():
+            self.cli("stream", "register", topic, "--cluster", CLUSTER, "--topic", topic,
+                     "--message", "it.v1.Booking", "--time-field", "event_timestamp")  # fmt: skip
+        file = self.stack.state_dir / "chaos.yaml"
+        specs = [subject.spec(name, self.streams) for name, subject in SUBJECTS.items()]
+        file.write_text(yaml.safe_dump_all(specs, sort_keys=False))
+        self.cli("apply", "-f", file)
+        feeder = Feeder(self.stack.kafka, self.streams[ASKED], self.streams[ANSWERED], seed)
+        feeder.start()
+        return feeder
+
+    def settle(self, deadline_s: float = RUNNING_S) -> None:
+        """Wait until every dagger is RUNNING with what was asked last; fails at the deadline."""
+        for name in SUBJECTS:
+            self.cli.until(
+                name,
+                lambda dagger: (
+                    dagger["phase"] == "RUNNING" and dagger["observed_version"] == dagger["version"]
+                ),
+                deadline_s=deadline_s,
+            )
+
+    def listening(self) -> set[int]:
+        """Every port that a process of the stack listens on."""
+        return {port for each in self.stack.status()["processes"] for port in each["ports"]}
+
+
+@contextmanager
+def world(folder: Path, clock: Clock) -> Iterator[World]:
+    """A stack in an empty directory, which is taken down in the end, whatever happens."""
+    bare = Stack(folder, kafka="", gateway="", influx={})
+    with mounted(folder) as disks:
+        try:
+            _up(bare, environment(clock))
+            status = bare.status()
+            stack = Stack(
+                folder,
+                kafka=status["kafka"]["bootstrap_servers"],
+                gateway=status["gateway"]["address"],
+                influx=status["influx"],
+            )
+            addresses = {"kafka": f"//{stack.kafka}", "influxdb": stack.influx["url"]}
+            ports = {name: urlsplit(address).port or 0 for name, address in addresses.items()}
+            with ExitStack() as running:
+                proxies = {
+                    name: running.enter_context(Proxy(port, kafka=name == "kafka"))
+                    for name, port in ports.items()
+                }
+                yield World(stack, Cli(folder), proxies, disks, clock)
+        finally:
+            with uninterrupted():
+                down(bare)
+
+
+def environment(clock: Clock) -> dict[str, str]:
+    """What the stack is started with beside the user's environment."""
+    # More relaunches than a run has: that a dagger FAILs in the end is not what is tried here.
+    return {
+        "DAGGERS_SCHEDULER_ATTEMPTS": "1000",
+        "DAGGERS_SCHEDULER_MAX_DRIVERS": str(len(SUBJECTS)),
+        **clock.environment(),
+    }
+
+
+def _up(stack: Stack, env: Mapping[str, str]) -> None:
+    """Start what is missing, as a user does, who tries again. Raises StackError."""
+    for last in [False] * (ATTEMPTS - 1) + [True]:
+        try:
+            up(stack, env)
+        except subprocess.CalledProcessError as error:
+            if last:
+                raise StackError(f"`daggers local up` fails: {error.stderr.decode()}") from error
+        else:
+            return
