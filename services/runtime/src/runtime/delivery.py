@@ -17,6 +17,7 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2, telemetry_pb2
 from pyspark import TaskContext
 
+from runtime.collector import relieve
 from runtime.encode import json_text, rows
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError
@@ -63,6 +64,7 @@ class Delivery:
             for at, target in enumerate(self.targets)
             if (partition, at) not in self.done
         ]
+        relieve()
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
                 sink.write(batch, self.batch_id)

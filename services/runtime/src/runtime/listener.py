@@ -22,7 +22,7 @@ from runtime.heartbeat import Heart
 from runtime.progress import Committed
 from runtime.references.loading import References
 from runtime.source.counts import SourceCounts
-from runtime.source.stream import SourceContext, note_progress, warnings
+from runtime.source.stream import SourceContext, note_progress, reached, warnings
 
 
 class Listener(StreamingQueryListener):
@@ -62,8 +62,9 @@ class Listener(StreamingQueryListener):
             self._checkpoint.forget_outdated()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """The source was asked and had nothing."""
-        self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
+        """The source was asked and had nothing, or could not be reached, which is no progress."""
+        if reached(self._source):
+            self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
         self._warn()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name

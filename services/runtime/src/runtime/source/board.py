@@ -24,7 +24,7 @@ class Word:
 
     `delay` is its watermark's delay (ms); `silent` that it ticks for itself; `data` the newest event time
     (ms) near the end of its topics, None before its first silence; `complete_from` as in `Offsets`;
-    `warnings` begin with an UPPER_SNAKE code.
+    `warnings` begin with an UPPER_SNAKE code; `away` is why it cannot reach its topics now, or empty.
     """
 
     delay: int
@@ -32,6 +32,7 @@ class Word:
     data: int | None = None
     complete_from: int = 0
     warnings: tuple[str, ...] = ()
+    away: str = ""
 
 
 class Board:

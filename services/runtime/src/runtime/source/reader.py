@@ -83,6 +83,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._survey: Survey | None = None
         self._decoder: Decoder | None = None
         self._word = Word(plan.delay, warnings=plan.warnings)
+        self._begun = False
         self._busy_until: float | None = None
         self._ticked: int | None = None
         self._sampled: Positions | None = None
@@ -106,7 +107,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Nothing new would mean that all is read, and end the query.
                 raise
             _log.warning("%s", problem.error.detail)
-            self._say(silent=False)
+            self._say(silent=False, away=problem.error.detail)
             return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -119,22 +120,25 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._surveyed().look(here)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One input partition for each topic partition with something to read; one for a tick."""
+        """One input partition for each topic partition with something to read; one for a tick.
+
+        The first batch of a launch may have neither, and gets one that is empty: a worker is started for it.
+        """
         here, there = Offsets.from_json(start), Offsets.from_json(end)
         self._say(complete_from=there.complete_from)
         siblings = len(there.next)
-        parts: list[InputPartition] = [
+        ranges = [
             RangePartition(
                 Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset),
                 there.planned,
                 siblings,
             )
             for partition, offset in sorted(there.next.items())
-            if offset > here.next.get(partition, 0)
         ]
+        parts: list[InputPartition] = [part for part in ranges if part.what.end > part.what.start]
         if there.tick > here.tick:
             parts.append(TickPartition(there.tick))
-        return parts
+        return parts or ranges[:1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor: the rows of one input partition."""
@@ -163,13 +167,15 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end_of_batch(self, here: Offsets, limit: ReadLimit) -> Offsets:
         survey = self._surveyed()
         end = survey.look(here)
+        self._say(away="")
         if self._target is not None:
             end = {
                 partition: min(offset, self._target.get(partition, 0)) for partition, offset in end.items()
             }
         start = {partition: here.next.get(partition, 0) for partition in end}
         if all(start[partition] >= end[partition] for partition in end):
-            return self._tick(here)
+            return self._tick(here) if self._begun or self._target is not None else self._rehearsal(here)
+        self._begun = True
         self._busy_until = time.monotonic()
         expired = survey.expired(start)
         if expired:
@@ -180,6 +186,15 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return here.moved(
             until, planned=int(time.time() * 1000), complete_from=self._complete_from(here, start, until)
         )
+
+    def _rehearsal(self, here: Offsets) -> Offsets:
+        """The end of a batch without records, which a launch that finds nothing to read begins with.
+
+        The first batch of a driver is slow: its code is compiled, its workers start. So it comes before the
+        driver is called running, and not when the first record has waited for it.
+        """
+        self._begun = True
+        return here.moved(here.next, planned=max(int(time.time() * 1000), here.planned + 1))
 
     def _aligned(self, start: Positions, end: Positions, rows: int) -> Positions:
         """The end of a batch of about `rows` records; see `alignment`."""

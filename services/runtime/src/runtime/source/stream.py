@@ -134,8 +134,14 @@ def complete_from(context: SourceContext) -> datetime | None:
 
 def warnings(context: SourceContext) -> tuple[str, ...]:
     """What a person should know about the sources, UPPER_SNAKE code first."""
-    words = Board(context.run_dir).words()
-    return tuple(warning for key in sorted(words) for warning in words[key].warnings)
+    words = sorted(Board(context.run_dir).words().items())
+    away = tuple(f"STREAM_UNREACHABLE: {word.away}" for _, word in words if word.away)
+    return (*away, *(warning for _, word in words for warning in word.warnings))
+
+
+def reached(context: SourceContext) -> bool:
+    """Whether every reader reached its topics when it was asked last."""
+    return not any(word.away for word in Board(context.run_dir).words().values())
 
 
 def _plans(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark import TaskContext
 
+from runtime.collector import relieve
 from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import Quarantine
 from runtime.source.plan import ReaderPlan
@@ -32,6 +33,7 @@ def read_range(plan: ReaderPlan, what: Range, planned_ms: int, siblings: int) ->
     Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
     rows, tally = _rows_of(plan), Tally()
+    relieve()
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
