@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,13 +23,14 @@ from tests.chaos.daggers import SUBJECTS, Rows, mismatches, once
 from tests.chaos.faults import HITS, MissedError
 from tests.chaos.feeder import Fed
 from tests.chaos.schedule import Round, schedule
-from tests.chaos.world import World, world
+from tests.chaos.world import StackError, World, world
 from tests.integration.faults import header, records
 from tests.integration.test_faults_leftovers import belonging, listens
 
 SHOWN = 20
 # The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
 SETTLE_S = 600.0
+START_S = 300.0
 LAST_ROWS_S = 240.0
 POLL_S = 3.0
 ALL_ROWS = "1000000"
@@ -58,11 +60,12 @@ class Run:
                 how = "a full tmpfs" if stack.disks.tmpfs else "RLIMIT_FSIZE: no tmpfs may be mounted here"
                 self.say(f"the stack is up in {folder}; a full disk is {how}")
                 feeder = stack.begin(self.seed)
-                stack.settle()
+                if wrong := stack.unsettled(START_S):
+                    raise StackError("; ".join(wrong))
                 self.say(f"{len(SUBJECTS)} daggers run; faults for {self._minutes:g} minutes")
                 self.suffer(stack)
                 self.say("no more faults; everything has to settle")
-                stack.settle(SETTLE_S)
+                self.wrong(stack.unsettled(SETTLE_S))
                 self.recount(stack, feeder.close())
                 ports = stack.listening()
                 self.say("down")
@@ -74,7 +77,7 @@ class Run:
         for each in schedule(self.seed, self._minutes):
             _wait(begin + each.at_s - time.monotonic())
             self.round(stack, each)
-            self.mismatches += stack.doubled()
+            self.wrong(stack.doubled())
 
     def round(self, stack: World, each: Round) -> None:
         """Faults that begin and end together; then what they have ended is started again."""
@@ -104,18 +107,14 @@ class Run:
                     _wait(POLL_S)
                 differing = mismatches(expected, found)
                 self.rows += expected.total()
-                self.mismatches += [f"{name} in {sink}: {one}" for one in differing]
                 self.say(f"{name} in {sink}: {expected.total()} rows, {len(differing)} mismatches")
-        stack.settle()
-        for name, launches in stack.drivers().items():
-            if len(launches) != 1:
-                self.mismatches.append(f"{name} has {len(launches)} drivers")
+                self.wrong(f"{name} in {sink}: {one}" for one in differing)
+        self.wrong(stack.unsettled(START_S))
 
     def verdict(self) -> int:
         """Print what came of it; answers the exit code."""
-        for what, found in (("mismatch", self.mismatches), ("orphan", self.orphans)):
-            for one in found[:SHOWN]:
-                sys.stdout.write(f"{what}: {one}\n")
+        for one in self.orphans:
+            sys.stdout.write(f"orphan: {one}\n")
         sys.stdout.write(f"seed {self.seed}, {self._minutes:g} minutes\n")
         for kind, count in sorted(self.faults.items()):
             sys.stdout.write(f"{kind}: {count}\n")
@@ -126,6 +125,13 @@ class Run:
             f"{len(self.mismatches)} mismatches, {len(self.orphans)} orphans\n"
         )
         return 1 if self.mismatches or self.orphans else 0
+
+    def wrong(self, found: Iterable[str]) -> None:
+        """Mismatches: count them all, and tell the first few."""
+        for one in found:
+            self.mismatches.append(one)
+            if len(self.mismatches) <= SHOWN:
+                self.say(f"  MISMATCH: {one}")
 
     def say(self, what: str) -> None:
         """A line of progress, with the minutes and seconds since the start."""

@@ -1,6 +1,7 @@
 """The stack of a run, in a state directory of its own: what its faults hit, and how it is brought back."""
 
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,14 +19,14 @@ from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
 from tests.chaos.proxy import Proxy
 from tests.integration.bookings import PROTO
 from tests.integration.cli import Cli
-from tests.integration.faults import down, up
+from tests.integration.faults import down, lasting, up
 
 from cli.commands.local import uninterrupted
 from cli.local import drivers, state
 from cli.local.drivers import Driver
 from cli.local.up import expected
 
-RUNNING_S = 300.0
+POLL_S = 3.0
 ATTEMPTS = 3
 
 
@@ -98,16 +99,25 @@ class World:
         feeder.start()
         return feeder
 
-    def settle(self, deadline_s: float = RUNNING_S) -> None:
-        """Wait until every dagger is RUNNING with what was asked last; fails at the deadline."""
-        for name in SUBJECTS:
-            self.cli.until(
-                name,
-                lambda dagger: (
-                    dagger["phase"] == "RUNNING" and dagger["observed_version"] == dagger["version"]
-                ),
-                deadline_s=deadline_s,
-            )
+    def unsettled(self, deadline_s: float) -> list[str]:
+        """Daggers that do not run as asked, with one driver each; what they are at the deadline."""
+        end = time.monotonic() + deadline_s
+        while (wrong := self._unsettled()) and time.monotonic() < end:
+            lasting(POLL_S)
+        return wrong
+
+    def _unsettled(self) -> list[str]:
+        launches = {name: [each.generation for each in found] for name, found in self.drivers().items()}
+        shown = self.cli.try_("list")
+        if shown.code:
+            return [shown.err]
+        return [
+            f"{each['name']} is {each['phase']}, its drivers are {launches[each['name']]}"
+            for each in shown.json
+            if each["phase"] != "RUNNING"
+            or each["observed_version"] != each["version"]
+            or launches[each["name"]] != [str(each["generation"])]
+        ]
 
     def listening(self) -> set[int]:
         """Every port that a process of the stack listens on."""
