@@ -13,6 +13,7 @@ import sys
 import grpc
 from sqlalchemy.exc import SQLAlchemyError
 
+from api_gateway import collector
 from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
 from api_gateway.server import CannotBind, Door, serving
@@ -68,6 +69,7 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> 
             away=lambda: log.away,
         ) as gateway,
     ):
+        collector.relieve()
         host = found.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=door.credentials is not None)
         stop = asyncio.create_task(asked.wait())
