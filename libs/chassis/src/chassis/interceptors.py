@@ -126,8 +126,9 @@ class Interceptor(grpc.aio.ServerInterceptor):
         }
         asked = metadata.get(REQUEST_ID, "")
         call_id = asked if _PLAIN.fullmatch(asked) else uuid.uuid4().hex
+        call = Call(call_id, method, unary, metadata, context)
         for concern in self._concerns:
-            await stack.enter_async_context(concern(Call(call_id, method, unary, metadata, context)))
+            await stack.enter_async_context(concern(call))
 
     def _leave(self) -> None:
         self._calls -= 1
