@@ -56,6 +56,13 @@ def test_a_driver_gets_the_memory_it_asks_for_the_default_or_the_least_spark_tak
     assert command[command.index("--driver-memory") + 1] == given
 
 
+@pytest.mark.parametrize(("asked", "simplest"), [(0, True), (2048, True), (8192, False)])
+def test_a_small_heap_gets_the_simplest_collector(asked: int, simplest: bool) -> None:
+    command = submit(spec_pb2.JobSpec(run_dir="/r", spec={"driver_memory_mib": asked}))
+
+    assert any("-XX:+UseSerialGC" in word for word in command) == simplest
+
+
 @pytest.mark.parametrize(
     ("master", "loopback"),
     [
