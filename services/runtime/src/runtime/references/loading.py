@@ -34,6 +34,8 @@ STALE = "REFERENCE_STALE"
 _HOUR_S = 3600.0
 _RETRY_S = 60.0
 """A table that could not be read is not asked for again before this."""
+_LOOK_S = 10.0
+"""While no batch runs, what is due is looked for this often."""
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 
@@ -123,7 +125,7 @@ class References:
 
     def _keep_fresh(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_RETRY_S):
+        while not pause.wait(_LOOK_S):
             self.reload()
 
     def versions(self) -> Mapping[str, str]:
