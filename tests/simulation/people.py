@@ -131,19 +131,13 @@ class People:
                 return events_pb2.StartRequested(meta=META, name=name)
 
     def encourage(self) -> None:
-        """What was given up while things went wrong, or hangs for ever as alerts say, is begun once more."""
+        """What was given up while things went wrong is begun once more."""
         for dagger in self._world.control_witness.fleet.daggers.values():
             if dagger.desired != gateway_pb2.DESIRED_RUNNING:
                 continue
-            _, driver = self._crew.driver(dagger.name, dagger.generation)
             if dagger.phase == gateway_pb2.FAILED:
                 started = events_pb2.StartRequested(meta=META, name=dagger.name)
                 self._request(("start", dagger.name), started, dagger.name)
-            elif (
-                dagger.phase == gateway_pb2.DEGRADED and driver is not None and driver.mute and dagger.current
-            ):
-                restarted = events_pb2.RestartRequested(meta=META, name=dagger.name)
-                self._request(("restart", dagger.name), restarted, dagger.name)
 
     def look_after(self) -> None:
         """Vouch for the death of what is dead, and end by hand what no scheduler of its host looks after."""

@@ -251,6 +251,17 @@ def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_sa
     assert owed(*starting, degraded, seen=GONE, now=late).error.reason == "START_TIMEOUT"
 
 
+def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_what_ran_never_is() -> None:
+    found, late = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), NOW + POLICY.start_timeout
+    never_ran = (CLAIM, ASKED, INTENDED, LAUNCHED, UNREACHABLE)
+    timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
+
+    assert owed(*never_ran, seen=SILENT) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    assert owed(*never_ran, found, seen=SILENT, now=late) == events_pb2.Degraded(reasons=["START_TIMEOUT"])
+    assert owed(*never_ran, found, timed_out, seen=SILENT, now=late) == Kill()
+    assert owed(*UP, found, seen=SILENT, now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
+
+
 def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
     slow = replace(heard(Heartbeat.STATE_STARTING, running_batch_age_ms=1), quiet_since=NOW)
     stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.start_timeout)

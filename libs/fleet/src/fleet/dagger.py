@@ -56,6 +56,8 @@ class Dagger:
     """The newest launch a fact has spoken of; behind `generation` while an intent is unanswered."""
     observed_version: int = 0
     """The version the newest launch runs. Behind `version` when a request asks for another launch."""
+    ran: bool = False
+    """Whether the newest launch was RUNNING at any time."""
     driver: events_pb2.DriverHandle | None = None
     """Where the driver runs; None when there is none, or none is known yet."""
     epoch: int = 0
@@ -251,6 +253,7 @@ def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, sequence: int) ->
         "observed_version": fact.version,
         "epoch": fact.meta.epoch,
         "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
+        "ran": False,
         "references": (),
         "confirmed_dead": False,
     }
@@ -296,9 +299,9 @@ _EVOLUTIONS: Final[Mapping[type[Message], Callable[[Dagger, Any, int], Changes]]
     events_pb2.LaunchIntended: _intended,
     events_pb2.Launched: _launched,
     events_pb2.LaunchFailed: _of_no_driver,
-    events_pb2.Running: _of_a_driver(lambda _: {"last_error": None}),
+    events_pb2.Running: _of_a_driver(lambda _: {"ran": True, "last_error": None}),
     events_pb2.Degraded: _of_a_driver(lambda fact: {"reasons": tuple(fact.reasons)}),
-    events_pb2.Recovered: _of_a_driver(lambda _: {"last_error": None}),
+    events_pb2.Recovered: _of_a_driver(lambda _: {"ran": True, "last_error": None}),
     events_pb2.Unreachable: lambda *_: {},
     events_pb2.Exited: _exited,
     events_pb2.RelaunchScheduled: _relaunch_scheduled,

@@ -42,7 +42,7 @@ class Policy:
     """How patient the scheduler is."""
 
     start_timeout: timedelta = timedelta(seconds=120)
-    """A driver that never gave a heartbeat is killed after this; one that did is DEGRADED."""
+    """A driver that never ran and gave no heartbeat for so long is killed; one that gave any is DEGRADED."""
     silence: timedelta = timedelta(seconds=30)
     """Without a heartbeat for this long a driver is DEGRADED, or UNREACHABLE when it is on another host."""
     hold: timedelta = timedelta(seconds=10)
@@ -283,10 +283,11 @@ def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list
     """What is wrong with a living driver, UPPER_SNAKE, in a fixed order."""
     heartbeat = seen.heartbeat
     quiet = now - (seen.quiet_since if heartbeat else max(seen.quiet_since, dagger.phase_time))
-    if dagger.phase == STARTING and heartbeat is None:
+    afar = seen.presence is Presence.ELSEWHERE
+    if heartbeat is None and (dagger.phase == STARTING if afar else not dagger.ran):
         if quiet < policy.start_timeout:
             return []
-        return ["NO_HEARTBEAT" if seen.presence is Presence.ELSEWHERE else START_TIMEOUT]
+        return ["NO_HEARTBEAT" if afar else START_TIMEOUT]
     if quiet >= policy.silence:
         return ["NO_HEARTBEAT"]
     if heartbeat is None:
