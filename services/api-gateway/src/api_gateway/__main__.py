@@ -13,17 +13,19 @@ import sys
 import grpc
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway import collector
 from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
 from api_gateway.server import CannotBind, Door, serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, settings, shutdown
+from chassis.collector import relieve
 from chassis.interceptors import read_tokens
 from eventlog import KafkaLog, LogError, topics
 
 _UNAVAILABLE = 69
 _INTERNAL = 70
+# Objects: more than what the calls under way hold.
+_ALIVE = 20_000
 
 
 def main() -> int:
@@ -69,7 +71,7 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> 
             away=lambda: log.away,
         ) as gateway,
     ):
-        collector.relieve()
+        relieve(_ALIVE)
         host = found.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=door.credentials is not None)
         stop = asyncio.create_task(asked.wait())

@@ -28,6 +28,8 @@ _MIN_KIB = 2 * 1024
 _MAX_KIB = 32 * 1024
 # Messages taken at once: what is decoded while it is still in the processor's cache costs a sixth less.
 _CHUNK = 10_000
+MESSAGES_ALIVE = 10 * _CHUNK
+"""More messages than a worker holds at a time."""
 _POLL_S = 0.1
 _SAY_S = 10.0
 
