@@ -1,7 +1,7 @@
 """Python's garbage collector, in processes whose objects come and go in masses and form no cycles.
 
-As Python sets it up, the collector looks at the young objects after every 700, and again and again at all that
-stays. That was half of what a Python worker of Spark did, whose daemon collects after each task besides
+As Python sets it up, the collector looks at the young objects after every 700, and again and again at all
+that stays. That was half of what a Python worker of Spark did, whose daemon collects after each task besides
 (`bench/seed.py`), and a fifth of what a Create cost the gateway, beside a fold that stays (`bench/log.py`).
 """
 
