@@ -1,17 +1,19 @@
 """The control log: CreateDagger calls a second with 64 in flight, and the fold of 1,000,000 events.
 
-    .venv/bin/python bench/log.py [--creates N] [--events N]
+    .venv/bin/python bench/log.py [--runs N] [--creates N] [--events N]
 
 Creates go over gRPC to the gateway of the embedded stack, its log in the stack's Kafka: a call is answered
 when its request was read back and folded. The scheduler is killed before, so that nothing is launched. The
-first 500 are not counted. The fold: the lives of 1,000 daggers, launched again and again, read from Kafka and
-applied in this process, as every service does when it starts.
+first 500 are not counted. The caller is this one process, on the same cores; so are Kafka and all else of the
+stack. The fold: the lives of 1,000 daggers, launched again and again, read from Kafka and applied in this
+process, as every service does when it starts.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import signal
 import statistics
@@ -27,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import events_pb2 as pb
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
-from machine import Meter, Spent, header
+from machine import Meter, header
 from stack import Stack, stack
 
 from eventlog import Draft, KafkaLog
@@ -38,9 +40,10 @@ FOLD_TOPIC = "fold"
 
 
 def main() -> None:
-    """Print two lines."""
+    """Print a line for each run of calls, one for their median, and one for the fold."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    arguments.add_argument("--creates", type=int, default=5_000, help="calls that are counted")
+    arguments.add_argument("--runs", type=int, default=5, help="runs of calls, one after the other")
+    arguments.add_argument("--creates", type=int, default=5_000, help="calls of a run that are counted")
     arguments.add_argument("--events", type=int, default=1_000_000)
     given = arguments.parse_args()
     print(header("grpcio", "aiokafka", "protobuf"), flush=True)
@@ -48,36 +51,45 @@ def main() -> None:
         dagger.prepare(on)
         pids = {one["name"]: one["pid"] for one in on.daggers("local", "status")["processes"]}
         os.kill(pids["scheduler"], signal.SIGKILL)
-        asyncio.run(_create(on, given.creates, Meter(pids["gateway"])))
+        _calls(on, pids["gateway"], given.creates, given.runs)
         _write(on, given.events)
         asyncio.run(_fold(on, given.events))
 
 
-async def _create(on: Stack, count: int, gateway: Meter) -> None:
-    took: list[float] = []
-    numbers = iter(range(WARM_UP + count))
+def _calls(on: Stack, gateway_session: int, creates: int, runs: int) -> None:
+    names, gateway = (f"bench-{number}" for number in itertools.count()), Meter(gateway_session)
+    asyncio.run(_create(on, itertools.islice(names, WARM_UP)))
+    rates = []
+    for _ in range(runs):
+        before, own = gateway.read(), time.process_time()
+        took = sorted(asyncio.run(_create(on, itertools.islice(names, creates))))
+        spent, own = gateway.read() - before, time.process_time() - own
+        rates.append(creates / spent.wall)
+        print(
+            f"CreateDagger, {IN_FLIGHT} in flight: {rates[-1]:.0f} calls/s,"
+            f" p50 {took[creates // 2] * 1000:.0f} ms, p99 {took[creates * 99 // 100] * 1000:.0f} ms;"
+            f" CPU-µs for each: {spent.cpu / creates * 1e6:.0f} of the gateway,"
+            f" {own / creates * 1e6:.0f} of the caller",
+            flush=True,
+        )
+    print(f"CreateDagger, median of {runs} runs: {statistics.median(rates):.0f} calls/s", flush=True)
+
+
+async def _create(on: Stack, names: Iterator[str]) -> list[float]:
+    """How long each call took, in seconds."""
+    took = []
     async with grpc.aio.insecure_channel(on.gateway) as channel:
         stub = gateway_pb2_grpc.DaggerServiceStub(channel)
 
         async def caller() -> None:
-            for number in numbers:
-                request = gateway_pb2.CreateDaggerRequest(name=f"bench-{number}", spec=_spec())
+            for name in names:
+                request = gateway_pb2.CreateDaggerRequest(name=name, spec=_spec())
                 begin = time.perf_counter()
                 await stub.CreateDagger(request, timeout=60)
                 took.append(time.perf_counter() - begin)
-                if len(took) == WARM_UP:
-                    started.append(gateway.read())
 
-        started: list[Spent] = []
         await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
-        cost = gateway.read() - started[0]
-    cuts = statistics.quantiles(took[WARM_UP:], n=100)
-    print(
-        f"CreateDagger, {IN_FLIGHT} in flight: {count / cost.wall:.0f} calls/s,"
-        f" p50 {cuts[49] * 1000:.0f} ms, p99 {cuts[98] * 1000:.0f} ms,"
-        f" {cost.cpu / count * 1e6:.0f} CPU-µs of the gateway for each",
-        flush=True,
-    )
+    return took
 
 
 def _spec() -> spec_pb2.DaggerSpec:

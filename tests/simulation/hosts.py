@@ -1,4 +1,4 @@
-"""Hosts and the drivers on them: they die, hang, come back, tell late, and lose their network.
+"""Hosts and the drivers on them: they die, hang, lie, come back, tell late, and lose their network or clock.
 
 The lease is the runtime's own; only where it is kept is simulated.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
@@ -98,7 +99,11 @@ class SimulatedDriver:
         self._world, self._sinks = world, sinks
         self._lease = Lease(sinks.lease(name), generation, world.loop.time)
         self._taken = False
-        self._hangs_until = 0.0
+        self._hangs_until = self._silent_until = 0.0
+        self._lies = False
+        """While it hangs it tells that all is well."""
+        self._clock = timedelta()
+        """How far its clock is off."""
         self._progress = world.now()
         self.mute = world.chance(0.02, "driver mute")
         """It hangs from its birth, and never says anything."""
@@ -123,6 +128,11 @@ class SimulatedDriver:
             return
         if world.chance(0.004, "driver hung"):
             self._hangs_until = world.loop.time() + world.random.uniform(5, 90)
+            self._lies = world.chance(0.5, "driver lied")
+        elif world.chance(0.004, "driver silent"):
+            self._silent_until = world.loop.time() + world.random.uniform(20, 120)
+        elif world.chance(0.004, "driver's clock jumped"):
+            self._clock = timedelta(seconds=world.random.uniform(-4000, 4000))
         elif world.chance(0.006, "driver died"):
             self.end(world.random.choice([-9, 69, 70, 64, None]))
         else:
@@ -148,26 +158,31 @@ class SimulatedDriver:
         if not self.alive:
             return
         world.later(BEAT_S, self._beat)
-        beat = telemetry_pb2.Heartbeat(dagger=self.name, generation=self.generation, host=self.host.name)
-        state = (
-            telemetry_pb2.Heartbeat.STATE_RUNNING if self._taken else telemetry_pb2.Heartbeat.STATE_STARTING
-        )
-        beat.state = state
-        beat.ui_url = f"http://{self.host.name}/{self.name}/{self.generation}"
-        beat.time.FromDatetime(world.now())
-        if self._taken:
-            beat.last_progress.FromDatetime(self._progress)
-        idle = world.now() - self._progress
-        if idle.total_seconds() > 2 * BATCH_S:
-            beat.running_batch_age_ms = int(idle.total_seconds() * 1000)
-        if self.host.cut or world.chance(0.03, "heartbeat lost"):
+        if self.host.cut or world.loop.time() < self._silent_until or world.chance(0.03, "heartbeat lost"):
             return
+        beat = self._told()
         draft = world.draft("/runtime", self.name, beat)
         value = beat.SerializeToString(deterministic=True)
         delay = world.random.uniform(5, 20) if world.chance(0.02, "heartbeat late") else 0.01
         world.later(delay, world.beats.place, draft.headers(), value)
         if world.chance(0.02, "heartbeat doubled"):
             world.later(delay + 7, world.beats.place, draft.headers(), value)
+
+    def _told(self) -> telemetry_pb2.Heartbeat:
+        """What it says of itself now."""
+        beat = telemetry_pb2.Heartbeat(dagger=self.name, generation=self.generation, host=self.host.name)
+        beat.ui_url = f"http://{self.host.name}/{self.name}/{self.generation}"
+        now, hangs = self._world.now(), self._world.loop.time() < self._hangs_until
+        progress = now if hangs and self._lies else self._progress
+        beat.time.FromDatetime(now + self._clock)
+        beat.state = telemetry_pb2.Heartbeat.STATE_STARTING
+        if self._taken:
+            beat.state = telemetry_pb2.Heartbeat.STATE_RUNNING
+            beat.last_progress.FromDatetime(progress + self._clock)
+        idle = (now - progress).total_seconds()
+        if idle > 2 * BATCH_S:
+            beat.running_batch_age_ms = int(idle * 1000)
+        return beat
 
 
 class SimulatedDrivers:

@@ -47,7 +47,10 @@ class SimulatedWebhooks:
 
 
 class SimulatedSpark(httpx.AsyncBaseTransport):
-    """The Spark UIs of all drivers: http://HOST/DAGGER/GENERATION answers while that driver lives."""
+    """The Spark UIs of all drivers: http://HOST/DAGGER/GENERATION answers while that driver lives.
+
+    Where it does not, another driver may have its port by now; one that lives may not answer, or nonsense.
+    """
 
     def __init__(self, world: World, hosts: Sequence[Host]) -> None:
         self._world, self._hosts = world, hosts
@@ -57,11 +60,23 @@ class SimulatedSpark(httpx.AsyncBaseTransport):
         host = next((each for each in self._hosts if each.name == request.url.host), None)
         name, generation = request.url.path.split("/")[1:3]
         driver = host.drivers.get((name, int(generation))) if host is not None and not host.cut else None
-        if driver is None or not driver.alive or self._world.chance(0.05, "Spark UI away"):
+        alive = driver is not None and driver.alive
+        if not alive and self._world.chance(0.3, "Spark UI of another"):
+            return _applications(f"dagger {name} {int(generation) + 1}")
+        if not alive or self._world.chance(0.05, "Spark UI away"):
             raise httpx.ConnectError("nobody answers")
+        if self._world.chance(0.05, "Spark UI hung"):
+            await asyncio.sleep(3600)
+        if self._world.chance(0.05, "Spark UI broken"):
+            return httpx.Response(200, stream=httpx.ByteStream(b"<html>"))
         await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
-        applications = [{"id": "1", "name": f"dagger {name} {generation}"}]
-        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(applications).encode()))
+        return _applications(f"dagger {name} {generation}")
+
+
+def _applications(name: str) -> httpx.Response:
+    """The answer of the Spark UI of an application."""
+    told = json.dumps([{"id": "1", "name": name}])
+    return httpx.Response(200, stream=httpx.ByteStream(told.encode()))
 
 
 class SimulatedProjection(Projection):

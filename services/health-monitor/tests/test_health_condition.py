@@ -317,6 +317,16 @@ def test_a_heartbeat_twice_is_one() -> None:
     assert watch.hear(once, beat, NOON + SECOND) == once
 
 
+def test_a_heartbeat_that_came_late_is_passed_over_and_a_clock_that_was_set_back_is_followed() -> None:
+    newest = watch.hear(watched(), a_heartbeat(NOON, progressed=NOON), NOON)
+    late = a_heartbeat(NOON - 59 * SECOND, progressed=NOON)
+    set_back = a_heartbeat(NOON - 3600 * SECOND, progressed=NOON - 3600 * SECOND)
+    after = NOON + 5 * SECOND
+
+    assert watch.hear(newest, late, after) == newest
+    assert watch.hear(newest, set_back, after).heard == after
+
+
 def test_the_samples_of_a_long_watch_stay_few() -> None:
     seen = counted(*((5 * n, 0, 0) for n in range(500, 0, -1)))
 

@@ -15,6 +15,8 @@ Heartbeat = telemetry_pb2.Heartbeat
 
 WINDOW: Final = timedelta(minutes=5)
 """Over how long the quarantine rate is taken."""
+# Newer heartbeats overtake a late one by less than this; beyond it, the driver's clock was set back.
+_LATE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,11 @@ def begin(now: datetime, generation: int = 0) -> Watch:
 
 
 def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
-    """The watch after a heartbeat. One of an older launch, or older than the newest, changes nothing."""
+    """The watch after a heartbeat. One of an older launch, or one that came late, changes nothing."""
     if heartbeat.generation < watch.generation:
         return watch
     watch = launch(watch, heartbeat.generation, now)
-    if watch.heartbeat is not None and heartbeat.time.ToNanoseconds() <= watch.heartbeat.time.ToNanoseconds():
+    if watch.heartbeat is not None and timedelta() <= _told_at(watch.heartbeat) - _told_at(heartbeat) < _LATE:
         return watch
     progressed, told = watch.progressed, watch.told
     if heartbeat.HasField("last_progress"):
@@ -98,6 +100,11 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         samples=_within(WINDOW, (*watch.samples, sample)),
         answers=None,
     )
+
+
+def _told_at(heartbeat: Heartbeat) -> timedelta:
+    """Since the epoch, by the driver's clock."""
+    return timedelta(microseconds=heartbeat.time.ToMicroseconds())
 
 
 def probe(watch: Watch, *, answers: bool) -> Watch:
