@@ -123,7 +123,9 @@ class KafkaLog:
                 # Silence may be an outage; another cluster, or another topic, may have taken over the name.
                 if idle or clock.time() - checked > _CLUSTER_CHECK_S:
                     before, reached = reached, await self._reached()
-                    self.away = "" if reached else f"Kafka at {self._bootstrap} does not answer"
+                    # Back at the second look: those who write could not, either, and have that long for it.
+                    back = reached and before
+                    self.away = "" if back else f"Kafka at {self._bootstrap} does not answer"
                     if reached != before:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
                     if doubted and reached:
