@@ -10,6 +10,7 @@ own approx_count_distinct.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -42,7 +43,13 @@ SPARKS_OWN = "SELECT approx_count_distinct(x) FROM rows GROUP BY window(rowtime,
 
 def main() -> None:
     """Print one line for each function."""
-    wanted = sys.argv[1:] or [*CALLS]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("function", nargs="*", help="functions to measure; all when none is named")
+    wanted = parser.parse_args().function or [*CALLS]
+    if unknown := [name for name in wanted if name not in CALLS]:
+        parser.error(f"no such function: {', '.join(unknown)}; there are {', '.join(CALLS)}")
     print(header("pyspark", "pyarrow", "numpy", "s2sphere"), f"Java {_java()}", sep=", ", flush=True)
     files = message_files()
     pool = descriptor_pool.DescriptorPool()
