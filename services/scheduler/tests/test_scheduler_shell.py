@@ -19,6 +19,7 @@ from services.scheduler.tests.scheduler_world import (
     gone,
     run_dir,
     there,
+    until,
 )
 
 from fleet.owed import Presence
@@ -302,7 +303,7 @@ async def test_a_living_driver_that_nobody_asks_for_is_killed_and_said_so(world:
         await world.ask()
         first = await world.running()
     # a later launch that the first driver never heard of, as after a paused scheduler went on
-    await world.append(events_pb2.SchedulerStarted(scheduler_id="x", host="here"), "scheduler")
+    await world.append(events_pb2.SchedulerStarted(scheduler_id="x", host=HOST), "scheduler")
     epoch = await world.control.end()
     meta = events_pb2.FactMeta(epoch=epoch, name="d", generation=first.generation)
     await world.append(events_pb2.Exited(meta=meta))
@@ -317,6 +318,25 @@ async def test_a_living_driver_that_nobody_asks_for_is_killed_and_said_so(world:
     assert killed.meta.generation == first.generation
     assert world.drivers().presence(first.driver) is Presence.GONE
     assert world.drivers().presence(second.driver) is Presence.ALIVE
+
+
+async def test_a_standby_ends_an_orphan_of_its_host_that_a_leader_elsewhere_cannot_reach(
+    world: World,
+) -> None:
+    async with world.serving(patience=60):
+        await world.ask()
+        first = await world.running()
+        await world.append(events_pb2.SchedulerStarted(scheduler_id="another", host="there"), "scheduler")
+        epoch = await world.control.end()
+        meta = events_pb2.FactMeta(epoch=epoch, name="d", generation=first.generation)
+        await world.append(events_pb2.Exited(meta=meta))  # as after on-call vouched for its death
+        await until(
+            lambda: world.drivers().presence(first.driver) is Presence.GONE, "the orphan goes on for ever"
+        )
+        dagger = await world.until(lambda dagger: dagger.phase == gateway_pb2.BACKING_OFF)
+
+    assert world.story()[-1] == "Exited"
+    assert dagger.driver is None
 
 
 async def test_a_driver_that_never_gives_a_sign_of_life_is_killed_and_relaunched(world: World) -> None:

@@ -112,7 +112,11 @@ class Scheduler:
         self._sweeper.check_log()
         while True:
             logger().info("scheduler.standby", sequence=self._fold.fleet.sequence)
+            next_sweep = self._now()
             while not self._leadership.may_claim(self._now()):
+                if self._now() >= next_sweep:
+                    next_sweep = self._now() + self._options.sweep
+                    self._sweeper.end_orphans()
                 await self._pause()
             with suppress(Deposed):
                 await self._leadership.claim(self._now())

@@ -55,7 +55,7 @@ class Sweeper:
         self._seen = state_dir / SEEN
 
     async def sweep(self) -> None:
-        """Kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
+        """As the leader: kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
         fleet = self._fold.fleet
         for living in self._drivers.living():
             if is_orphan(fleet, living):
@@ -70,6 +70,19 @@ class Sweeper:
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         await asyncio.to_thread(write_atomically, self._seen, text)
+
+    def end_orphans(self) -> None:
+        """As a standby: kill the orphans of this host, which a leader on another host cannot reach.
+
+        An orphan stays one, however much of the log is not read yet, so this needs no leadership.
+        """
+        fleet = self._fold.fleet
+        if fleet.leader is None or fleet.leader.host == self._drivers.host:
+            return  # the leader does it, and says so in the log
+        for living in self._drivers.living():
+            if is_orphan(fleet, living):
+                with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
+                    self._drivers.kill(living.handle)
 
     def check_log(self) -> None:
         """Refuse a log that ends before what was read of it: acting on it would remove what is wanted.
