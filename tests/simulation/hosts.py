@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
-from fleet.owed import Presence
+from fleet.seen import Presence
 from runtime.errors import FencedError, JobError
 from runtime.lease import Lease
 from scheduler import exits

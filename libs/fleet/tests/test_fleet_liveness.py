@@ -10,8 +10,9 @@ from libs.fleet.tests.test_fleet_properties import STEPS, Step, history
 
 from eventlog.testing import START, record
 from fleet import Fleet
-from fleet.owed import Drain, Heartbeat, Kill, Launch, Policy, Presence, Seen, todo
+from fleet.owed import Drain, Kill, Launch, todo
 from fleet.phases import DELETED, FAILED, RUNNING, STOPPED, UNREACHABLE
+from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 ENOUGH = 40
 

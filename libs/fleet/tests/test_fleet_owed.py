@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 from eventlog.testing import START, given
 from fleet import Dagger, Fleet
 from fleet.backoff import delay
-from fleet.owed import Drain, Heartbeat, Kill, Launch, Policy, Presence, Seen, todo
+from fleet.owed import Drain, Kill, Launch, todo
+from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 META = events_pb2.RequestMeta(actor="ada")
 CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="here")

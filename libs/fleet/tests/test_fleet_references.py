@@ -8,7 +8,8 @@ from google.protobuf.message import Message
 
 from eventlog.testing import START, given
 from fleet import Code, Fleet, resolve
-from fleet.owed import Heartbeat, Policy, Presence, Seen, todo
+from fleet.owed import todo
+from fleet.seen import Heartbeat, Policy, Presence, Seen
 from fleet.view import to_proto
 
 META = events_pb2.RequestMeta(actor="ada")

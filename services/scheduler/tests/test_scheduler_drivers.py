@@ -11,7 +11,7 @@ from services.scheduler.tests.scheduler_world import until
 
 from eventlog.testing import given
 from fleet import Fleet
-from fleet.owed import Presence
+from fleet.seen import Presence
 from scheduler import leadership, processes, tidy
 from scheduler.drivers import Drivers
 

@@ -22,7 +22,7 @@ from services.scheduler.tests.scheduler_world import (
     until,
 )
 
-from fleet.owed import Presence
+from fleet.seen import Presence
 from scheduler import processes
 
 NOW = events_pb2.STOP_MODE_NOW

@@ -7,12 +7,12 @@ epoch, name or generation yet: the scheduler fills those in when it writes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import Enum
+from datetime import datetime
 from typing import Final, TypeAlias
 
-from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
+from fleet.ailments import START_TIMEOUT, ailments
 from fleet.backoff import delay
 from fleet.dagger import Dagger
 from fleet.phases import (
@@ -26,63 +26,9 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
+from fleet.seen import Heartbeat, Policy, Presence, Seen
 
-Heartbeat = telemetry_pb2.Heartbeat
-
-# Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
-_LATE: Final = timedelta(seconds=8)
-
-START_TIMEOUT: Final = "START_TIMEOUT"
 MAX_DRIVERS: Final = "MAX_DRIVERS"
-REFERENCE_STALE: Final = "REFERENCE_STALE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How patient the scheduler is."""
-
-    start_timeout: timedelta = timedelta(seconds=120)
-    """A driver that never ran and gave no heartbeat for so long is killed; one that gave any is DEGRADED."""
-    silence: timedelta = timedelta(seconds=30)
-    """Without a heartbeat for this long a driver is DEGRADED, or UNREACHABLE when it is on another host."""
-    hold: timedelta = timedelta(seconds=10)
-    """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
-    settle: timedelta = timedelta(minutes=5)
-    """After this long in RUNNING the count of attempts starts again."""
-    grace: timedelta = timedelta(seconds=60)
-    """A drain that takes longer becomes a kill."""
-    attempts: int = 10
-    """Relaunches without healthy progress before giving up."""
-    first_delay: timedelta = timedelta(seconds=2)
-    longest_delay: timedelta = timedelta(minutes=5)
-
-
-class Presence(Enum):
-    """What the process table says about a launch."""
-
-    ALIVE = "alive"
-    """A process of it runs on this host."""
-    GONE = "gone"
-    """No process of it runs on this host, where it was launched: proof of death."""
-    ELSEWHERE = "elsewhere"
-    """It was launched on another host: absence here proves nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is seen of the newest launch of a dagger."""
-
-    presence: Presence
-    quiet_since: datetime
-    """When its last heartbeat came, or since when one could have been heard."""
-    heartbeat: Heartbeat | None = None
-    """Its last heartbeat."""
-    found: events_pb2.DriverHandle | None = None
-    """The driver found alive on this host: for an unanswered intent, and for one only heard of from afar."""
-    exit: events_pb2.Exited | None = None
-    """For a driver that is gone: how it ended."""
-    full: str = ""
-    """Why no further driver may be launched now, one sentence; empty when one may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +202,7 @@ def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
 def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
     if START_TIMEOUT in dagger.reasons and seen.heartbeat is None:
         return Kill()
-    reasons = _ailments(dagger, now, seen, policy)
+    reasons = ailments(dagger, now, seen, policy)
     if seen.presence is Presence.ELSEWHERE and "NO_HEARTBEAT" in reasons:
         return None if dagger.phase == UNREACHABLE else events_pb2.Unreachable()
     if dagger.phase == STOPPING:
@@ -277,54 +223,6 @@ def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action
     if dagger.phase == RUNNING and dagger.attempt and now - dagger.phase_time >= policy.settle:
         return events_pb2.Settled()
     return None
-
-
-def _ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[str]:
-    """What is wrong with a living driver, UPPER_SNAKE, in a fixed order."""
-    heartbeat = seen.heartbeat
-    quiet = now - (seen.quiet_since if heartbeat else max(seen.quiet_since, dagger.phase_time))
-    afar = seen.presence is Presence.ELSEWHERE
-    if heartbeat is None and (dagger.phase == STARTING if afar else not dagger.ran):
-        if quiet < policy.start_timeout:
-            return []
-        return ["NO_HEARTBEAT" if afar else START_TIMEOUT]
-    if quiet >= policy.silence:
-        return ["NO_HEARTBEAT"]
-    if heartbeat is None:
-        unheard = dagger.phase == RUNNING and quiet >= _patience(dagger)
-        return ["NO_PROGRESS"] if unheard else list(dagger.reasons)
-    reasons = []
-    if (behind := _behind(dagger, heartbeat, quiet)) is not None:
-        reasons.append(behind)
-    if heartbeat.retrying:
-        reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
-    if any(warning.startswith(REFERENCE_STALE) for warning in heartbeat.warnings):
-        reasons.append(REFERENCE_STALE)
-    if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
-        late = now - dagger.phase_time >= policy.start_timeout
-        return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []
-    return reasons
-
-
-def _behind(dagger: Dagger, heartbeat: Heartbeat, quiet: timedelta) -> str | None:
-    """Why it cannot be called RUNNING: it neither committed nor found its source empty for too long.
-
-    The age is told by the driver's clock, and since its heartbeat by ours.
-    """
-    if not heartbeat.HasField("last_progress"):
-        return None
-    told = timedelta(milliseconds=heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds())
-    if told + quiet < _patience(dagger):
-        return None
-    longest = max(_patience(dagger), 5 * timedelta(milliseconds=heartbeat.batch_duration_ms))
-    running = timedelta(milliseconds=heartbeat.running_batch_age_ms)
-    return "BATCH_STUCK" if running and running + quiet >= longest else "NO_PROGRESS"
-
-
-def _patience(dagger: Dagger) -> timedelta:
-    """How old the last progress may be of what is called RUNNING."""
-    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
-    return 3 * trigger + _LATE
 
 
 def _error(reason: str, detail: str) -> events_pb2.DaggerError:

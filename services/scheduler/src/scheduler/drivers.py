@@ -16,7 +16,7 @@ from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
 
-from fleet.owed import Presence
+from fleet.seen import Presence
 from scheduler import exits, processes
 
 

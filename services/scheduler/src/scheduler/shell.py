@@ -19,7 +19,8 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, Record
 from fleet import Applied, Dagger
-from fleet.owed import Drain, Kill, Launch, Policy, Presence, Seen, todo
+from fleet.owed import Drain, Kill, Launch, todo
+from fleet.seen import Policy, Presence, Seen
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch

@@ -1,0 +1,63 @@
+"""What is wrong with a driver that lives, from its last heartbeat and the time since: why it does not run."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from fleet.dagger import Dagger
+from fleet.phases import RUNNING, STARTING
+from fleet.seen import Heartbeat, Policy, Presence, Seen
+
+START_TIMEOUT: Final = "START_TIMEOUT"
+REFERENCE_STALE: Final = "REFERENCE_STALE"
+# Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
+_LATE: Final = timedelta(seconds=8)
+
+
+def ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[str]:
+    """What is wrong with a living driver, UPPER_SNAKE, in a fixed order."""
+    heartbeat = seen.heartbeat
+    quiet = now - (seen.quiet_since if heartbeat else max(seen.quiet_since, dagger.phase_time))
+    afar = seen.presence is Presence.ELSEWHERE
+    if heartbeat is None and (dagger.phase == STARTING if afar else not dagger.ran):
+        if quiet < policy.start_timeout:
+            return []
+        return ["NO_HEARTBEAT" if afar else START_TIMEOUT]
+    if quiet >= policy.silence:
+        return ["NO_HEARTBEAT"]
+    if heartbeat is None:
+        unheard = dagger.phase == RUNNING and quiet >= _patience(dagger)
+        return ["NO_PROGRESS"] if unheard else list(dagger.reasons)
+    reasons = []
+    if (behind := _behind(dagger, heartbeat, quiet)) is not None:
+        reasons.append(behind)
+    if heartbeat.retrying:
+        reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
+    if any(warning.startswith(REFERENCE_STALE) for warning in heartbeat.warnings):
+        reasons.append(REFERENCE_STALE)
+    if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
+        late = now - dagger.phase_time >= policy.start_timeout
+        return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []
+    return reasons
+
+
+def _behind(dagger: Dagger, heartbeat: Heartbeat, quiet: timedelta) -> str | None:
+    """Why it cannot be called RUNNING: it neither committed nor found its source empty for too long.
+
+    The age is told by the driver's clock, and since its heartbeat by ours.
+    """
+    if not heartbeat.HasField("last_progress"):
+        return None
+    told = timedelta(milliseconds=heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds())
+    if told + quiet < _patience(dagger):
+        return None
+    longest = max(_patience(dagger), 5 * timedelta(milliseconds=heartbeat.batch_duration_ms))
+    running = timedelta(milliseconds=heartbeat.running_batch_age_ms)
+    return "BATCH_STUCK" if running and running + quiet >= longest else "NO_PROGRESS"
+
+
+def _patience(dagger: Dagger) -> timedelta:
+    """How old the last progress may be of what is called RUNNING."""
+    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
+    return 3 * trigger + _LATE

@@ -1,0 +1,59 @@
+"""What the scheduler sees of a driver, and how patient it is: what `fleet.owed` is asked with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from daggers.v1 import events_pb2, telemetry_pb2
+
+Heartbeat = telemetry_pb2.Heartbeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How patient the scheduler is."""
+
+    start_timeout: timedelta = timedelta(seconds=120)
+    """A driver that never ran and gave no heartbeat for so long is killed; one that gave any is DEGRADED."""
+    silence: timedelta = timedelta(seconds=30)
+    """Without a heartbeat for this long a driver is DEGRADED, or UNREACHABLE when it is on another host."""
+    hold: timedelta = timedelta(seconds=10)
+    """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
+    settle: timedelta = timedelta(minutes=5)
+    """After this long in RUNNING the count of attempts starts again."""
+    grace: timedelta = timedelta(seconds=60)
+    """A drain that takes longer becomes a kill."""
+    attempts: int = 10
+    """Relaunches without healthy progress before giving up."""
+    first_delay: timedelta = timedelta(seconds=2)
+    longest_delay: timedelta = timedelta(minutes=5)
+
+
+class Presence(Enum):
+    """What the process table says about a launch."""
+
+    ALIVE = "alive"
+    """A process of it runs on this host."""
+    GONE = "gone"
+    """No process of it runs on this host, where it was launched: proof of death."""
+    ELSEWHERE = "elsewhere"
+    """It was launched on another host: absence here proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen of the newest launch of a dagger."""
+
+    presence: Presence
+    quiet_since: datetime
+    """When its last heartbeat came, or since when one could have been heard."""
+    heartbeat: Heartbeat | None = None
+    """Its last heartbeat."""
+    found: events_pb2.DriverHandle | None = None
+    """The driver found alive on this host: for an unanswered intent, and for one only heard of from afar."""
+    exit: events_pb2.Exited | None = None
+    """For a driver that is gone: how it ended."""
+    full: str = ""
+    """Why no further driver may be launched now, one sentence; empty when one may."""
