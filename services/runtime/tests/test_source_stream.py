@@ -345,6 +345,18 @@ def test_two_uneven_partitions_are_caught_up_without_losing_a_row(
     assert (job.rows, job.total(lambda c: c.late), batches > 9) == (windows(dense + sparse), 0, True)
 
 
+def test_a_launch_that_finds_nothing_to_read_begins_with_an_empty_batch(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    feed.create(partitions=2)
+    job = run(feed.resolved()).start()
+    job.until(lambda job: len(job.counts) > 0)
+    feed.send([booking(1)])
+    job.until(lambda job: job.total(lambda c: c.rows) == 1)
+
+    assert [count.rows for count in job.counts][:2] == [0, 1]
+
+
 def test_a_crash_in_batch_0_skips_nothing_when_the_start_is_latest(
     feed: Feed, run: Callable[..., Job]
 ) -> None:

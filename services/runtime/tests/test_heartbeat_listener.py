@@ -1,0 +1,71 @@
+"""What Spark tells of an idle query is progress only when the stream was reached."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from uuid import uuid4
+
+import pytest
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pyspark.sql.streaming.listener import QueryIdleEvent
+
+from runtime import progress
+from runtime.checkpoint import Checkpoint
+from runtime.heartbeat import Heart, Identity
+from runtime.listener import Listener
+from runtime.references.loading import References
+from runtime.source.board import Board, Word
+from runtime.source.stream import SourceContext, reached, warnings
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+IDLE = QueryIdleEvent(uuid4(), uuid4(), "2026-01-01T12:00:00.000Z")
+NOWHERE = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
+HERE = Word(delay=5000)
+AWAY = replace(HERE, away="Kafka at kafka:9092 does not answer.")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> SourceContext:
+    return SourceContext(
+        dagger="d",
+        generation=1,
+        checkpoint=str(tmp_path / "checkpoint"),
+        run_dir=tmp_path,
+        platform=NOWHERE,
+        descriptors=FileDescriptorSet(),
+        windows=None,
+    )
+
+
+@pytest.mark.parametrize(("words", "last"), [((HERE, HERE), NOON), ((HERE, AWAY), None)])
+def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is_not(
+    source: SourceContext, words: tuple[Word, ...], last: datetime | None
+) -> None:
+    for number, word in enumerate(words):
+        Board(source.run_dir).say(f"bookings.{number}", word)
+    heart = Heart(NOWHERE, Identity("d", 1, "h1", 42), progress.launched(sinks=1))
+    listener = Listener(
+        heart=heart,
+        checkpoint=Checkpoint(source.run_dir, start=None, outdated=()),
+        source=source,
+        attempts=lambda _: 1,
+        plan_warnings=(),
+        references=References((), (), store=source.run_dir, folder=source.run_dir, clock=float),
+        wake=Event(),
+    )
+
+    listener.onQueryIdle(IDLE)
+
+    assert heart.progress.last_progress == last
+
+
+def test_a_stream_that_cannot_be_reached_is_warned_of_until_it_is(source: SourceContext) -> None:
+    board = Board(source.run_dir)
+    board.say("bookings.0", AWAY)
+    away = reached(source), warnings(source)
+    board.say("bookings.0", HERE)
+
+    assert away == (False, ("STREAM_UNREACHABLE: Kafka at kafka:9092 does not answer.",))
+    assert (reached(source), warnings(source)) == (True, ())
