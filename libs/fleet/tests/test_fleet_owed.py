@@ -263,6 +263,14 @@ def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_wh
     assert owed(*UP, found, seen=SILENT, now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
 
 
+def test_a_launch_without_a_sign_of_life_is_killed_by_its_own_host_only() -> None:
+    timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
+    history, late = (CLAIM, ASKED, INTENDED, LAUNCHED, timed_out), NOW + POLICY.silence
+
+    assert owed(*history, seen=SILENT, now=late) == Kill()
+    assert owed(*history, seen=ELSEWHERE, now=late) == events_pb2.Unreachable()
+
+
 def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
     slow = replace(heard(Heartbeat.STATE_STARTING, running_batch_age_ms=1), quiet_since=NOW)
     stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.start_timeout)

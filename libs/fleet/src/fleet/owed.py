@@ -200,10 +200,11 @@ def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
 
 
 def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
-    if START_TIMEOUT in dagger.reasons and seen.heartbeat is None:
+    afar = seen.presence is Presence.ELSEWHERE
+    if START_TIMEOUT in dagger.reasons and seen.heartbeat is None and not afar:
         return Kill()
     reasons = ailments(dagger, now, seen, policy)
-    if seen.presence is Presence.ELSEWHERE and "NO_HEARTBEAT" in reasons:
+    if afar and "NO_HEARTBEAT" in reasons:
         return None if dagger.phase == UNREACHABLE else events_pb2.Unreachable()
     if dagger.phase == STOPPING:
         return None
@@ -214,7 +215,7 @@ def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action
     if dagger.phase == STARTING:
         return events_pb2.Running() if progressing else None
     if dagger.phase == UNREACHABLE:
-        if seen.presence is Presence.ELSEWHERE and seen.heartbeat is None:
+        if afar and seen.heartbeat is None:
             return None
         return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=["NO_PROGRESS"])
     if dagger.phase == DEGRADED:
