@@ -44,7 +44,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--runs", type=int, default=5, help="runs of calls, one after the other")
     arguments.add_argument("--creates", type=int, default=5_000, help="calls of a run that are counted")
-    arguments.add_argument("--events", type=int, default=1_000_000)
+    arguments.add_argument("--events", type=int, default=1_000_000, help="events that are folded")
     given = arguments.parse_args()
     print(header("grpcio", "aiokafka", "protobuf"), flush=True)
     with stack() as on:
