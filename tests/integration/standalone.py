@@ -80,7 +80,7 @@ def free_port() -> int:
 
 def wait_for_worker(web: int) -> None:
     """Wait until the master has a living worker."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while True:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
