@@ -86,7 +86,7 @@ class Projection:
                 connection.execute(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
             for names in _chunks(change.gone):
                 connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
-            mark = {"applied": applied.sequence, "history": applied.history, "shape": self._shape}
+            mark = {"id": 1, "applied": applied.sequence, "history": applied.history, "shape": self._shape}
             connection.execute((insert if at is None else update)(ProjectionRow).values(mark))
         return True
 
