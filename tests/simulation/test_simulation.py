@@ -8,10 +8,18 @@ import pytest
 from tests.simulation.run import main
 
 FAULTS = {
+    "Spark UI away",
+    "Spark UI broken",
+    "Spark UI hung",
+    "Spark UI of another",
     "acknowledgement lost",
     "database away",
     "driver died",
     "driver hung",
+    "driver lied",
+    "driver mute",
+    "driver silent",
+    "driver's clock jumped",
     "gateway killed",
     "host vanished",
     "monitor killed",
