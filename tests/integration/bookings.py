@@ -91,8 +91,12 @@ class Bookings:
         self.flush()
 
     def dagger(self, folder: Path, **changes: Any) -> tuple[str, Path]:
-        """A dagger file over this stream: name and path. `changes` replace keys; `start` is the stream's."""
-        stream = {"table": "data_stream", "stream": self.name, "watermark_delay": "5s", "idle_timeout": "5s",
+        """A dagger file over this stream: name and path.
+
+        `changes` replace keys; `start` and `idle_timeout` are the stream's.
+        """
+        stream = {"table": "data_stream", "stream": self.name, "watermark_delay": "5s",
+                  "idle_timeout": changes.pop("idle_timeout", "5s"),
                   "start": changes.pop("start", "earliest")}  # fmt: skip
         name = f"d-{uuid4().hex[:8]}"
         spec = {"name": name, "team": "it", "cluster": "local", "streams": [stream], "sql": COUNT_SQL,

@@ -108,6 +108,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
             _log.warning("%s", problem.error.detail)
             self._say(silent=False, away=problem.error.detail)
+            self._busy_until = time.monotonic()  # whoever writes could not, either: that is no silence
             return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
