@@ -98,7 +98,12 @@ def corrupted(stack: Stack) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "options"),
-    [(recreated, ()), (foreign, ("--recreate",)), (truncated, ()), (corrupted, ("--recreate",))],
+    [
+        (recreated, ()),
+        (foreign, ("--recreate",)),
+        (truncated, ("--recreate",)),  # the scheduler may have written behind the loss before it noticed
+        (corrupted, ("--recreate",)),
+    ],
 )
 def test_a_damaged_control_topic_stops_nobody_who_runs_and_is_restored_as_it_was(
     running: Running, tmp_path: Path, damage: Callable[[Stack], None], options: tuple[str, ...]
