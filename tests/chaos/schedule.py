@@ -9,7 +9,8 @@ PROCESSES = ("kafka", "influxdb", "gateway", "scheduler", "alert-receiver", "hea
 DAGGERS = ("chaos-tumble", "chaos-hop", "chaos-forward", "chaos-join", "chaos-union")
 HALVES = ("jvm", "python", "both")
 SERVERS = ("kafka", "influxdb")
-DISKS = ("kafka", "influxdb", "checkpoints")
+# Not InfluxDB's, see NOT_OURS in run.py.
+DISKS = ("kafka", "checkpoints")
 _DRIVERS = tuple(f"{dagger}/{half}" for dagger in DAGGERS for half in HALVES)
 # What can be hit by each kind of fault.
 KINDS = {
@@ -69,6 +70,10 @@ class Deck(Generic[Card]):
             self._left = self._chance.sample(self._cards, len(self._cards))
         return self._left.pop()
 
+    def take_back(self, card: Card) -> None:
+        """A card that could not be used now: the last of those that are left."""
+        self._left.insert(0, card)
+
 
 def schedule(seed: int, minutes: float) -> list[Round]:
     """The rounds of a run. Every kind comes before any comes again, and so does every target of a kind."""
@@ -88,7 +93,11 @@ def _rounds(chance: random.Random, end_s: float) -> Iterator[Round]:
         for _ in range(_weighted(chance, TOGETHER)):
             kind = kinds.deal()
             target = targets[kind].deal()
-            faults.setdefault(target.partition("/")[0], Fault(kind, target, _amount(chance, kind)))
+            hit = target.partition("/")[0]
+            if hit in faults:
+                targets[kind].take_back(target)
+            else:
+                faults[hit] = Fault(kind, target, _amount(chance, kind))
         yield Round(round(at_s, 1), round(lasts_s, 1), tuple(faults.values()))
         at_s += lasts_s
 
