@@ -128,8 +128,11 @@ def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Loc
     before = local("up", "--detach")
     local("down")
 
+    alone = local("up", "--detach", "--only", "kafka")
     after = local("up", "--detach")
 
+    assert [each["name"] for each in alone["processes"]] == ["kafka"]
+    assert after["processes"][0] == alone["processes"][0]
     assert [after[key] for key in ("kafka", "gateway", "influx")] == [
         before[key] for key in ("kafka", "gateway", "influx")
     ]

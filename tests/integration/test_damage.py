@@ -48,10 +48,10 @@ def running(own: Stack, tmp_path_factory: pytest.TempPathFactory) -> Running:
     return Running(own, cli, name, bookings)
 
 
-def start(state_dir: Path) -> subprocess.CompletedProcess[str]:
-    """Start what is missing of a stack, as far as it can be started."""
+def start(state_dir: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Start what is missing of a stack, if it can be started."""
     return subprocess.run(
-        [DAGGERS, "local", "up", "--detach", "--state-dir", state_dir],
+        [DAGGERS, "local", "up", "--detach", "--state-dir", state_dir, *options],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def truncated(stack: Stack) -> None:
     begin, _ = last_batch(segment.read_bytes())
     with segment.open("r+b") as file:
         file.truncate(begin)
-    start(stack.state_dir)
+    start(stack.state_dir, "--only", "kafka").check_returncode()
 
 
 def corrupted(stack: Stack) -> None:
@@ -93,7 +93,7 @@ def corrupted(stack: Stack) -> None:
     _, end = last_batch(content)
     content[end - 1] ^= 0xFF
     segment.write_bytes(content)
-    start(stack.state_dir)
+    start(stack.state_dir, "--only", "kafka").check_returncode()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
@@ -26,6 +27,14 @@ from cli.session import Session, command
 
 app = typer.Typer(help="The embedded stack: Kafka, InfluxDB and the services on this machine.")
 WATCH_S = 0.5
+
+
+class Alone(StrEnum):
+    """A part of the stack that needs no other one."""
+
+    KAFKA = "kafka"
+    INFLUXDB = "influxdb"
+
 
 InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]
 InfluxTokenFile = Annotated[Path | None, typer.Option(help="File that holds its token.")]
@@ -53,6 +62,9 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when it is up, and leave it running.")
     ] = False,
+    only: Annotated[
+        Alone | None, typer.Option(help="Start this part alone, to look at its data or restore the log.")
+    ] = None,
     influx_url: InfluxUrl = None,
     influx_token_file: InfluxTokenFile = None,
     influx_org: InfluxOrg = None,
@@ -64,11 +76,12 @@ def up(
     """
     own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
     folder = session.local_dir()
-    stack, was_up = start(session, folder, own)
+    stack, was_up = start(session, folder, own, only=only)
+    what = f"{only} of the stack" if only else "the stack"
     if was_up:
-        session.out.show(status_of(stack), lambda _: _say(session, stack, "is already running"))
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is already running"))
         return
-    session.out.show(status_of(stack), lambda _: _say(session, stack, "is up"))
+    session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
     if not detach:
         _stay(session, stack)
 
@@ -80,20 +93,22 @@ def start(
     *,
     remember: bool = True,
     monitor_env: Mapping[str, str] = MappingProxyType({}),
+    only: str | None = None,
 ) -> tuple[Stack, bool]:
     """Start the stack of a directory and make it the default; also whether it was up before.
 
     monitor_env: settings of the health monitor that differ from its defaults.
+    only: a part that needs no other one, to be started alone.
     """
     out = session.out
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with state.locked(folder):
             stack = plan(folder, own)
-            was_up = is_up(stack)
+            was_up = is_up(stack, only)
             if not was_up:
                 tools = _tools(session, with_influxd=own is None)
-                stack = start_stack(stack, tools, out.steps, monitor_env)
+                stack = start_stack(stack, tools, out.steps, monitor_env, only)
         if remember:
             remembered.remember(session.settings.state_home, folder)
     except OSError as error:
@@ -185,7 +200,7 @@ def _own_influx(
 
 def _say(session: Session, stack: Stack, what: str) -> None:
     out = session.out
-    out.console.print(f"the stack {what}: {stack.state_dir}", highlight=False, markup=False)
+    out.console.print(f"{what}: {stack.state_dir}", highlight=False, markup=False)
     rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
     out.table(("", ""), rows, empty="")
 

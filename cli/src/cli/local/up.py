@@ -40,15 +40,19 @@ class Part:
     ready: Callable[[], bool]
 
 
-def is_up(stack: Stack) -> bool:
-    """Whether every process of the stack runs."""
-    return all(stack.running(name) for name in expected(stack))
+def is_up(stack: Stack, only: str | None = None) -> bool:
+    """Whether every process of the stack runs, or the one named by `only`."""
+    return all(stack.running(name) for name in _wanted(stack, only))
 
 
 def expected(stack: Stack) -> tuple[str, ...]:
     """The names of the processes that make up the stack, in the order of starting."""
     database = () if stack.own_influx else ("influxdb",)
     return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor")
+
+
+def _wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
+    return expected(stack) if only is None else (only,)
 
 
 def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
@@ -78,17 +82,23 @@ def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
 
 
 def up(
-    stack: Stack, tools: Tools, steps: Steps, monitor_env: Mapping[str, str] = MappingProxyType({})
+    stack: Stack,
+    tools: Tools,
+    steps: Steps,
+    monitor_env: Mapping[str, str] = MappingProxyType({}),
+    only: str | None = None,
 ) -> Stack:
     """Start what does not run, and register the cluster `local`. On failure, what was started is stopped.
 
     monitor_env: settings of the health monitor that differ from its defaults.
+    only: a part that needs no other one, to be started alone.
     Raises RefusedError with the last lines of the log of what did not start.
     """
     started: list[Started] = []
+    wanted = _wanted(stack, only)
     try:
         for part in _parts(stack, tools, monitor_env):
-            if stack.running(part.name):
+            if part.name not in wanted or stack.running(part.name):
                 continue
             part.prepare()
             with steps.step(part.name) as report:
@@ -101,8 +111,9 @@ def up(
                 stack = stack.with_process(process)
                 state.save(stack)
                 _await_ready(part, process, begin, report)
-        with Gateway(stack.gateway) as gateway:
-            services.register_cluster(gateway, stack)
+        if only is None:
+            with Gateway(stack.gateway) as gateway:
+                services.register_cluster(gateway, stack)
     except BaseException:
         processes.stop(reversed(started), grace_s=GRACE_S)
         gone = {process.pid for process in started}
@@ -168,8 +179,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         {**services.monitor_environment(stack), **monitor_env},
         claims.new,
     )
-    parts = (kafka, influx, gateway, scheduler, receiver, monitor)
-    return [part for part in parts if part.name in expected(stack)]
+    return [kafka, influx, gateway, scheduler, receiver, monitor]
 
 
 class _MonitorClaims:

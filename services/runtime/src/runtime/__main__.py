@@ -21,9 +21,9 @@ from daggers.v1 import events_pb2
 from chassis.logging import configure, logger
 from runtime import errors, job
 from runtime.driver import Driver
+from runtime.parent import Parent
 
 EXIT_FILE = "exit.json"
-_PARENT_POLL_S = 1.0
 _SHUTDOWN_S = 10.0
 
 
@@ -35,15 +35,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     configure("runtime")
     folder = options.spec.resolve().parent
-    _follow_parent(folder)
+    jvm = Parent()
+    jvm.follow(lambda: os._exit(_end(folder, errors.jvm_gone().error)))
     try:
-        driver = Driver(job.read_spec(options.spec, options.generation))
+        driver = Driver(job.read_spec(options.spec, options.generation), jvm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: driver.stop())
         driver.announce()
         driver.run()
     except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
-        return _end(folder, errors.explain(failure), failure)
+        return _end(folder, jvm.explain(failure), failure)
     return 0
 
 
@@ -55,19 +56,6 @@ def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None 
             traceback.print_exception(failure)
         logger().error("ended", reason=error.reason, detail=error.detail)
     return errors.exit_code(error)
-
-
-def _follow_parent(folder: Path) -> None:
-    """End this process when its parent, the JVM, is gone: without it nothing here can work or be stopped."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        pause = threading.Event()
-        while os.getppid() == parent:
-            pause.wait(_PARENT_POLL_S)
-        os._exit(_end(folder, errors.jvm_gone().error))
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def _exit(code: int) -> None:

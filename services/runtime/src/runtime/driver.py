@@ -26,10 +26,11 @@ from runtime import checkpoint, job, progress, spark
 from runtime.batch import Batches
 from runtime.checkpoint import Checkpoint, Place
 from runtime.delivery import Delivery
-from runtime.errors import explain, internal, user
+from runtime.errors import internal, user
 from runtime.heartbeat import Heart, Identity
 from runtime.lease import Keeper, Lease, open_root
 from runtime.listener import Listener
+from runtime.parent import Parent
 from runtime.references.loading import References
 from runtime.source.stream import complete_from
 
@@ -44,10 +45,11 @@ _STOP_S = 10.0
 class Driver:
     """One launch. `stopping` asks it to drain; `wake` ends a wait early."""
 
-    def __init__(self, spec: spec_pb2.JobSpec) -> None:
+    def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent) -> None:
         self.stopping = threading.Event()
         self._wake = threading.Event()
         self._spec = spec
+        self._jvm = jvm
         self._run_dir = Path(spec.run_dir)
         self._identity = Identity(spec.dagger, spec.generation, socket.gethostname(), os.getpid())
 
@@ -57,7 +59,7 @@ class Driver:
         self._wake.set()
 
     def run(self) -> None:
-        """Run until told to stop. Raises what the job died of; `errors.explain` has the words for it."""
+        """Run until told to stop. Raises what the job died of; `Parent.explain` has the words for it."""
         if self._must_stop():
             return
         root, store = open_root(self._spec.checkpoint_root)
@@ -68,7 +70,7 @@ class Driver:
             try:
                 self._compute(root, lease, heart)
             except BaseException as failure:
-                heart.dying_of(explain(failure))
+                heart.dying_of(self._jvm.explain(failure))
                 raise
 
     def _compute(self, root: Place, lease: Lease, heart: Heart) -> None:

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JNetworkError
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
 INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
+UNEXPECTED = "UNEXPECTED"  # the reason of a failure that nothing is known about
 
 _NAMES = {USER: "USER", EXTERNAL: "EXTERNAL", INTERNAL: "INTERNAL"}
 _DOMAINS = {name: domain for domain, name in _NAMES.items()}
@@ -101,7 +102,7 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
             return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=can_retry)
     return events_pb2.DaggerError(
         domain=INTERNAL,
-        reason="UNEXPECTED",
+        reason=UNEXPECTED,
         detail=f"The runtime failed unexpectedly ({type(error).__name__}); driver.log has the details.",
         retryable=True,
     )
