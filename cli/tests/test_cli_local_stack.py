@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.integration.faults import belonging
 
 pytestmark = pytest.mark.integration
 DAGGERS = Path(sys.executable).with_name("daggers")
@@ -38,15 +39,9 @@ class Local:
         pid: int = process["pid"]
         return pid
 
-    def leftovers(self) -> list[list[str]]:
-        """Command lines of what still has the state directory in its words or its environment."""
-        left = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                words = process.cmdline()
-                if any(str(self.state_dir) in word for word in (*words, *process.environ().values())):
-                    left.append(words)
-        return left
+    def leftovers(self) -> list[psutil.Process]:
+        """What still has the state directory in its words or its environment."""
+        return list(belonging(self.state_dir))
 
 
 @pytest.fixture(scope="module")

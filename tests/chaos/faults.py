@@ -69,8 +69,12 @@ def disk_full(world: World, fault: Fault) -> Iterator[str]:
 @contextmanager
 def connections_cut(world: World, fault: Fault) -> Iterator[str]:
     """Every connection of the drivers to a server, old and new."""
-    with world.proxies[fault.target].cut():
+    proxy = world.proxies[fault.target]
+    proxy.cut()
+    try:
         yield f"to {fault.target}"
+    finally:
+        proxy.open()
 
 
 @contextmanager

@@ -24,8 +24,7 @@ from tests.chaos.faults import HITS, MissedError
 from tests.chaos.feeder import Fed
 from tests.chaos.schedule import Round, schedule
 from tests.chaos.world import StackError, World, world
-from tests.integration.faults import header, records
-from tests.integration.test_faults_leftovers import belonging, listens
+from tests.integration.faults import belonging, header, listens, records
 
 SHOWN = 20
 # The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
@@ -157,7 +156,7 @@ def read(stack: World, name: str, sink: str) -> Rows:
 
 def left(stack: World, ports: set[int]) -> list[str]:
     """Processes that are still there after `down`, and ports on which somebody still listens."""
-    found = [f"process {each.pid}" for each in belonging(stack.stack)]
+    found = [f"process {each.pid}" for each in belonging(stack.stack.state_dir)]
     return found + [f"port {port}" for port in sorted(ports) if listens(port)]
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from tests.chaos.clock import LIBRARY, Clock
 from tests.chaos.disks import LIMIT_BYTES, Disks, limited, mounted
-from tests.chaos.proxy import LOOPBACK, Proxy
+from tests.proxy import LOOPBACK, Proxy
 
 DEADLINE_S = 20.0
 
@@ -63,14 +63,31 @@ def said(connection: socket.socket, data: bytes) -> bytes:
 def test_connections_are_cut_and_new_ones_work_when_it_is_over(echo: int) -> None:
     with Proxy(echo) as proxy, connect(proxy.port) as old:
         before = said(old, b"before")
-        with proxy.cut():
-            during_old = said(old, b"during")
-            with connect(proxy.port) as new:
-                during_new = said(new, b"during")
+        proxy.cut()
+        during_old = said(old, b"during")
+        with connect(proxy.port) as new:
+            during_new = said(new, b"during")
+        proxy.open()
         with connect(proxy.port) as newer:
             after = said(newer, b"after")
 
     assert (before, during_old, during_new, after) == (b"before", b"", b"", b"after")
+
+
+def test_what_is_held_is_forwarded_when_it_is_over(echo: int) -> None:
+    with Proxy(echo) as proxy:
+        proxy.hold()
+        before = proxy.touched.is_set()
+        with connect(proxy.port) as connection:
+            connection.sendall(b"held")
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            connection.settimeout(DEADLINE_S)
+            proxy.open()
+            back = connection.recv(65_536)
+
+    assert (before, back, proxy.touched.is_set()) == (False, b"held", True)
 
 
 def test_connections_are_slowed_and_fast_again_when_it_is_over(echo: int) -> None:

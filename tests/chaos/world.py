@@ -16,10 +16,10 @@ from tests.chaos.clock import Clock
 from tests.chaos.daggers import ANSWERED, ASKED, CLUSTER, SUBJECTS
 from tests.chaos.disks import Disks, mounted
 from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
-from tests.chaos.proxy import Proxy
 from tests.integration.bookings import PROTO
 from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
+from tests.proxy import Proxy
 
 from cli.commands.local import uninterrupted
 from cli.local import drivers, state

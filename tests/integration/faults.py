@@ -5,7 +5,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -108,3 +108,20 @@ def records(kafka: str, topic: str, partition: int = 0) -> list[Message]:
 def header(message: Message, name: str) -> str:
     """A CloudEvents attribute of a record."""
     return dict(message.headers() or ()).get(name, b"").decode()
+
+
+def belonging(state_dir: Path) -> Iterator[psutil.Process]:
+    """Every process that has the state directory in its words or its environment, ourselves left out."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = [*process.cmdline(), *process.environ().values()]
+            if process.pid != os.getpid() and any(str(state_dir) in word for word in words):
+                yield process
+
+
+def listens(port: int) -> bool:
+    """Whether anybody listens at a loopback port."""
+    return any(
+        connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+        for connection in psutil.net_connections(kind="tcp")
+    )

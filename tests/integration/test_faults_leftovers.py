@@ -1,8 +1,5 @@
 """Who listens, and what is left: what `local status` tells of, on loopback only, and nothing after down."""
 
-import os
-from collections.abc import Iterator
-from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -11,7 +8,7 @@ import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings
 from tests.integration.cli import Cli
-from tests.integration.faults import down, driver, up
+from tests.integration.faults import belonging, down, driver, listens, up
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -23,7 +20,7 @@ def test_every_listening_socket_is_told_by_status_and_on_loopback_and_nothing_is
     name, file = Bookings(stack.kafka, cli).dagger(tmp_path)
     cli("apply", "-f", file, "--wait")
     told = {(each["pid"], port) for each in stack.status()["processes"] for port in each["ports"]}
-    ours = set(belonging(stack))
+    ours = set(belonging(stack.state_dir))
     sockets = [
         (process.pid, connection.laddr)
         for process in ours
@@ -33,7 +30,7 @@ def test_every_listening_socket_is_told_by_status_and_on_loopback_and_nothing_is
     jvm_parts = {process.pid for session in driver(name).values() for process in session}
 
     down(stack)
-    left = list(belonging(stack))
+    left = list(belonging(stack.state_dir))
     held = [port for _, port in told if listens(port)]
     up(stack)
     cli("delete", name, "--wait")
@@ -49,20 +46,3 @@ def mapped(address: str) -> bool:
     """Whether it is IPv4 loopback as an IPv6 socket names it."""
     inner = getattr(ip_address(address), "ipv4_mapped", None)
     return inner is not None and inner.is_loopback
-
-
-def belonging(stack: Stack) -> Iterator[psutil.Process]:
-    """Every process that has the state directory in its words or its environment, ourselves left out."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            words = [*process.cmdline(), *process.environ().values()]
-            if process.pid != os.getpid() and any(str(stack.state_dir) in word for word in words):
-                yield process
-
-
-def listens(port: int) -> bool:
-    """Whether anybody listens at a loopback port."""
-    return any(
-        connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-        for connection in psutil.net_connections(kind="tcp")
-    )

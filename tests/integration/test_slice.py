@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import grpc
@@ -15,7 +14,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from tests.integration.bookings import COUNT_SQL, NOON, Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least
 from tests.integration.faults import halves
-from tests.integration.gate import Gate
+from tests.proxy import Proxy, port_of
 
 pytestmark = pytest.mark.integration
 
@@ -124,13 +123,11 @@ def test_a_driver_killed_in_batch_0_skips_nothing_after_latest(
 ) -> None:
     bookings = Bookings(stack.kafka, cli)
     bookings.write([booking(0, order="before")])
-    influx = urlsplit(stack.influx["url"])
-    assert influx.hostname
-    assert influx.port
     token = tmp_path / "token"
     token.write_text(stack.influx["token"])
-    with Gate((influx.hostname, influx.port)) as gate:
-        own = {"url": f"http://127.0.0.1:{gate.port}", "token": {"file": str(token)}}
+    with Proxy(port_of(stack.influx["url"])) as gate:
+        gate.hold()
+        own = {"url": gate.url, "token": {"file": str(token)}}
         name, file = bookings.dagger(
             tmp_path,
             start="latest",

@@ -4,13 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from services.runtime.tests.launches import DEADLINE_S, Dagger
 from services.runtime.tests.test_job_driver import bookings, in_influx, in_kafka, influx_sink, kafka_sink
 from tests.integration.bookings import booking, recount, spread
-from tests.integration.gate import Gate
+from tests.proxy import Proxy, port_of
 
 pytestmark = pytest.mark.integration
 
@@ -25,21 +24,19 @@ def influx(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def gate(influx: dict[str, str]) -> Iterator[Gate]:
+def gate(influx: dict[str, str]) -> Iterator[Proxy]:
     """A closed gate in front of the database."""
-    target = urlsplit(influx["url"])
-    assert target.hostname
-    assert target.port
-    with Gate((target.hostname, target.port)) as closed:
+    with Proxy(port_of(influx["url"])) as closed:
+        closed.hold()
         yield closed
 
 
 def test_a_kill_between_two_sinks_leaves_every_row_once_in_both(
-    tmp_path: Path, kafka: str, influx: dict[str, str], gate: Gate
+    tmp_path: Path, kafka: str, influx: dict[str, str], gate: Proxy
 ) -> None:
     dagger = Dagger(tmp_path, kafka, idle_timeout_s=0)
     topic = f"json-{dagger.name}"
-    behind_gate = influx_sink(influx, url=f"http://127.0.0.1:{gate.port}")
+    behind_gate = influx_sink(influx, url=gate.url)
     dagger.sinks = [kafka_sink(kafka, topic), behind_gate]
     events = spread(range(240), cities=2)
     dagger.write(*bookings(events[:150]))

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from services.runtime.tests.launches import Dagger, Launch
 from services.runtime.tests.test_job_driver import influx_sink, kafka_sink, log_sink
 from services.runtime.tests.test_sink_contract import records
 from tests.integration.bookings import booking
+from tests.proxy import Proxy
 
 pytestmark = pytest.mark.integration
 _FORWARD = "SELECT order_number AS tag_order, fare, rowtime AS window_timestamp FROM data_stream"
@@ -41,7 +41,7 @@ def test_a_drain_in_the_middle_of_things_ends_without_a_trace_and_repeats_nothin
 
 
 def test_a_drain_while_a_sink_is_away_ends_without_a_trace(
-    tmp_path: Path, kafka: str, influx: dict[str, str], detour: Any
+    tmp_path: Path, kafka: str, influx: dict[str, str], detour: Proxy
 ) -> None:
     dagger = Dagger(tmp_path, kafka, sql=_FORWARD)
     dagger.sinks = [influx_sink(influx, url=detour.url)]

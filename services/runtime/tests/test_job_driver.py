@@ -17,6 +17,7 @@ from services.runtime.tests.launches import MAIN, Beat, Dagger, terminate
 from services.runtime.tests.test_sink_contract import query, records
 from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import booking, recount, spread
+from tests.proxy import Proxy
 
 from runtime.lease import LocalStore
 
@@ -116,7 +117,7 @@ def in_messages(kafka: str, topic: str) -> Counts:
 
 
 def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
-    tmp_path: Path, kafka: str, influx: dict[str, str], detour: Any
+    tmp_path: Path, kafka: str, influx: dict[str, str], detour: Proxy
 ) -> None:
     dagger = Dagger(tmp_path, kafka)
     topic = f"json-{dagger.name}"
@@ -127,14 +128,14 @@ def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
 
     with dagger.launch() as launch:
         retrying = launch.until(lambda beat: beat.retrying)
-        detour.mend()
+        detour.open()
         healed = launch.until(lambda beat: written(2)(beat) and not beat.retrying)
         detour.cut()
         dagger.write(*bookings(second))
         launch.until(lambda beat: beat.retrying)
         code = launch.stop()
     once = in_kafka(kafka, topic)
-    detour.mend()
+    detour.open()
     with dagger.launch() as relaunch:
         relaunch.until(written(2))
         relaunch.stop()

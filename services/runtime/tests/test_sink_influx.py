@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import NOON, points
+from tests.proxy import Proxy
 
 from daggersql import Column, Role
 from runtime import sinks
@@ -132,12 +133,12 @@ def test_a_database_that_is_away_is_no_reason_not_to_start(database: Database) -
         database.write(rows([1], pa.int64()), url="http://127.0.0.1:1")
 
 
-def test_rows_wait_while_the_database_is_away_and_none_is_lost(database: Database, detour: Any) -> None:
+def test_rows_wait_while_the_database_is_away_and_none_is_lost(database: Database, detour: Proxy) -> None:
     database.write(rows([1, 2], pa.int64()), url=detour.url)
     detour.cut()
     with pytest.raises(TemporaryError):
         database.write(rows([1, 2, 3], pa.int64()), url=detour.url)
-    detour.mend()
+    detour.open()
 
     database.write(rows([1, 2, 3], pa.int64()), url=detour.url)
 

@@ -1,10 +1,11 @@
-"""A TCP proxy in front of a server whose connections can be cut and slowed."""
+"""A TCP proxy in front of a server, whose connections can be cut, held and slowed."""
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
+from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 65_536
@@ -16,15 +17,20 @@ class Proxy:
 
     kafka: the server is a Kafka broker. It tells its clients where it listens, and what it tells is changed
     to the proxy's port, or they would go past the proxy from their second connection on.
+    touched: set once a client has come. url: where a server that speaks HTTP is reached through the proxy.
     """
 
     def __init__(self, target: int, *, kafka: bool = False) -> None:
         self._target = target
         self._listener = socket.create_server((LOOPBACK, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._open: set[socket.socket] = set()
+        self.url = f"http://{LOOPBACK}:{self.port}"
+        self.touched = threading.Event()
+        self._connections: set[socket.socket] = set()
         self._delay_s = 0.0
-        self._passing = True
+        self._is_cut = False
+        self._serving = threading.Event()
+        self._serving.set()
         self._done = threading.Event()
         self._answers: Read = _chunk
         if kafka:
@@ -40,21 +46,26 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._done.set()
+        self.cut()
+        self._serving.set()
         with suppress(OSError):  # wakes the thread that waits in accept; close alone does not
             self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join()
         self._listener.close()
+
+    def cut(self) -> None:
+        """Drop every connection, and from now on each new one at once."""
+        self._is_cut = True
         self._drop()
 
-    @contextmanager
-    def cut(self) -> Iterator[None]:
-        """Drop every connection, and each new one at once."""
-        self._passing = False
-        self._drop()
-        try:
-            yield
-        finally:
-            self._passing = True
+    def hold(self) -> None:
+        """Accept new connections, and be silent: nothing goes to the server or comes back."""
+        self._serving.clear()
+
+    def open(self) -> None:
+        """Forward from now on, also what is held."""
+        self._is_cut = False
+        self._serving.set()
 
     @contextmanager
     def slowed(self, delay_s: float) -> Iterator[None]:
@@ -66,7 +77,7 @@ class Proxy:
             self._delay_s = 0.0
 
     def _drop(self) -> None:
-        for connection in tuple(self._open):
+        for connection in tuple(self._connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -76,20 +87,25 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            try:
-                server = socket.create_connection((LOOPBACK, self._target), timeout=10)
-            except OSError:
-                client.close()
-                continue
-            server.settimeout(None)
-            for end in (client, server):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open |= {client, server}
-            if not self._passing:
-                self._drop()
-            ways = ((_chunk, client, server), (self._answers, server, client))
-            for read, source, sink in ways:
-                threading.Thread(target=self._pass, args=(read, source, sink), daemon=True).start()
+            self.touched.set()
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        """One connection, both ways."""
+        self._serving.wait()
+        try:
+            server = socket.create_connection((LOOPBACK, self._target), timeout=10)
+        except OSError:
+            client.close()
+            return
+        server.settimeout(None)
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections |= {client, server}
+        if self._is_cut:
+            self._drop()
+        threading.Thread(target=self._pass, args=(self._answers, server, client), daemon=True).start()
+        self._pass(_chunk, client, server)
 
     def _pass(self, read: Read, source: socket.socket, sink: socket.socket) -> None:
         """One way of one connection, until either end is gone."""
@@ -102,7 +118,14 @@ class Proxy:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         source.close()  # each way closes the end that it alone reads
-        self._open.discard(source)
+        self._connections.discard(source)
+
+
+def port_of(url: str) -> int:
+    """The port of a server on loopback."""
+    port = urlsplit(url).port
+    assert port
+    return port
 
 
 def _chunk(source: socket.socket) -> bytes:
