@@ -65,9 +65,10 @@ format: $(STAMPS)/venv ## Format the code and apply safe lint fixes
 test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 	@$(BIN)/pytest -q -m "not integration"
 
+WORKERS ?= 2
 .PHONY: test
 test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
-	@$(BIN)/pytest -q -m "not long"
+	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: test-long
 test-long: setup ## The tests that take minutes each, on the real stack
