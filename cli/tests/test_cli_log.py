@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from confluent_kafka import Producer
 from daggers.v1 import events_pb2
@@ -310,11 +310,17 @@ def test_a_kafka_that_does_not_answer_ends_with_code_3_in_one_line(
 
 
 async def transaction(kafka: str, topic: str) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=uuid.uuid4().hex)
-    await producer.start()
-    async with producer.transaction():
-        await producer.send_and_wait(topic, b"in a transaction", partition=0)
-    await producer.stop()
+    partition = TopicPartition(topic, 0)
+    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
+        before = (await consumer.end_offsets([partition]))[partition]
+        producer = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=uuid.uuid4().hex)
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"in a transaction", partition=0)
+        await producer.stop()
+        async with asyncio.timeout(30):  # the broker answers a commit before it writes the mark
+            while (await consumer.end_offsets([partition]))[partition] < before + 2:
+                pass
 
 
 def fill_behind(kafka: str, topic: str) -> None:
