@@ -22,6 +22,7 @@ from services.scheduler.tests.scheduler_world import (
     until,
 )
 
+from eventlog import Draft, MemoryLog
 from fleet.seen import Presence
 from scheduler import processes
 
@@ -92,7 +93,8 @@ async def test_a_driver_whose_whole_session_is_killed_is_relaunched(world: World
     async with world.serving():
         await world.ask()
         first = await world.running()
-        world.drivers().kill(first.driver)
+        for process in processes.session(first.driver.pid):
+            os.kill(process.pid, signal.SIGKILL)
         await world.running(after=first.generation)
 
     (exited,) = world.facts(events_pb2.Exited)
@@ -141,6 +143,31 @@ async def test_a_leader_that_sees_a_newer_claim_stands_by(world: World) -> None:
 
     assert len(world.story()) == written
     assert world.drivers().presence(dagger.driver) is Presence.ALIVE
+
+
+class Overtaken(MemoryLog):
+    """A log in which another scheduler's claim comes just before the next adoption."""
+
+    overtaken = True
+
+    async def append(self, draft: Draft) -> None:
+        if isinstance(draft.message, events_pb2.Launched) and draft.message.adopted and self.overtaken:
+            self.overtaken = False
+            claim = events_pb2.SchedulerStarted(scheduler_id="another", host="there")
+            await super().append(Draft("overtakes", "/another", "scheduler", draft.time, claim))
+        await super().append(draft)
+
+
+async def test_a_leader_that_was_overtaken_in_the_act_adopts_when_it_leads_again(world: World) -> None:
+    world.control = Overtaken()
+    async with world.serving():
+        await world.ask()
+        before = await world.running()
+    async with world.serving():
+        after = await world.until(lambda dagger: dagger.epoch > before.epoch)
+
+    assert world.story()[-2:] == ["Launched", "Launched"]
+    assert after.driver == before.driver
 
 
 async def test_a_stop_drains_the_driver(world: World) -> None:

@@ -123,8 +123,12 @@ class Drivers:
         return True
 
     def kill(self, handle: events_pb2.DriverHandle) -> None:
-        """SIGKILL every process of a driver. What was just being forked is killed by the next call."""
-        for process in self._members(handle):
+        """SIGKILL every process of a driver; to be called again until it is gone.
+
+        The leader comes last: while it lives, what was just being forked is known as the driver's.
+        """
+        members = self._members(handle)
+        for process in [each for each in members if each.pid != handle.pid] or members:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         self.reap()

@@ -96,7 +96,7 @@ class Scheduler:
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
-        self._in_vain: dict[str, tuple[int, type]] = {}
+        self._in_vain: dict[str, tuple[int, int, type]] = {}
 
     async def run(self) -> None:
         """Serve until cancelled; drivers go on. Raises, in an ExceptionGroup: LogDamaged."""
@@ -196,21 +196,21 @@ class Scheduler:
                 return
             epoch = self._leadership.epoch
             action = todo(dagger, now=self._now(), epoch=epoch, seen=self._see(dagger), policy=self._policy)
-            attempt = dagger.sequence, type(action)
+            attempt = epoch, dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
                 return
             if isinstance(action, Drain | Kill):
                 self._end(dagger, action)
                 return
             with unit_of_work(
-                "scheduler.act", dagger=name, generation=dagger.generation, action=attempt[1].__name__
+                "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
             ):
                 if isinstance(action, Launch):
                     await self._launcher.launch(name, self._write, self._leadership.still)
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
-                self._in_vain[name] = attempt  # ignored in this state: saying it again would not help
+                self._in_vain[name] = attempt  # ignored in this state and epoch: saying it again would not help
                 return
 
     def _see(self, dagger: Dagger) -> Seen:
