@@ -210,7 +210,7 @@ class Scheduler:
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
-                self._in_vain[name] = attempt  # ignored in this state and epoch: saying it again would not help
+                self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
                 return
 
     def _see(self, dagger: Dagger) -> Seen:
