@@ -19,7 +19,9 @@ pytestmark = pytest.mark.integration
 _FORWARD = "SELECT order_number AS tag_order, fare, rowtime AS window_timestamp FROM data_stream"
 
 
-@pytest.mark.parametrize("batches", [-1, 0, 3])
+@pytest.mark.parametrize(
+    "batches", [pytest.param(-1, marks=pytest.mark.long), 0, pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_drain_in_the_middle_of_things_ends_without_a_trace_and_repeats_nothing(
     tmp_path: Path, kafka: str, batches: int
 ) -> None:

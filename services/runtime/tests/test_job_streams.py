@@ -109,8 +109,8 @@ FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '{GAP_S}' SECOND)"""
     ("sql", "recounted", "columns"),
     [
         (LEFT_JOIN, joined, ("tag_order", "fate")),
-        (UNION, united, ("window_timestamp", "n")),
-        (SAME_TWICE, twice, ("tag_order", "branch")),
+        pytest.param(UNION, united, ("window_timestamp", "n"), marks=pytest.mark.long),
+        pytest.param(SAME_TWICE, twice, ("tag_order", "branch"), marks=pytest.mark.long),
         (SESSION, sessions, ("began", "n")),
     ],
     ids=["left join", "union", "one stream twice", "session"],
