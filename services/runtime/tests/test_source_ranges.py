@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from runtime.errors import JobError
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.ranges import Consumers, Range
+from runtime.source.ranges import Consumers, Range, tasks
 from runtime.source.survey import Survey
 
 pytestmark = pytest.mark.integration
@@ -59,6 +59,24 @@ def read(consumers: Consumers, kafka: str, partition: Partition, start: int, end
     what = Range(partition, "id", start, end)
     chunks = consumers.read(what, {"bootstrap.servers": kafka}, "ranges", 1)
     return [int(message.value() or b"") for chunk in chunks for message in chunk]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "grouped"),
+    [
+        ([], []),
+        ([25, 25, 25, 25], [[25, 25, 25, 25]]),
+        ([20_000, 20_000], [[20_000], [20_000]]),
+        ([6_000, 6_000, 1, 20_000, 3], [[6_000], [6_000, 1], [20_000], [3]]),
+    ],
+)
+def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], grouped: list[list[int]]) -> None:
+    ranges = [Range(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
+
+    groups = tasks(ranges)
+
+    assert [one for group in groups for one in group] == ranges
+    assert [[one.end - one.start for one in group] for group in groups] == grouped
 
 
 def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition: Partition) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -30,6 +30,7 @@ _MAX_KIB = 32 * 1024
 _CHUNK = 10_000
 MESSAGES_ALIVE = 10 * _CHUNK
 """More messages than a worker holds at a time."""
+_TASK = 10_000  # records that are worth a task
 _POLL_S = 0.1
 _SAY_S = 10.0
 
@@ -42,6 +43,23 @@ class Range:
     id: str
     start: int
     end: int
+
+
+def tasks(ranges: Iterable[Range]) -> list[tuple[Range, ...]]:
+    """The ranges, each group to be read by one task: small ones together, in order.
+
+    A task costs Spark and its workers a tenth of a second, whatever it reads.
+    """
+    groups: list[list[Range]] = []
+    room = 0
+    for one in ranges:
+        size = one.end - one.start
+        if not groups or size > room:
+            groups.append([])
+            room = _TASK
+        groups[-1].append(one)
+        room -= size
+    return [tuple(group) for group in groups]
 
 
 class _Place:

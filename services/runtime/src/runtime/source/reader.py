@@ -30,7 +30,7 @@ from runtime.source.board import Word
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
-from runtime.source.ranges import Range
+from runtime.source.ranges import Range, tasks
 from runtime.source.rows import event_times
 from runtime.source.starts import skips
 from runtime.source.survey import Survey
@@ -40,11 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """A range of offsets to read; see `worker.read_range`."""
+    """Ranges of offsets to read; see `worker.read_ranges`."""
 
-    def __init__(self, what: Range, planned_ms: int, siblings: int) -> None:
+    def __init__(self, ranges: Sequence[Range], planned_ms: int, siblings: int) -> None:
         super().__init__(None)
-        self.what, self.planned_ms, self.siblings = what, planned_ms, siblings
+        self.ranges, self.planned_ms, self.siblings = ranges, planned_ms, siblings
 
 
 class TickPartition(InputPartition):
@@ -121,32 +121,30 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._surveyed().look(here)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One input partition for each topic partition with something to read; one for a tick.
+        """Input partitions for the topic partitions with something to read; one for a tick.
 
         The first batch of a launch may have neither, and gets one that is empty: a worker is started for it.
         """
         here, there = Offsets.from_json(start), Offsets.from_json(end)
         self._say(complete_from=there.complete_from)
-        siblings = len(there.next)
         ranges = [
-            RangePartition(
-                Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset),
-                there.planned,
-                siblings,
-            )
+            Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(there.next.items())
         ]
-        parts: list[InputPartition] = [part for part in ranges if part.what.end > part.what.start]
+        parts: list[InputPartition] = [
+            RangePartition(some, there.planned, len(ranges))
+            for some in tasks(one for one in ranges if one.end > one.start)
+        ]
         if there.tick > here.tick:
             parts.append(TickPartition(there.tick))
-        return parts or ranges[:1]
+        return parts or [RangePartition(ranges[:1], there.planned, len(ranges))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor: the rows of one input partition."""
         if isinstance(partition, TickPartition):
             return worker.read_tick(self._plan, partition.time_ms)
         assert isinstance(partition, RangePartition)
-        return worker.read_range(self._plan, partition.what, partition.planned_ms, partition.siblings)
+        return worker.read_ranges(self._plan, partition.ranges, partition.planned_ms, partition.siblings)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -27,21 +27,25 @@ def read_tick(plan: ReaderPlan, time_ms: int) -> Iterator[pa.RecordBatch]:
     yield _rows_of(plan).tick(time_ms)
 
 
-def read_range(plan: ReaderPlan, what: Range, planned_ms: int, siblings: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a range, in order. Records that were set aside are in the quarantine before this ends.
+def read_ranges(
+    plan: ReaderPlan, ranges: Sequence[Range], planned_ms: int, siblings: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ranges, in order. Records that were set aside are in the quarantine before this ends.
 
-    Raises `JobError` when Kafka refuses; waits while it does not answer.
+    `siblings` is the number of partitions the reader reads. Raises `JobError` when Kafka refuses; waits while
+    it does not answer.
     """
     rows, tally = _rows_of(plan), Tally()
     relieve(MESSAGES_ALIVE)
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
-    for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
-        batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms, tally)
-        if aside:
-            quarantine = quarantine or _quarantine(plan)
-            _set_aside(quarantine, plan, rows, what, aside)
-        yield batch
+    for what in ranges:
+        for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
+            batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms, tally)
+            if aside:
+                quarantine = quarantine or _quarantine(plan)
+                _set_aside(quarantine, plan, rows, what, aside)
+            yield batch
     if not tally.is_empty:
         yield rows.note(tally)
     if quarantine is not None:
