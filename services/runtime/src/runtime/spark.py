@@ -20,6 +20,9 @@ _SETTINGS = {
     # Micro-batches: an idle poll is told of within a second; adaptive plans would only cost time.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     "spark.sql.streaming.stopTimeout": "30s",
+    # Two warnings a batch, about snapshots that are taken once a minute and not more often.
+    "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag": "false",
+    "spark.sql.streaming.stateStore.forceSnapshotUploadOnLag": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.python.worker.reuse": "true",
