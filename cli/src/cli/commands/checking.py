@@ -8,14 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cli import streams
 from cli.commands.daggers import read_file
 from cli.errors import RefusedError
 from cli.examining import examine
-from cli.excerpt import excerpt, lines
 from cli.output import print_findings
 from cli.session import Session, command
-from daggersql import Checked, Severity, check
 
 sql = typer.Typer(help="Queries, without a gateway.")
 REFUSED = 1
@@ -75,6 +72,9 @@ def check_sql(
 
     Exit code 1 when it would be refused. Warnings do not change that.
     """
+    from cli import query as queries  # the dialect's imports take longer than all other commands'
+    from cli import streams
+
     tables = streams.tables(file, include or ())
     if sys.stdin.isatty():
         session.out.steps.note("reads the query from standard input; Ctrl-D ends it")
@@ -82,8 +82,7 @@ def check_sql(
         query = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise RefusedError("the query is not UTF-8 text", reason="INVALID_QUERY") from error
-    checked = check(query, tables)
-    document = answer(checked, query)
+    document = queries.check(query, tables)
 
     def text(console: Console) -> None:
         print_findings(console, document["findings"])
@@ -93,30 +92,6 @@ def check_sql(
     session.out.show(document, text)
     errors = sum(finding["severity"] == "error" for finding in document["findings"])
     _end(session, valid=document["valid"], errors=errors, what="the query")
-
-
-def answer(checked: Checked, query: str) -> dict[str, Any]:
-    """What the check of a query found, as the JSON document."""
-    split = lines(query)
-    findings = []
-    for each in checked.findings:
-        finding = {
-            "code": each.code,
-            "severity": each.severity.value,
-            "message": each.message,
-            "line": each.line,
-            "column": each.column,
-            "end_line": each.end_line,
-            "end_column": each.end_column,
-            "suggestion": each.suggestion,
-        }
-        findings.append({**finding, "source": excerpt(split, finding)})
-    columns = [
-        {"name": each.name, "role": each.role.value, "key": each.key, "type": each.type}
-        for each in (checked.plan.columns if checked.plan else ())
-    ]
-    valid = all(each.severity is not Severity.ERROR for each in checked.findings)
-    return {"valid": valid, "findings": findings, "columns": columns}
 
 
 def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:

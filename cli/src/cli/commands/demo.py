@@ -3,16 +3,20 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.commands.local import start, stop, uninterrupted
-from cli.demo.run import MONITOR, SHOWN_MISMATCHES, Demo, Verdict, find_examples
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.local import remembered
 from cli.session import Session, command
+
+if TYPE_CHECKING:
+    from cli.demo.run import Verdict
+
+SHOWN_MISMATCHES = 20
 
 
 def add(app: typer.Typer) -> None:
@@ -32,6 +36,8 @@ def demo(
 
     Exit code 1 when a single row differs from the recount.
     """
+    from cli.demo.run import MONITOR, Demo, find_examples  # what it imports would slow every other command
+
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     keep = keep or session.settings.demo_keep
     failed = False
@@ -57,7 +63,7 @@ def demo(
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(session: Session, verdict: Verdict) -> None:
+def _answer(session: Session, verdict: "Verdict") -> None:
     aside = f"{verdict.late} late and {verdict.quarantined} broken or future records set aside, as fed"
     if verdict.mismatches:
         session.out.messages.print(verdict.sentence(), highlight=False, markup=False)

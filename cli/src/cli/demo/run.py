@@ -38,7 +38,6 @@ MONITOR = {
 # after the last event: idle_timeout + watermark_delay + 5 s by contract, and room for a slow machine
 CLOSING_S = 90.0
 REPORTING_S = 30.0
-SHOWN_MISMATCHES = 20
 
 
 @dataclass(frozen=True)
