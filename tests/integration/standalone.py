@@ -86,7 +86,7 @@ def wait_for_worker(web: int) -> None:
             with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
                 if json.load(answer)["aliveworkers"] == 1:
                     return
-        except OSError:
+        except (OSError, ValueError):  # it listens before it answers, and answers in HTML before in JSON
             pass
         assert time.monotonic() < end, "the standalone cluster did not start"
         time.sleep(0.2)  # polling a daemon; bounded by the deadline

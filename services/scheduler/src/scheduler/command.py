@@ -93,12 +93,6 @@ def spark_submit(
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "20",
     }
-    if master.startswith("local"):
-        # TCP waits 40 ms at each turn of a short talk between the JVM and a Python worker (Nagle's algorithm
-        # and delayed acknowledgements). A path may have 107 bytes, so it is told from the working directory,
-        # which is the launch's.
-        settings["spark.python.unix.domain.socket.enabled"] = "true"
-        settings["spark.python.unix.domain.socket.dir"] = "tmp"
     if on_loopback(master):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
