@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,14 @@ class Local:
     def leftovers(self) -> list[psutil.Process]:
         """What still has the state directory in its words or its environment."""
         return list(belonging(self.state_dir))
+
+
+def delete(folder: Path) -> None:
+    """Remove a folder in which processes still write."""
+    end = time.monotonic() + 30
+    while folder.exists():
+        assert time.monotonic() < end, f"{folder} is still there"
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +144,7 @@ def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Loc
 
 def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local: Local) -> None:
     local("up", "--detach")
-    shutil.rmtree(local.state_dir)
+    delete(local.state_dir)
     lease = local.state_dir / "checkpoints" / "orders-4" / "lease"  # as a driver that runs renews it
     lease.parent.mkdir(parents=True)
     lease.touch()
@@ -149,7 +158,7 @@ def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local
 
 def test_up_starts_no_second_stack_beside_one_whose_files_are_gone(local: Local) -> None:
     local("up", "--detach")
-    shutil.rmtree(local.state_dir)
+    delete(local.state_dir)
 
     refused = subprocess.run(
         [DAGGERS, "local", "up", "--detach", "--state-dir", local.state_dir],
@@ -179,7 +188,7 @@ def foreground(local: Local) -> Iterator[subprocess.Popen[str]]:
 
 def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) -> None:
     with foreground(local) as up:
-        shutil.rmtree(local.state_dir)
+        delete(local.state_dir)
         said = up.stderr.read()
 
     assert (up.returncode, "is gone, so what ran there is stopped" in said) == (0, True)
