@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.integration.faults import belonging
+from tests.integration.faults import belonging, until
 
 pytestmark = pytest.mark.integration
 DAGGERS = Path(sys.executable).with_name("daggers")
@@ -47,10 +46,12 @@ class Local:
 
 def delete(folder: Path) -> None:
     """Remove a folder in which processes still write."""
-    end = time.monotonic() + 30
-    while folder.exists():
-        assert time.monotonic() < end, f"{folder} is still there"
+
+    def gone() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    until(gone)
 
 
 @pytest.fixture(scope="module")

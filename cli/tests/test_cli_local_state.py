@@ -18,7 +18,7 @@ from cli.local.drivers import run_directory
 from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.tools import influxd, java, kafka
-from cli.local.up import plan
+from cli.local.up import plan, wanted
 
 STARTED = Started("kafka", 1, 2, "boot", "/logs/kafka.log")
 
@@ -81,6 +81,15 @@ def test_a_port_is_kept_while_it_is_free_and_replaced_when_it_is_taken() -> None
 
     assert while_taken["kafka"] != port
     assert ports.choose(["kafka"], while_taken) == while_taken
+
+
+def test_the_part_that_is_asked_for_alone_must_be_one_of_the_stack(tmp_path: Path) -> None:
+    theirs = Stack(tmp_path, own_influx=Influx("http://influx:8086", "-", "b", None))
+
+    assert wanted(Stack(tmp_path), "influxdb") == ("influxdb",)
+    assert wanted(theirs, "kafka") == ("kafka",)
+    with pytest.raises(RefusedError, match="no influxdb of its own"):
+        wanted(theirs, "influxdb")
 
 
 def test_no_two_names_get_one_port() -> None:

@@ -20,7 +20,7 @@ from cli.local.processes import Started
 from cli.local.state import Influx, Stack
 from cli.local.status import status as status_of
 from cli.local.tools.install import Tools, install
-from cli.local.up import is_up, plan, tail
+from cli.local.up import is_up, plan, tail, wanted
 from cli.local.up import up as start_stack
 from cli.mistakes import Mistakes
 from cli.session import Session, command
@@ -107,7 +107,7 @@ def start(
             stack = plan(folder, own)
             was_up = is_up(stack, only)
             if not was_up:
-                tools = _tools(session, with_influxd=own is None)
+                tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
                 stack = start_stack(stack, tools, out.steps, monitor_env, only)
         if remember:
             remembered.remember(session.settings.state_home, folder)

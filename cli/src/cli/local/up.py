@@ -42,7 +42,7 @@ class Part:
 
 def is_up(stack: Stack, only: str | None = None) -> bool:
     """Whether every process of the stack runs, or the one named by `only`."""
-    return all(stack.running(name) for name in _wanted(stack, only))
+    return all(stack.running(name) for name in wanted(stack, only))
 
 
 def expected(stack: Stack) -> tuple[str, ...]:
@@ -51,8 +51,14 @@ def expected(stack: Stack) -> tuple[str, ...]:
     return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor")
 
 
-def _wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
-    return expected(stack) if only is None else (only,)
+def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
+    """The names of the processes that are asked for. Raises: RefusedError."""
+    names = expected(stack)
+    if only is None:
+        return names
+    if only not in names:
+        raise RefusedError(f"the stack in {stack.state_dir} has no {only} of its own: it uses yours")
+    return (only,)
 
 
 def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
@@ -95,10 +101,10 @@ def up(
     Raises RefusedError with the last lines of the log of what did not start.
     """
     started: list[Started] = []
-    wanted = _wanted(stack, only)
+    names = wanted(stack, only)
     try:
         for part in _parts(stack, tools, monitor_env):
-            if part.name not in wanted or stack.running(part.name):
+            if part.name not in names or stack.running(part.name):
                 continue
             part.prepare()
             with steps.step(part.name) as report:
