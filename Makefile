@@ -54,8 +54,8 @@ lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, Dockerfile, d
 	@$(BIN)/lint-imports --no-logo --config pyproject.toml
 	@$(BIN)/hadolint deploy/compose/Dockerfile
 	@for member in $(filter-out proto,$(MEMBERS)); do \
-	    (cd $$member && deptry --no-ansi --ignore DEP002 --known-first-party daggers src >/tmp/deptry.$$$$ 2>&1) \
-	        || { echo "$$member imports what its pyproject.toml does not declare:"; cat /tmp/deptry.$$$$; exit 1; }; done
+	    (cd $$member && deptry --no-ansi --ignore DEP002 --known-first-party daggers src >$(CURDIR)/$(VENV)/deptry.log 2>&1) \
+	        || { echo "$$member imports what its pyproject.toml does not declare:"; cat $(VENV)/deptry.log; exit 1; }; done
 
 .PHONY: format
 format: $(STAMPS)/venv ## Format the code and apply safe lint fixes

@@ -183,7 +183,7 @@ def _session() -> SparkSession:
     conf.set("spark.driver.memory", "4g").set("spark.ui.showConsoleProgress", "false")
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 - read by Spark, in this process only
     SparkContext(master="local[1]", appName="functions", conf=conf)
-    return spark.start("functions")
+    return spark.start()
 
 
 def _java() -> str:

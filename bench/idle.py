@@ -5,7 +5,7 @@
 N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
 this machine by memory, leaving 2 GiB to everything else. Then 100 records/s come: the duration of a batch is
-all overhead. Numbers of one dagger are medians.
+all overhead, first of N daggers at once, then of one alone. Numbers of one dagger are medians.
 """
 
 from __future__ import annotations
@@ -55,16 +55,25 @@ def main() -> None:
         command = [sys.executable, Path(workload.__file__), "--live", str(TRICKLE), dagger.TOPIC, on.kafka]
         feeder = subprocess.Popen(command)
         try:
-            list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
-            beats = list(dagger.heartbeats(on.kafka, names[0], given.seconds))
+            _batches(on, names, given.seconds)
+            for name in names[1:]:
+                on.daggers("delete", name, "--wait")
+            _batches(on, names[:1], given.seconds)
         finally:
             feeder.terminate()
             feeder.wait()
-        took = sorted({beat.batch_id: beat.batch_duration_ms for beat in beats}.values())
-        print(
-            f"batch of {TRICKLE} records, 1 s trigger, {len(names)} daggers at once:"
-            f" p50 {statistics.median(took):.0f} ms, longest {took[-1]} ms of {len(took)}"
-        )
+
+
+def _batches(on: Stack, names: list[str], seconds: int) -> None:
+    """Print how long the batches of the first dagger take while all of these run."""
+    list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
+    beats = list(dagger.heartbeats(on.kafka, names[0], seconds))
+    took = sorted({beat.batch_id: beat.batch_duration_ms for beat in beats}.values())
+    print(
+        f"batch of {TRICKLE} records, 1 s trigger, {len(names)} at once:"
+        f" p50 {statistics.median(took):.0f} ms, longest {took[-1]} ms of {len(took)}",
+        flush=True,
+    )
 
 
 def _cores(on: Stack, name: str, sessions: list[int], seconds: int) -> float:

@@ -131,7 +131,7 @@ def engine(files: FileDescriptorSet | None = None) -> Iterator[Engine]:
     conf.set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     SparkContext(master="local[2]", appName="conformance", conf=conf)
-    session = spark.start("conformance")
+    session = spark.start()
     try:
         yield Engine(session, files or FileDescriptorSet())
     finally:

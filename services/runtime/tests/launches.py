@@ -122,13 +122,17 @@ class Launch:
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
         home = {} if java is None else {"JAVA_HOME": java}
-        conf = [word for name, value in dagger.conf.items() for word in ("--conf", f"{name}={value}")]
+        # as the scheduler has it: a short path, because a socket's may have no more than 107 bytes
+        sockets = {"enabled": "true", "dir": "."}
+        settings = {f"spark.python.unix.domain.socket.{name}": value for name, value in sockets.items()}
+        settings |= dagger.conf
+        conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         with (run_dir / "driver.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
                  "--driver-java-options", " ".join(java_options), *conf,
                  MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=run_dir,
                 env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),
                      "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8",
                      "PYTHONSAFEPATH": "1"},

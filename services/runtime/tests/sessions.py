@@ -43,7 +43,7 @@ def spark_session(*names: str) -> Iterator[SparkSession]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
         SparkContext(master="local[1]", appName="udfs", conf=conf)
-        started = spark.start("udfs")
+        started = spark.start()
         messages.share(started, corpus_files())
         for name in names:
             udfs.load(name).register(started)

@@ -89,7 +89,7 @@ def session() -> Any:
     with pytest.MonkeyPatch.context() as launcher:
         arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
         launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        session = spark.start("test")
+        session = spark.start()
         yield session
         session.stop()
 

@@ -222,7 +222,7 @@ def test_the_python_half_ends_with_its_jvm(tmp_path: Path, kafka: str) -> None:
     ("process", "reason"),
     [
         pytest.param("python_streaming_source_runner", "READER_DIED", marks=pytest.mark.long),
-        ("pyspark.daemon", "WORKER_DIED"),
+        ("runtime.daemon", "WORKER_DIED"),
     ],
 )
 def test_a_helper_process_that_dies_ends_the_driver_with_one_sentence_and_a_relaunch_goes_on(

@@ -209,7 +209,7 @@ def session() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         SparkContext(master="local[2]", appName="source", conf=SparkConf().set("spark.ui.enabled", "false"))
-        started = spark.start("source")
+        started = spark.start()
         started.sparkContext.setLogLevel("ERROR")
         yield started
         started.stop()

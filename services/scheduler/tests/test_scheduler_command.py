@@ -63,6 +63,11 @@ def test_a_small_heap_gets_the_simplest_collector(asked: int, simplest: bool) ->
     assert any("-XX:+UseSerialGC" in word for word in command) == simplest
 
 
+@pytest.mark.parametrize(("master", "own"), [("local[2]", True), ("spark://127.0.0.1:7077", False)])
+def test_workers_in_the_launchs_own_directory_talk_over_sockets_in_it(master: str, own: bool) -> None:
+    assert ("spark.python.unix.domain.socket.dir=tmp" in submit(master=master)) == own
+
+
 @pytest.mark.parametrize(
     ("master", "loopback"),
     [

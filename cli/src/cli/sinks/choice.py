@@ -8,7 +8,7 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from cli import driverlog
 from cli.errors import MisusedError, RefusedError
 from cli.gateway import Gateway
-from cli.sinks import influx, kafka, log
+from cli.sinks import log
 from cli.sinks.row import Row
 
 # databases first: they keep every row, and each one once
@@ -29,6 +29,8 @@ def reader(gateway: Gateway, dagger: gateway_pb2.Dagger, sink: str | None, state
         raise MisusedError(f"{wanted}{dagger.name} has no such sink; it has {listed}")
     resolved = has[kind]
     if kind == "influx":
+        from cli.sinks import influx  # its library is a fifth of what all other commands load
+
         address, measurement = resolved.sink.influx.address, resolved.sink.influx.measurement or dagger.name
         if not address.url:
             raise RefusedError(f"the influx sink of {dagger.name} has no address")
@@ -39,6 +41,8 @@ def reader(gateway: Gateway, dagger: gateway_pb2.Dagger, sink: str | None, state
 
 
 def _kafka(gateway: Gateway, resolved: spec_pb2.ResolvedSink) -> Reader:
+    from cli.sinks import kafka
+
     sink = resolved.sink.kafka
     decode: kafka.Decode = kafka.decode_json
     if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF:

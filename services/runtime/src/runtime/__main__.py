@@ -1,70 +1,13 @@
-"""Runs one launch of one dagger: `spark-submit … __main__.py --spec RUN_DIR/spec.pb --generation N`.
+"""Runs one launch of one dagger: `spark-submit … __main__.py --spec RUN_DIR/spec.pb --generation N`."""
 
-Exit codes: 0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error,
-`exit.json` beside the spec says why, in one sentence; stack traces stay on stderr, which is driver.log.
-"""
-
-from __future__ import annotations
-
-import argparse
 import os
-import signal
 import sys
-import threading
-import traceback
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
-from daggers.v1 import events_pb2
-
-from chassis.logging import configure, logger
-from runtime import errors, job
-from runtime.driver import Driver
-from runtime.parent import Parent
-
-EXIT_FILE = "exit.json"
-_SHUTDOWN_S = 10.0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the launch; the exit code."""
-    parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
-    parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
-    parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
-    options = parser.parse_args(arguments)
-    configure("runtime")
-    folder = options.spec.resolve().parent
-    jvm = Parent()
-    jvm.follow(lambda: os._exit(_end(folder, errors.jvm_gone().error)))
-    try:
-        driver = Driver(job.read_spec(options.spec, options.generation), jvm)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: driver.stop())
-        driver.announce()
-        driver.run()
-    except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
-        return _end(folder, jvm.explain(failure), failure)
-    return 0
-
-
-def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
-    """Leave word of why the driver ends; its exit code."""
-    (folder / EXIT_FILE).write_text(errors.as_json(error), encoding="utf-8")
-    with suppress(OSError):  # the JVM carries what is printed here, and may be gone
-        if failure is not None:
-            traceback.print_exception(failure)
-        logger().error("ended", reason=error.reason, detail=error.detail)
-    return errors.exit_code(error)
-
-
-def _exit(code: int) -> None:
-    """Exit, even when a thread of Spark's does not want to end."""
-    last_resort = threading.Timer(_SHUTDOWN_S, os._exit, args=(code,))
-    last_resort.daemon = True
-    last_resort.start()
-    sys.exit(code)
-
+from runtime import warmup
 
 if __name__ == "__main__":
-    _exit(main(sys.argv[1:]))
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: TID251 - not for --help: a JVM of spark-submit's is there
+        warmup.begin()
+    from runtime import launch  # these imports take half a second, in which Spark starts
+
+    launch.leave(launch.main(sys.argv[1:]))

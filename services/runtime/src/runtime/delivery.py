@@ -17,14 +17,12 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2, telemetry_pb2
 from pyspark import TaskContext
 
-from chassis.collector import relieve
 from runtime.encode import json_text, rows
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError
 from runtime.kafka import client_properties
 from runtime.quarantine import Quarantine
 from runtime.sinks import Outcome, Target, Writer, open_writer
-from runtime.source.ranges import MESSAGES_ALIVE
 
 # What a worker reports, as Spark and as Arrow see it.
 REPORT = "partition bigint, sink bigint, kind string, reason string, text string, rows bigint"
@@ -65,7 +63,6 @@ class Delivery:
             for at, target in enumerate(self.targets)
             if (partition, at) not in self.done
         ]
-        relieve(MESSAGES_ALIVE)
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
                 sink.write(batch, self.batch_id)

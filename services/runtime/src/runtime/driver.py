@@ -81,8 +81,7 @@ class Driver:
         references = self._references(root, plan)
         chosen = checkpoint.choose(root, plan.fingerprint, plan.horizon)
         with ExitStack() as stack:
-            name = f"dagger {self._spec.dagger} {self._spec.generation}"
-            session = spark.start(name, local_checkpoints=isinstance(root, Path))
+            session = spark.start(local_checkpoints=isinstance(root, Path))
             stack.callback(_stop, session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""
             self.announce(heart.ui_url)
@@ -175,11 +174,12 @@ class Driver:
 
         Spark's `stop` interrupts whatever runs. So what it does first is done alone here: the state that
         Spark asks before each batch is set, the batch that runs ends as ever, and none begins after it.
+        A reader that is being started is waited for as well: it would not find who started it.
         """
         spark.last_batch(query)
         batches.last.set()
         end = time.monotonic() + _DRAIN_S
-        while query.status["isTriggerActive"] and time.monotonic() < end:
+        while spark.is_busy(query) and time.monotonic() < end:
             time.sleep(_DRAIN_POLL_S)
         query.stop()
 

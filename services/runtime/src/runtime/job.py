@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from runtime import guard, messages, sinks, udfs
+from runtime import guard, messages, sinks, udfs, warmup
 from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
@@ -131,6 +131,7 @@ def assemble(
     for name, stream in streams.items():
         rows = open_stream(spark, stream, reads[name], replace(source, max_readers=readers[name]))
         rows.createOrReplaceTempView(f"`{name}`")
+    warmup.helpers(spark)
     messages.share(spark, spec.descriptors)
     for name in plan.functions:
         udfs.load(name).register(spark)

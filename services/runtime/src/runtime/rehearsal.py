@@ -84,7 +84,7 @@ class _Progress(StreamingQueryListener):
 
 def main(checkpoint: str) -> None:
     """Run `BATCHES` batches of a windowed count."""
-    session = spark.start("rehearsal")
+    session = spark.start()
     session.streams.addListener(_Progress())
     session.dataSource.register(_Minutes)
     rows = session.readStream.format("minutes").load().withWatermark("rowtime", "1 seconds")

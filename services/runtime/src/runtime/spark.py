@@ -9,6 +9,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime import javanames
+
 _SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off.
     "spark.sql.session.timeZone": "UTC",
@@ -26,6 +28,7 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "runtime.daemon",
     # What stands in driver.log and in the UI is for people to read, not to act on.
     "spark.ui.port": "0",
     "spark.ui.killEnabled": "false",
@@ -41,15 +44,25 @@ _LOCAL_CHECKPOINTS = {
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
 
-def start(app_name: str, *, local_checkpoints: bool = True) -> SparkSession:
-    """The session, on the master that spark-submit was given."""
-    builder = SparkSession.builder.appName(app_name)
+def start(*, local_checkpoints: bool = True) -> SparkSession:
+    """The session, on the master that spark-submit was given; the same however often this is called."""
+    javanames.remember()
+    builder = SparkSession.builder
     for name, value in (_SETTINGS | (_LOCAL_CHECKPOINTS if local_checkpoints else {})).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    _no_data_sources(session)
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
     return session
+
+
+def _no_data_sources(session: SparkSession) -> None:
+    """Spark looks for data sources among Python's packages, in two processes, before it takes ours."""
+    jvm = session._jvm  # noqa: SLF001 - Spark has no setting for it
+    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")  # type: ignore[union-attr]
+    none = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())  # type: ignore[union-attr]
+    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))  # type: ignore[union-attr]
 
 
 class QueryError(Exception):
@@ -66,6 +79,13 @@ def failure(query: StreamingQuery) -> QueryError | None:
         return None
     utils = SparkSession.active()._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - Spark's own way to print an exception
     return QueryError(utils.exceptionString(ended.get()))
+
+
+def is_busy(query: StreamingQuery) -> bool:
+    """Whether it starts its readers, or works on a batch."""
+    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
+    starting = query.status["message"] == "Initializing sources" and thread.isAlive()
+    return starting or bool(query.status["isTriggerActive"])
 
 
 def last_batch(query: StreamingQuery) -> None:

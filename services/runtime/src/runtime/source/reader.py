@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from runtime.decode.decoder import Decoder
 from runtime.errors import TemporaryError
-from runtime.source import alignment, worker
+from runtime.source import alignment, hangup, worker
 from runtime.source.board import Word
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition, Positions
@@ -67,9 +67,11 @@ def data_source(plan: ReaderPlan, schema: StructType) -> type[DataSource]:
             return f"daggers.{plan.key}"
 
         def schema(self) -> StructType:
+            hangup.expect()
             return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+            hangup.expect()
             return KafkaReader(plan)
 
     return KafkaSource

@@ -9,11 +9,10 @@ import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark import TaskContext
 
-from chassis.collector import relieve
 from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import Quarantine
 from runtime.source.plan import ReaderPlan
-from runtime.source.ranges import MESSAGES_ALIVE, Consumers, Range
+from runtime.source.ranges import Consumers, Range
 from runtime.source.rows import Aside, Rows, Tally
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
@@ -36,7 +35,6 @@ def read_ranges(
     it does not answer.
     """
     rows, tally = _rows_of(plan), Tally()
-    relieve(MESSAGES_ALIVE)
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for what in ranges:

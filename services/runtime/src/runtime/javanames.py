@@ -1,0 +1,29 @@
+"""Looks each Java name up once.
+
+Py4J asks the JVM for every part of `jvm.org.apache.spark.SparkConf`, each time it is written, and the JVM
+searches the 200 jars of Spark for each part that is not a class. That was a third of what the JVM did in a
+small batch (`bench/idle.py`), and half a second of a start.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from py4j.java_gateway import JavaPackage, JVMView
+
+
+def remember() -> None:
+    """Make Py4J keep the classes and packages that it finds; again changes nothing."""
+    for place in (JVMView, JavaPackage):
+        if not hasattr(place.__getattr__, "__wrapped__"):
+            place.__getattr__ = _kept(place.__getattr__)
+
+
+def _kept(look_up: Any) -> Any:
+    @wraps(look_up)
+    def found(place: Any, name: str) -> Any:
+        what = place.__dict__[name] = look_up(place, name)
+        return what
+
+    return found

@@ -1,0 +1,91 @@
+"""The session as a driver has it: its workers, its helpers, and what Py4J need not ask twice."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from runtime import javanames, spark
+from runtime.source import nothing
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as launcher:
+        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
+        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+        launcher.setenv("PYSPARK_PYTHON", sys.executable)
+        session = spark.start()
+        yield session
+        session.stop()
+
+
+def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemallocs(
+    session: SparkSession,
+) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        there = {"runtime.delivery", "runtime.source.reader"} <= set(sys.modules)
+        threads = sorted(
+            task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()
+        )
+        yield from ()
+        for _ in batches:
+            yield pa.RecordBatch.from_pylist([{"there": there, "threads": threads[:-1]}])
+
+    (seen,) = session.range(1).mapInArrow(look, "there boolean, threads array<string>").collect()
+
+    assert seen["there"]
+    assert set(seen["threads"]) <= {"jemalloc_bg_thd"}
+
+
+def test_a_java_name_is_looked_up_once(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    jvm: Any = session._jvm
+    first = jvm.org.apache.spark.SparkConf
+    javanames.remember()
+
+    def refuse(*_: object) -> str:
+        raise AssertionError("the JVM is asked again")
+
+    monkeypatch.setattr(jvm._gateway_client, "send_command", refuse)
+
+    assert jvm.org.apache.spark.SparkConf is first
+
+
+def test_a_java_name_that_is_nothing_is_no_class_the_next_time_either(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+
+    for _ in range(2):
+        with pytest.raises((TypeError, Py4JError)):
+            jvm.org.apache.spark.NoSuchClass()
+
+
+def test_no_data_sources_are_looked_for_and_unknown_ones_are_refused_as_ever(session: SparkSession) -> None:
+    with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND"):
+        session.read.format("no.such.source").load()
+
+    assert not [line for line in _helpers() if "lookup_data_sources" in line]
+
+
+def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(session: SparkSession) -> None:
+    nothing.read(session)
+
+    running = " ".join(_helpers())
+    assert "create_data_source" in running
+    assert "plan_data_source_read" in running
+    assert "runtime.daemon" in running
+
+
+def _helpers() -> list[str]:
+    """The command lines of the processes below this one."""
+    found = psutil.Process().children(recursive=True)
+    return [" ".join(one.cmdline()) for one in found if one.status() != psutil.STATUS_ZOMBIE]
