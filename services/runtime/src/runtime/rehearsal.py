@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from runtime import spark
+from runtime.source import nothing
 
 BATCHES = 4
 _SCHEMA = pa.schema(
@@ -85,6 +86,7 @@ class _Progress(StreamingQueryListener):
 def main(checkpoint: str) -> None:
     """Run `BATCHES` batches of a windowed count."""
     session = spark.start()
+    nothing.read(session)
     session.streams.addListener(_Progress())
     session.dataSource.register(_Minutes)
     rows = session.readStream.format("minutes").load().withWatermark("rowtime", "1 seconds")

@@ -45,7 +45,7 @@ _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
 
 def start(*, local_checkpoints: bool = True) -> SparkSession:
-    """The session, on the master that spark-submit was given; the same however often this is called."""
+    """The session, on the master that spark-submit was given; one that is there gets these settings."""
     javanames.remember()
     builder = SparkSession.builder
     for name, value in (_SETTINGS | (_LOCAL_CHECKPOINTS if local_checkpoints else {})).items():

@@ -62,6 +62,8 @@ def build(place: Path) -> None:
              "--driver-java-options", " ".join(options),
              "--conf", "spark.ui.enabled=true", "--conf", f"spark.local.dir={scratch}",
              "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1",
+             "--conf", "spark.python.unix.domain.socket.enabled=true",
+             "--conf", "spark.python.unix.domain.socket.dir=.",
              rehearsal.__file__, Path(scratch) / "checkpoint"],
             check=True, timeout=_LIMIT_S, cwd=scratch, stdin=subprocess.DEVNULL,
             env={**os.environ, "SPARK_HOME": str(place), "PYSPARK_PYTHON": sys.executable,  # noqa: TID251 - handed on

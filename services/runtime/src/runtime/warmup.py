@@ -16,7 +16,8 @@ from runtime import spark
 
 def begin() -> None:
     """Start Spark, which takes the JVM over a second; `spark.start` waits for it."""
-    _beside(spark.start)
+    # Where checkpoints are is not known yet; a setting can be added to the session later, not taken back.
+    _beside(lambda: spark.start(local_checkpoints=False))
 
 
 def helpers(session: SparkSession) -> None:
