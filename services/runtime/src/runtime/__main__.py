@@ -3,11 +3,11 @@
 import os
 import sys
 
-from runtime import warmup
+from runtime import spark, warmup
 
 if __name__ == "__main__":
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: TID251 - not for --help: a JVM of spark-submit's is there
-        warmup.begin()
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251 - else, for --help say, there is no JVM yet
+    started = warmup.begin().result if submitted else spark.start
     from runtime import launch  # these imports take half a second, in which Spark starts
 
-    launch.leave(launch.main(sys.argv[1:]))
+    launch.leave(launch.main(sys.argv[1:], started))

@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -45,11 +46,13 @@ _STOP_S = 10.0
 class Driver:
     """One launch. `stopping` asks it to drain; `wake` ends a wait early."""
 
-    def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent) -> None:
+    def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent, started: Callable[[], object]) -> None:
+        """`started` waits for Spark, which starts meanwhile, and raises why it does not."""
         self.stopping = threading.Event()
         self._wake = threading.Event()
         self._spec = spec
         self._jvm = jvm
+        self._started = started
         self._run_dir = Path(spec.run_dir)
         self._identity = Identity(spec.dagger, spec.generation, socket.gethostname(), os.getpid())
 
@@ -81,6 +84,7 @@ class Driver:
         references = self._references(root, plan)
         chosen = checkpoint.choose(root, plan.fingerprint, plan.horizon)
         with ExitStack() as stack:
+            self._started()
             session = spark.start(local_checkpoints=isinstance(root, Path))
             stack.callback(_stop, session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,8 +27,8 @@ EXIT_FILE = "exit.json"
 _SHUTDOWN_S = 10.0
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the launch; the exit code."""
+def main(arguments: Sequence[str], started: Callable[[], object]) -> int:
+    """Run the launch; the exit code. `started` waits for Spark, and raises why it does not start."""
     parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
     parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
     parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     jvm = Parent()
     jvm.follow(lambda: os._exit(_end(folder, errors.jvm_gone().error)))
     try:
-        driver = Driver(job.read_spec(options.spec, options.generation), jvm)
+        driver = Driver(job.read_spec(options.spec, options.generation), jvm, started)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: driver.stop())
         driver.announce()

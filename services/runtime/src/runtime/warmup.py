@@ -1,35 +1,43 @@
-"""What every start of a driver needs, whatever its dagger, and can have beside all else.
-
-Nothing waits for it: what fails here fails again, and is told, where it is needed.
-"""
+"""What every start of a driver needs, whatever its dagger, and can have beside all else."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from runtime import spark
 
+T = TypeVar("T")
 
-def begin() -> None:
-    """Start Spark, which takes the JVM over a second; `spark.start` waits for it."""
+
+def begin() -> Future[SparkSession]:
+    """Start Spark, which takes the JVM over a second."""
     # Where checkpoints are is not known yet; a setting can be added to the session later, not taken back.
-    _beside(lambda: spark.start(local_checkpoints=False))
+    return _beside(lambda: spark.start(local_checkpoints=False))
 
 
 def helpers(session: SparkSession) -> None:
-    """Start the Python processes that Spark wants next, one after the other; it keeps those that it has."""
+    """Start the Python processes that Spark wants next, one after the other; it keeps those that it has.
+
+    Nothing waits for them: what fails here fails again, and is told, where they are needed.
+    """
     from runtime.source import nothing
 
     _beside(lambda: nothing.read(session))
 
 
-def _beside(work: Callable[[], object]) -> None:
+def _beside(work: Callable[[], T]) -> Future[T]:
+    result: Future[T] = Future()
+
     def run() -> None:
-        with suppress(Exception):
-            work()
+        try:
+            result.set_result(work())
+        except Exception as failure:  # noqa: BLE001 - it is for whoever asks for the result
+            result.set_exception(failure)
 
     threading.Thread(target=run, name="warm-up").start()
+    return result
