@@ -2,7 +2,7 @@
 
 Py4J asks the JVM for every part of `jvm.org.apache.spark.SparkConf`, each time it is written, and the JVM
 searches the 200 jars of Spark for each part that is not a class. That was a third of what the JVM did in a
-small batch (`bench/idle.py`), and half a second of a start.
+small batch (`bench/idle.py`), and a fifth of a second of a start.
 """
 
 from __future__ import annotations
