@@ -11,6 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from daggers.v1 import events_pb2
 
 from eventlog import Draft, KafkaLog, LogDamaged, LogError, LogUnavailable, RecordTooLarge, topics
+from eventlog.reader import Message, Reader
 from eventlog.testing import START, LogContract
 
 pytestmark = pytest.mark.integration
@@ -116,6 +117,45 @@ async def test_a_reader_whose_topic_is_made_anew_is_told_of_the_damage_however_l
 
         with pytest.raises(LogDamaged, match=why):
             await reading
+
+
+async def test_a_topic_that_is_made_anew_between_two_reads_is_damage_though_its_records_follow_on(
+    log: KafkaLog, admin: AIOKafkaAdminClient, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, swapped = Reader.read, asyncio.Event()
+    followed_on: set[str] = set()
+
+    async def read_and_swap(reader: Reader) -> list[Message]:
+        messages = await read(reader)
+        if [message.offset for message in messages] == [
+            2
+        ] and not swapped.is_set():  # looked, and all was well
+            swapped.set()
+            await admin.delete_topics([log._topic])
+            while log._topic in await admin.list_topics():
+                pass
+            async with KafkaLog(kafka, log._topic) as other:
+                for number in range(5):
+                    await other.append(draft(number + 100))
+            reader._consumer.resume(reader._partition)
+        return messages
+
+    async def read_on() -> None:
+        async for record in following:
+            followed_on.add(record.id)
+
+    for number in range(3):
+        await log.append(draft(number))
+    following = log.follow()
+    for _ in range(3):
+        await anext(following)
+    monkeypatch.setattr(Reader, "read", read_and_swap)
+
+    async with asyncio.timeout(60):
+        with pytest.raises(LogDamaged, match=r"another record at sequence 2"):
+            await read_on()
+
+    assert followed_on == {"id-103", "id-104"}
 
 
 async def test_a_log_whose_first_records_were_deleted_is_damaged(

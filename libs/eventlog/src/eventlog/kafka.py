@@ -108,17 +108,22 @@ class KafkaLog:
             await self._seek(reader, since)
             clock = asyncio.get_running_loop()
             last: Record | None = None
+            # The newest record that was read again since, and stood there still: what came after it may be
+            # another log's, when the topic was made anew between two reads.
+            anchor: Record | None = None
             doubted, checked, reached = False, clock.time(), True
             while True:
                 messages = await reader.read()
+                idle = not messages
                 if doubted and messages:
-                    self._check_same(last, messages.pop(0))
-                    doubted = False
-                    idle = False
-                else:
-                    idle = not messages
+                    self._check_same(anchor, messages[0])
+                    anchor, doubted = last, False
+                    messages = [message for message in messages if message.offset > since]
+                    if not messages:
+                        reader.seek(since + 1)
                 for record in self._unbroken(messages, since):
                     last, since = record, record.sequence
+                    anchor = anchor or record
                     yield record
                 # Silence may be an outage; another cluster, or another topic, may have taken over the name.
                 if idle or clock.time() - checked > _CLUSTER_CHECK_S:
@@ -130,8 +135,8 @@ class KafkaLog:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
                     if doubted and reached:
                         await self._check_end(reader, since)
-                    if last is not None:
-                        reader.seek(since)
+                    if anchor is not None:
+                        reader.seek(anchor.sequence)
                         doubted = True
                     checked = clock.time()
 
@@ -167,9 +172,9 @@ class KafkaLog:
             since = message.offset
             yield read_record(message.offset, message.headers, message.value)
 
-    def _check_same(self, last: Record | None, message: Message) -> None:
-        """Raises: LogDamaged when the record that was read last is another one now."""
-        if last != read_record(message.offset, message.headers, message.value):
+    def _check_same(self, before: Record | None, message: Message) -> None:
+        """Raises: LogDamaged when a record that was read before is another one now."""
+        if before != read_record(message.offset, message.headers, message.value):
             raise LogDamaged(
                 f"topic {self._topic} holds another record at sequence {message.offset} than was read there"
                 " before: it was made anew"
