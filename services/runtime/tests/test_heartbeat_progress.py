@@ -1,12 +1,15 @@
 """Progress is a fold, and a heartbeat says all of it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from services.runtime.tests.test_sink_contract import records
 
-from runtime import progress
-from runtime.heartbeat import Heart, Identity, message
+from runtime import heartbeat, progress
+from runtime.heartbeat import TOPIC, Heart, Identity, message
 from runtime.progress import Committed, Progress
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -119,3 +122,17 @@ def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
             heart.note(lambda done, at=number: progress.batch_committed(done, batch(at)))
 
     assert (heart.progress.batch_id, heart.progress.state) == (299, Beat.STATE_EXITING)
+
+
+@pytest.mark.timeout(60)
+def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "PERIOD_S", 3600.0)
+    who = replace(WHO, dagger=uuid4().hex)
+    said: list[Beat] = []
+
+    with Heart(spec_pb2.KafkaAddress(bootstrap_servers=kafka), who, progress.launched(1)):
+        while not said:
+            beats = [Beat.FromString(record.value() or b"") for record in records(kafka, TOPIC)]
+            said = [beat for beat in beats if beat.dagger == who.dagger]
+
+    assert [beat.state for beat in said] == [Beat.STATE_STARTING]

@@ -94,6 +94,7 @@ class Heart:
         )
 
     def __enter__(self) -> Heart:
+        self._changed.set()  # the first state is news as well
         self._thread.start()
         return self
 
