@@ -165,3 +165,14 @@ def test_a_topic_that_is_not_there_is_named(broker: Broker) -> None:
         broker.topics(["not-there"])
 
     assert caught.value.error.retryable
+
+
+def test_a_topic_that_is_new_can_be_asked_for_its_offsets(kafka: str, broker: Broker) -> None:
+    """For a moment after it was made its leaders say that they are not: once in five of these."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for _ in range(20):
+        topic = f"ranges-{uuid4().hex[:12]}"
+        admin.create_topics([NewTopic(topic, 8, 1)])[topic].result()
+        partitions = [Partition(topic, number) for number in range(8)]
+
+        assert broker.first(partitions) == dict.fromkeys(partitions, 0)

@@ -32,6 +32,14 @@ _DENIED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its local errors so
 }
+# A partition that is new, or moves: for a moment no broker answers for it.
+_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+_MOVING_S, _PAUSE_S = 5.0, 0.1
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
@@ -173,14 +181,21 @@ class Broker:
 
     def _offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         asked = {TopicPartition(p.topic, p.number): spec for p in partitions}
-        if not asked:
-            return {}
-        offsets = {}
-        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT_S)
-        for place, future in futures.items():
-            partition = Partition(place.topic, place.partition)
-            try:
-                offsets[partition] = future.result().offset
-            except KafkaException as problem:
-                raise failure(problem.args[0], f"asking for the offsets of {partition}") from None
+        offsets: dict[Partition, int] = {}
+        deadline = time.monotonic() + _MOVING_S
+        while asked:
+            futures = self._admin.list_offsets(
+                asked, isolation_level=self._isolation, request_timeout=_TIMEOUT_S
+            )
+            for place, future in futures.items():
+                partition = Partition(place.topic, place.partition)
+                try:
+                    offsets[partition] = future.result().offset
+                    del asked[place]
+                except KafkaException as problem:
+                    error = problem.args[0]
+                    if error.code() not in _MOVING or time.monotonic() > deadline:
+                        raise failure(error, f"asking for the offsets of {partition}") from None
+            if asked:
+                time.sleep(_PAUSE_S)
         return offsets
