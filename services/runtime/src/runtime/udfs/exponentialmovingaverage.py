@@ -50,7 +50,8 @@ def compute(
     own = alphas[found.row]
     # The oldest minute carries all the weight that is left.
     weight = np.where(minute == 0, 1.0, own) * (1 - own) ** (whole[found.row] - 1 - minute)
-    averages = np.bincount(found.row, weight * found.value, minlength=len(known))
+    with np.errstate(invalid="ignore"):  # infinity times nothing is NaN, in the plain form as well
+        averages = np.bincount(found.row, weight * found.value, minlength=len(known))
     return pa.array(averages, pa.float64(), mask=~known)
 
 
