@@ -132,6 +132,7 @@ def engine(files: FileDescriptorSet | None = None) -> Iterator[Engine]:
     conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     SparkContext(master="local[2]", appName="conformance", conf=conf)
     session = spark.start()
+    spark.checkpoint_locally(session)
     try:
         yield Engine(session, files or FileDescriptorSet())
     finally:

@@ -44,6 +44,7 @@ def spark_session(*names: str) -> Iterator[SparkSession]:
         conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
         SparkContext(master="local[1]", appName="udfs", conf=conf)
         started = spark.start()
+        spark.checkpoint_locally(started)
         messages.share(started, corpus_files())
         for name in names:
             udfs.load(name).register(started)

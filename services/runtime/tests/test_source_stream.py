@@ -210,6 +210,7 @@ def session() -> Iterator[SparkSession]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         SparkContext(master="local[2]", appName="source", conf=SparkConf().set("spark.ui.enabled", "false"))
         started = spark.start()
+        spark.checkpoint_locally(started)
         started.sparkContext.setLogLevel("ERROR")
         yield started
         started.stop()

@@ -10,7 +10,6 @@ alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
 
 from __future__ import annotations
 
-import os
 import socket
 
 from pyspark import daemon
@@ -23,8 +22,6 @@ _serve = daemon.worker
 def main() -> None:
     """Fork workers for as long as Spark asks for them."""
     _load()
-    # Else PySpark prints the trace, and goes on.
-    os.environ["PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE"] = "1"  # noqa: TID251 - PySpark's own switch
     daemon.worker = _worker
     daemon.manager()
 

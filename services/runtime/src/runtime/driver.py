@@ -46,8 +46,8 @@ _STOP_S = 10.0
 class Driver:
     """One launch. `stopping` asks it to drain; `wake` ends a wait early."""
 
-    def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent, started: Callable[[], object]) -> None:
-        """`started` waits for Spark, which starts meanwhile, and raises why it does not."""
+    def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent, started: Callable[[], SparkSession]) -> None:
+        """`started` waits for Spark, which starts meanwhile; raises why it does not."""
         self.stopping = threading.Event()
         self._wake = threading.Event()
         self._spec = spec
@@ -84,9 +84,10 @@ class Driver:
         references = self._references(root, plan)
         chosen = checkpoint.choose(root, plan.fingerprint, plan.horizon)
         with ExitStack() as stack:
-            self._started()
-            session = spark.start(local_checkpoints=isinstance(root, Path))
+            session = self._started()
             stack.callback(_stop, session)
+            if isinstance(root, Path):
+                spark.checkpoint_locally(session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""
             self.announce(heart.ui_url)
             try:

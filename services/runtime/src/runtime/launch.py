@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from daggers.v1 import events_pb2
+from pyspark.sql import SparkSession
 
 from chassis.logging import configure, logger
 from runtime import errors, job
@@ -27,7 +28,7 @@ EXIT_FILE = "exit.json"
 _SHUTDOWN_S = 10.0
 
 
-def main(arguments: Sequence[str], started: Callable[[], object]) -> int:
+def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     """Run the launch; the exit code. `started` waits for Spark, and raises why it does not start."""
     parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
     parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")

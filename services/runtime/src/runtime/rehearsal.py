@@ -86,6 +86,7 @@ class _Progress(StreamingQueryListener):
 def main(checkpoint: str) -> None:
     """Run `BATCHES` batches of a windowed count."""
     session = spark.start()
+    spark.checkpoint_locally(session)
     nothing.read(session)
     session.streams.addListener(_Progress())
     session.dataSource.register(_Minutes)

@@ -36,25 +36,30 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
 # Renaming a file is atomic on a local disk, and this manager saves the checksum files of the default one.
-_LOCAL_CHECKPOINTS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
-}
+_LOCAL_CHECKPOINTS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+)
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
 
-def start(*, local_checkpoints: bool = True) -> SparkSession:
-    """The session, on the master that spark-submit was given; one that is there gets these settings."""
+def start() -> SparkSession:
+    """The session, on the master that spark-submit was given."""
     javanames.remember()
     builder = SparkSession.builder
-    for name, value in (_SETTINGS | (_LOCAL_CHECKPOINTS if local_checkpoints else {})).items():
+    for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     _no_data_sources(session)
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
     return session
+
+
+def checkpoint_locally(session: SparkSession) -> None:
+    """To be called when checkpoints are on a local disk, before a query is started."""
+    session.conf.set(*_LOCAL_CHECKPOINTS)
 
 
 def _no_data_sources(session: SparkSession) -> None:

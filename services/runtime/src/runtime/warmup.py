@@ -11,13 +11,12 @@ from pyspark.sql import SparkSession
 
 from runtime import spark
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def begin() -> Future[SparkSession]:
     """Start Spark, which takes the JVM over a second."""
-    # Where checkpoints are is not known yet; a setting can be added to the session later, not taken back.
-    return _beside(lambda: spark.start(local_checkpoints=False))
+    return _beside(spark.start)
 
 
 def helpers(session: SparkSession) -> None:
@@ -30,8 +29,8 @@ def helpers(session: SparkSession) -> None:
     _beside(lambda: nothing.read(session))
 
 
-def _beside(work: Callable[[], T]) -> Future[T]:
-    result: Future[T] = Future()
+def _beside(work: Callable[[], _T]) -> Future[_T]:
+    result: Future[_T] = Future()
 
     def run() -> None:
         try:
