@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -22,9 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from daggersql import Plan
+from daggersql import Plan, Read
 from runtime import guard, messages, spark, udfs
 from runtime.references.loading import References
+from runtime.source import notes, view
+from runtime.source.notes import Tally
 
 _Table = spec_pb2.ReferenceTable
 
@@ -56,10 +60,10 @@ class Engine:
         self._register(plan)
         with tempfile.TemporaryDirectory() as directory:
             self._references(plan, tables or {}, Path(directory)).refresh(self._session)
-            return self._asked(plan).toArrow()
+            return self._checked(plan.spark_sql, plan, plan.functions).toArrow()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
-        """Run the plan as a stream; each table of a view is a batch.
+        """Run the plan as a stream; each table of a view is a batch. With `plan.sums`, records are added up.
 
         Every run goes to the end of its input and stops; the next one goes on from the checkpoint.
         """
@@ -73,9 +77,11 @@ class Engine:
                 found.extend(batch.toArrow().to_pylist())
 
             for number, views in enumerate(runs):
-                for name, batches in views.items():
-                    self._feed(name, batches, Path(directory) / name, number)
-                rows = self._asked(plan)
+                for read in plan.reads:
+                    batches = [_as_read(plan, read, rows) for rows in views[read.table]]
+                    self._feed(read.table, batches, Path(directory) / read.table, number)
+                asked = plan.sums or plan
+                rows = self._checked(asked.spark_sql, plan, asked.functions)
                 query = (
                     rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
@@ -87,10 +93,10 @@ class Engine:
             schema = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
             return Streamed(schema, found)
 
-    def _asked(self, plan: Plan) -> DataFrame:
+    def _checked(self, sql: str, plan: Plan, functions: Sequence[str]) -> DataFrame:
         """The query's rows, if the driver's own check lets it run."""
-        guard.check(self._session, plan.spark_sql, [read.table for read in plan.reads], plan.functions)
-        return self._session.sql(plan.spark_sql)
+        guard.check(self._session, sql, [read.table for read in plan.reads], functions)
+        return self._session.sql(sql)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""
@@ -102,7 +108,8 @@ class Engine:
         reader = self._session.readStream.schema(from_arrow_schema(batches[0].schema))
         rows = reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
         marked = rows.withWatermark("rowtime", "0 seconds").filter(F.spark_partition_id() >= 0)
-        marked.createOrReplaceTempView(f"`{name}`")
+        data = marked.filter(F.col(notes.TALLY).isNull()).drop(notes.TALLY)
+        data.createOrReplaceTempView(f"`{name}`")
 
     def _references(self, plan: Plan, tables: Mapping[str, Any], folder: Path) -> References:
         """The reference tables that a plan names, loaded; those without content are empty."""
@@ -121,6 +128,16 @@ class Engine:
         for name in set(plan.functions) - self._registered:
             udfs.load(name).register(self._session)
             self._registered.add(name)
+
+
+def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
+    """What a reader makes of a batch of records, its note included."""
+    made, tally = view.of(records.schema, plan.sums), Tally()
+    tally.add(np.asarray(records.column("rowtime").cast(pa.int64())), late=0)
+    for column, value in read.equal:
+        records = records.filter(pc.equal(records.column(column), value))
+    rows = [row for part in records.to_batches() for row in made.add(part, tally)]
+    return pa.Table.from_batches([*rows, *made.rest(), notes.note(made.schema, tally)], made.schema)
 
 
 @contextmanager

@@ -5,7 +5,19 @@ from datetime import timedelta
 import pytest
 from tests.conformance.corpus import message, tables
 
-from daggersql import Plan, Read, Role, Severity, Window, check
+from daggersql import (
+    Call,
+    Constant,
+    Field,
+    Partial,
+    PartialAggregation,
+    Plan,
+    Read,
+    Role,
+    Severity,
+    Window,
+    check,
+)
 
 BOOKINGS = (
     "SELECT service_type AS tag_service, COUNT(*) AS n, SUM(fare) AS total, "
@@ -227,3 +239,67 @@ def test_whole_numbers_divide_to_whole_numbers_and_averages_stay_whole() -> None
     )
 
     assert [column.type for column in planned.columns] == ["bigint", "double", "bigint", "bigint", "float"]
+
+
+def sums(query: str) -> PartialAggregation | None:
+    return plan(query).sums
+
+
+GROUPED = "SELECT {} AS x FROM bookings {} GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), {}"
+
+
+def test_records_are_added_up_by_whoever_reads_where_that_gives_the_same() -> None:
+    found = sums(
+        "SELECT S2Id(pickup.latitude, pickup.longitude, 13) AS cell,"
+        " COUNT(*) AS n, SUM(fare) AS total FROM bookings WHERE status = 'COMPLETED' GROUP BY"
+        " HOP(rowtime, INTERVAL '20' SECOND, INTERVAL '50' SECOND),"
+        " S2Id(pickup.latitude, pickup.longitude, 13)"
+    )
+
+    place = (Field("pickup.latitude"), Field("pickup.longitude"))
+    assert found is not None
+    assert found.keys == (Call("s2id", (*place, Constant(13)), ("double", "double", "int"), "string"),)
+    assert found.partials == (Partial("sum", Field("fare"), "double"),)
+    assert (found.pane, found.computed, found.functions) == (timedelta(seconds=10), ("s2id",), ())
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "keys", "partials"),
+    [
+        ("COUNT(order_number)", ["service_type"], [("count", "order_number")]),
+        ("AVG(fare)", ["service_type"], [("sum", "fare"), ("count", "fare")]),
+        ("MAX(fare)", ["service_type", "fare"], []),
+        ("SUM(CASE WHEN status = 'COMPLETED' THEN 1 ELSE 0 END)", ["service_type", "status"], []),
+        ("COUNT(*) FILTER (WHERE status = 'COMPLETED')", ["service_type", "status"], []),
+    ],
+)
+def test_what_is_only_added_up_is_no_key(
+    aggregate: str, keys: list[str], partials: list[tuple[str, str]]
+) -> None:
+    found = sums(GROUPED.format(aggregate, "", "service_type"))
+
+    assert found is not None
+    assert found.keys == tuple(map(Field, keys))
+    assert [(each.function, each.value) for each in found.partials] == [
+        (function, Field(path)) for function, path in partials
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT fare FROM bookings",
+        GROUPED.format("STDDEV(fare)", "", "service_type"),
+        GROUPED.format("SUM(fare * 2)", "", "service_type"),
+        GROUPED.format("COUNT(DISTINCT order_number)", "", "service_type"),
+        GROUPED.format("COUNT(rowtime)", "", "service_type"),
+        GROUPED.format("COUNT(__offset)", "", "service_type"),
+        # Of rows that WHERE drops a function must not count what it could not use.
+        GROUPED.format("COUNT(*)", "WHERE fare > 1", "S2Id(fare, fare, 13)"),
+        # A function that whoever reads does not know would count once for many records.
+        GROUPED.format("COUNT(*)", "", "Split(service_type, ',')[1]"),
+        GROUPED.format("COUNT(*)", "", "service_type").replace("TUMBLE", "SESSION"),
+    ],
+)
+def test_a_query_that_needs_every_record_gets_every_record(query: str) -> None:
+    assert sums(query) is None

@@ -27,6 +27,7 @@ def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag:
         rows=100,
         late=late,
         quarantined={"MALFORMED": 1},
+        bad={"s2id": 2},
         watermark=watermark,
         lag={"bookings/0": lag},
         state_rows=9,
@@ -71,7 +72,7 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
         done = progress.batch_written(done, rows=[3, 4], refused=refused, bad={"s2id": 5})
 
     assert (done.rows_out, done.quarantined) == ((6, 8), {"MALFORMED": 3, "NO_FIELDS": 4})
-    assert done.bad_values == {"s2id": 10}
+    assert done.bad_values == {"s2id": 12}
 
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
@@ -100,7 +101,7 @@ def test_a_heartbeat_says_everything() -> None:
         state=Beat.STATE_RUNNING, batch_id=0, batch_duration_ms=150, running_batch_age_ms=90_000,
         rows_in=100, rows_out=[3, 4], late_rows=2, quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
         lag={"bookings/0": 5}, state_rows=9, retrying=[DOWN],
-        warnings=["NOT_REPEATABLE: rows have no time"], bad_values={"jsonquery": 6},
+        warnings=["NOT_REPEATABLE: rows have no time"], bad_values={"s2id": 2, "jsonquery": 6},
     )  # fmt: skip
     expected.time.FromDatetime(NOON + 90 * SECOND)
     expected.last_progress.FromDatetime(NOON)

@@ -9,8 +9,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from runtime.decode.decoder import find_message
+from runtime.source.notes import ROWTIME, Tally, note, with_notes
 from runtime.source.offsets import Partition
-from runtime.source.rows import ROWTIME, Rows, Tally
+from runtime.source.rows import Rows
 
 START_S = 1_700_000_000
 PARTITION = Partition("orders", 0)
@@ -57,7 +58,7 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
     batch, _ = rows.rows(records, PARTITION, 0, (START_S + 1) * 1000, tally)
-    reached = rows.note(tally).column(ROWTIME)[0].as_py().timestamp()
+    reached = note(with_notes(rows.schema), tally).column(ROWTIME)[0].as_py().timestamp()
 
     assert batch.column("__offset").to_pylist() == [0, 3]
     assert (tally.rows, tally.late, reached) == (5, 1, START_S + 4)

@@ -1,5 +1,6 @@
 """Functions of our own as files, two of one name each; and references of those that are native in Spark."""
 
+import inspect
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +49,19 @@ def test_every_function_of_the_dialect_has_a_file_and_every_file_a_signature() -
     signatures = sorted(function.name.lower() for function in registry.own())
 
     assert signatures == list(udfs.names())
+
+
+def test_what_readers_may_compute_they_can() -> None:
+    """`compute` takes an Arrow array for each argument, as often as a signature promises."""
+    promised = {
+        function.name.lower(): len(signature.computed)
+        for function in registry.own()
+        for signature in function.signatures
+        if signature.computed
+    }
+    found = {name: len(inspect.signature(udfs.load(name).compute).parameters) for name in promised}
+
+    assert found == promised == {"distance": 4, "geohash": 3, "s2id": 3}
 
 
 @pytest.mark.parametrize("name", udfs.names())

@@ -3,18 +3,38 @@
 from daggersql.check import check
 from daggersql.findings import Finding, Severity
 from daggersql.known import Reference
-from daggersql.plan import Checked, Column, Plan, Read, Role, Table, Window
+from daggersql.plan import (
+    Call,
+    Checked,
+    Column,
+    Constant,
+    Field,
+    Partial,
+    PartialAggregation,
+    Plan,
+    Read,
+    Role,
+    Table,
+    Value,
+    Window,
+)
 
 __all__ = [
+    "Call",
     "Checked",
     "Column",
+    "Constant",
+    "Field",
     "Finding",
+    "Partial",
+    "PartialAggregation",
     "Plan",
     "Read",
     "Reference",
     "Role",
     "Severity",
     "Table",
+    "Value",
     "Window",
     "check",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
-from daggersql import emit
+from daggersql import emit, sums
 from daggersql.dialect import parse
 from daggersql.findings import Refused, Report, Severity
 from daggersql.known import Known
@@ -44,6 +44,7 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
     if report.failed:
         return None
     warn_of_points(select, report)
+    added_up, state = sums.aggregation(select)
     return Plan(
         spark_sql=emit.spark_sql(select),
         reads=emit.reads(select),
@@ -52,7 +53,8 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
         columns=columns,
         hidden=emit.hidden_columns(select),
         functions=emit.functions(select),
-        fingerprint=emit.fingerprint(select),
+        fingerprint=emit.fingerprint(select, state),
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
+        sums=added_up,
     )

@@ -43,8 +43,8 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
     return (*first, *(f"__key_{number}" for number in range(len(found.keys))))
 
 
-def spark_sql(query: Result) -> str:
-    """The whole query: visible columns, then hidden ones."""
+def spark_sql(query: Result, groups: str = "") -> str:
+    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of its groups."""
     if isinstance(query, Union):
         names = [output.name or "" for output in query.outputs]
         found = query.identity
@@ -53,7 +53,7 @@ def spark_sql(query: Result) -> str:
         hidden = _hidden(found, hidden_columns(query))
         return f"SELECT {_list([*parts, *hidden])} FROM ({union(query, identify=True)}) AS `{query.name}`"
     hidden = _hidden(identity(query), hidden_columns(query))
-    return _select(query, [*_visible(query.outputs), *hidden], identify=True)
+    return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups)
 
 
 def nested(select: Select, *, identify: bool) -> str:
@@ -74,12 +74,15 @@ def union(query: Union, *, identify: bool) -> str:
     return " UNION ALL ".join(texts)
 
 
-def fingerprint(query: Result) -> str:
-    """Identity of the state: the streams, and all that kept rows and groups depend on; no names."""
+def fingerprint(query: Result, groups: str = "") -> str:
+    """Identity of the state: the streams, and all that kept rows and groups depend on; no names.
+
+    `groups` stands for what the groups of the query depend on, when that is not their own SQL.
+    """
     selects = query.branches if isinstance(query, Union) else (query,)
     streams = relations.tables([select.relation for select in selects])
     identity_of_streams = [[table.name, table.message.full_name, table.time_field] for table in streams]
-    states = [_state(select) for select in selects]
+    states = [groups or _state(select) for select in selects]
     return hashlib.sha256(json.dumps([*identity_of_streams, *states]).encode()).hexdigest()
 
 
@@ -107,23 +110,28 @@ def reads(query: Result) -> tuple[Read, ...]:
         for expression in expressions(select):
             for table, path in _paths(expression):
                 found.setdefault(table, set()).add(path)
-    equal = _equal(query)
+    equal = tuple(each for each in conditions(query) if each is not None)
     return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in found.items())
 
 
-def _equal(query: Result) -> tuple[tuple[str, str], ...]:
-    """What WHERE asks of text columns of the query's only stream: columns, and the constant each must be."""
+def conditions(query: Result) -> list[tuple[str, str] | None]:
+    """What WHERE asks for, of a query over one stream: each condition that AND joins with the others.
+
+    Column and constant where it asks for nothing but a text, None for any other.
+    """
     if isinstance(query, Union) or not isinstance(query.relation, relations.Stream) or query.where is None:
-        return ()
-    wanted = []
-    for condition in _conjuncts(query.where):
-        match condition:
-            case Expr(
-                template="({0} = {1})",
-                args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
-            ) if "." not in path:
-                wanted.append((path, value))
-    return tuple(wanted)
+        return []
+    return [_equal(condition) for condition in _conjuncts(query.where)]
+
+
+def _equal(condition: Expr) -> tuple[str, str] | None:
+    match condition:
+        case Expr(
+            template="({0} = {1})",
+            args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
+        ) if "." not in path:
+            return path, value
+    return None
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:
@@ -142,7 +150,7 @@ def _least(paths: set[str]) -> tuple[str, ...]:
 def functions(query: Result) -> tuple[str, ...]:
     """Our own functions that it calls."""
     selects = query.branches if isinstance(query, Union) else (query,)
-    found = [top for select in selects for top in (*expressions(select), *_over_groups(select))]
+    found = [top for select in selects for top in (*expressions(select), *over_groups(select))]
     return tuple(sorted({each.function for top in found for each in top.nodes() if each.function}))
 
 
@@ -155,7 +163,7 @@ def expressions(select: Select) -> Iterator[Expr]:
 
 def all_expressions(select: Select) -> list[Expr]:
     """Its expressions over rows and over groups, for who reads it as a table."""
-    return [*_over_rows(select), *_over_groups(select)]
+    return [*_over_rows(select), *over_groups(select)]
 
 
 def horizon(query: Result) -> timedelta:
@@ -188,15 +196,16 @@ def _over_rows(select: Select) -> list[Expr]:
     return [select.window.time, *select.keys, *select.aggregates, *where]
 
 
-def _over_groups(select: Select) -> list[Expr]:
+def over_groups(select: Select) -> list[Expr]:
+    """Its expressions over groups."""
     return [*(each.value for each in select.outputs), *([select.having] if select.having else [])]
 
 
-def _select(select: Select, parts: Sequence[str], *, identify: bool) -> str:
+def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str = "") -> str:
     if select.window is None:
         return f"SELECT {_list(parts)} FROM {_from(select, identify=identify)}{_where(select)}"
     having = f" WHERE {select.having.text}" if select.having is not None else ""
-    return f"SELECT {_list(parts)} FROM ({_groups(select)}) AS `g`{having}"
+    return f"SELECT {_list(parts)} FROM ({groups or _groups(select)}) AS `g`{having}"
 
 
 def _groups(select: Select) -> str:
@@ -214,7 +223,7 @@ def _groups(select: Select) -> str:
         f"{relations.untimed(text) if text in untimed and text != time.text else text} AS {name}"
         for text, name in [*keys.items(), *rows.items()]
     ]
-    window_sql = _window(select.window.window)
+    window_sql = window_of(select.window.window)
     by = [window_sql, *(f"`r`.{name}" for name in keys.values())]
     if select.window.window.kind == "SESSION" and not keys:
         # Spark refuses a session as the only key.
@@ -235,7 +244,8 @@ def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | 
     return Expr(f"`r`.{name}", part.type, part.span, kind=Kind.COLUMN)
 
 
-def _window(of: Window) -> str:
+def window_of(of: Window) -> str:
+    """The window of the rows `r`, whose time is `t`."""
     size, slide = _duration(of.size), _duration(of.slide)
     return (
         f"session_window(`r`.`t`, '{size}')"

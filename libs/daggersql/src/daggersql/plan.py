@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from typing import TypeAlias
 
 from google.protobuf.descriptor import Descriptor
 
@@ -64,6 +65,76 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record, by its dotted Protobuf path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number or a text that the query writes out."""
+
+    value: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of our own over Arrow arrays: `compute` in a file of runtime/udfs/."""
+
+    function: str
+    arguments: tuple[Value, ...]
+    takes: tuple[str, ...]
+    """Spark SQL types that the arguments are made first."""
+    type: str
+    """Spark SQL type of what it gives."""
+
+
+Value: TypeAlias = Field | Constant | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """An aggregate of the records that a row stands for."""
+
+    function: str
+    """count (of what is not NULL), sum, min or max."""
+    value: Value
+    type: str
+    """Spark SQL type of the aggregate."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAggregation:
+    """The same query for whoever reads the stream and adds up what it has read.
+
+    A row of the view then stands for all records of a pane that agree in `keys`, and has these columns:
+    `rowtime`, the first instant of the pane; `c0` … the keys; `p0` … the partials; `n`, how many records.
+    Records whose text columns are not `equal` to what they must be are not among them.
+    """
+
+    spark_sql: str
+    pane: timedelta
+    """Windows begin and end between panes; panes are aligned to the epoch."""
+    keys: tuple[Value, ...]
+    partials: tuple[Partial, ...]
+    functions: tuple[str, ...]
+    """Names of our own functions that `spark_sql` calls."""
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Names of our own functions that whoever reads computes, each once."""
+        values = [*self.keys, *(each.value for each in self.partials)]
+        return tuple(sorted({name for value in values for name in _called(value)}))
+
+
+def _called(value: Value) -> list[str]:
+    if not isinstance(value, Call):
+        return []
+    return [value.function, *(name for each in value.arguments for name in _called(each))]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A query that may run."""
 
@@ -84,6 +155,8 @@ class Plan:
     warnings: tuple[Finding, ...]
     references: tuple[Reference, ...] = ()
     """Reference tables it reads; one may stand here more than once, with other needs."""
+    sums: PartialAggregation | None = None
+    """Where it can be: the same groups, from rows that whoever reads has added up."""
 
 
 @dataclass(frozen=True, slots=True)

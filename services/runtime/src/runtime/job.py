@@ -129,14 +129,16 @@ def assemble(
     streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
     readers = allot({name: len(set(stream.stream.topics)) for name, stream in streams.items()})
     for name, stream in streams.items():
-        rows = open_stream(spark, stream, reads[name], replace(source, max_readers=readers[name]))
+        context = replace(source, max_readers=readers[name])
+        rows = open_stream(spark, stream, reads[name], context, plan.sums)
         rows.createOrReplaceTempView(f"`{name}`")
     warmup.helpers(spark)
     messages.share(spark, spec.descriptors)
-    for name in plan.functions:
+    query = plan.sums or plan
+    for name in query.functions:
         udfs.load(name).register(spark)
-    guard.check(spark, plan.spark_sql, reads, plan.functions)
-    rows = spark.sql(plan.spark_sql)
+    guard.check(spark, query.spark_sql, reads, query.functions)
+    rows = spark.sql(query.spark_sql)
     again = updates(spec, plan)
     return Job(rows, _targets(spec, plan, rows, again), again, source)
 

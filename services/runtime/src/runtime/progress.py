@@ -54,6 +54,7 @@ class Committed:
     rows: int
     late: int
     quarantined: Mapping[str, int]
+    bad: Mapping[str, int]
     watermark: datetime | None
     lag: Mapping[str, int]
     state_rows: int
@@ -114,6 +115,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
         rows_in=progress.rows_in + batch.rows,
         late_rows=progress.late_rows + batch.late,
         quarantined=_sum(progress.quarantined, batch.quarantined),
+        bad_values=_sum(progress.bad_values, batch.bad),
         watermark=batch.watermark or progress.watermark,
         lag=dict(batch.lag),
         state_rows=batch.state_rows,

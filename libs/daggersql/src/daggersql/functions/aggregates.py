@@ -9,6 +9,8 @@ from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family
 
 NUMBER, DECIMAL, WHOLE, ANY = Family.NUMBER, Family.DECIMAL, Family.INTEGER, Family.ANY
 _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BOOLEAN, Family.BINARY)
+# The average of whole numbers is whole, as in Flink, cut off towards zero.
+WHOLE_AVERAGE = "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"
 
 
 def _aggregate(name: str, *signatures: Signature, warning: str | None = None) -> Function:
@@ -42,10 +44,9 @@ FUNCTIONS = (
     ),
     _extreme("MIN"),
     _extreme("MAX"),
-    # The average of whole numbers is whole, as in Flink, cut off towards zero.
     _aggregate(
         "AVG",
-        Signature((WHOLE,), 0, "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"),
+        Signature((WHOLE,), 0, WHOLE_AVERAGE),
         Signature((NUMBER,), DOUBLE, "avg(CAST({0} AS DOUBLE))"),
     ),
     *(

@@ -29,6 +29,9 @@ class Signature:
     """The last parameter may be repeated; `template` then has {rest} for all of them, separated by commas."""
     same: bool = False
     """All arguments are made one type first, which the result has too."""
+    computed: tuple[Type, ...] = ()
+    """Of a function of ours that whoever reads a stream may compute: what its arguments are made first, as
+    `template` says too. Each row has an answer of its own, and NULL is a bad value when no argument is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,10 @@ class Function:
 
 
 def scalar(
-    name: str, parameters: Sequence[Family], result: Result, template: str, **options: bool
+    name: str, parameters: Sequence[Family], result: Result, template: str, *, same: bool = False
 ) -> Function:
     """A function with one signature."""
-    return Function(name, (Signature(tuple(parameters), result, template, **options),))
+    return Function(name, (Signature(tuple(parameters), result, template, same=same),))
 
 
 def overloaded(name: str, *signatures: Signature, check: Check | None = None) -> Function:

@@ -107,7 +107,9 @@ class Decoder:
     def _decode_sound(self, values: Sequence[bytes]) -> tuple[pa.RecordBatch, pa.TimestampArray]:
         """Columns and rowtime of records none of which is broken; else raises ValueError."""
         batch: pa.RecordBatch = self._handler.list_to_record_batch(list(values))
-        rowtime = _follow(batch, self._time_path)
+        rowtime = (
+            follow(batch, self._time_path).cast(_TIME) if self._time_path else pa.nulls(batch.num_rows, _TIME)
+        )
         arrays = [
             self._conform(batch.column(column.name), self._decoded[column.name], column)
             for column in self.columns
@@ -161,14 +163,12 @@ class Decoder:
         return pa.array(texts, pa.string())
 
 
-def _follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.TimestampArray:
-    """The column at a dotted path, null wherever a message on the way is null; nulls without a path."""
-    if not path:
-        return pa.nulls(batch.num_rows, _TIME)
+def follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """The column at a path, null wherever a message on the way is null."""
     array = batch.column(path[0])
     for name in path[1:]:
         array = pc.struct_field(array, name)
-    return array.cast(_TIME)
+    return array
 
 
 def _lengthless(rows: int) -> pa.RecordBatch:

@@ -7,15 +7,17 @@ plan of a batch once (materialise it for all sinks): Spark adds up what is obser
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from runtime.source import notes
+from runtime.source.notes import TALLY, Reason
 from runtime.source.offsets import Offsets
-from runtime.source.rows import TALLY, Reason
 
 _PREFIX = "source."
 
@@ -25,13 +27,15 @@ class SourceCounts:
     """One batch, all readers together.
 
     `rows` were read and passed on, those `late` (after their last window was closed: Spark drops them) among
-    them; `quarantined` counts by reason; `lag` is what is not read yet by "topic/partition".
+    them; `quarantined` counts by reason, `bad` values by the function that could not use them; `lag` is what
+    is not read yet by "topic/partition".
     """
 
     rows: int
     late: int
     ticks: int
     quarantined: Mapping[str, int]
+    bad: Mapping[str, int]
     lag: Mapping[str, int]
 
 
@@ -40,11 +44,12 @@ def metric(key: str) -> str:
     return _PREFIX + key
 
 
-def metrics() -> list[Column]:
-    """What is observed of each reader's rows: their notes, added up."""
+def metrics(computed: Sequence[str]) -> list[Column]:
+    """What is observed of each reader's rows: their notes added up; `computed` are its own functions."""
     note = F.col(TALLY)
+    summed = ("rows", "late", "ticks", *Reason, *map(notes.bad, computed))
     return [
-        *(F.sum(note[name]).alias(name) for name in ("rows", "late", "ticks", *Reason)),
+        *(F.sum(note[name]).alias(name) for name in summed),
         *(F.max(note[name]).alias(name) for name in ("data", "reached")),
     ]
 
@@ -60,6 +65,7 @@ def read(progress: StreamingQueryProgress) -> SourceCounts:
         late=_sum(observed, "late"),
         ticks=_sum(observed, "ticks"),
         quarantined={reason.value: count for reason in Reason if (count := _sum(observed, reason))},
+        bad=_bad(observed),
         lag=lag,
     )
 
@@ -71,6 +77,16 @@ def seen(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | 
         for name, row in progress.observedMetrics.items()
         if name.startswith(_PREFIX)
     }
+
+
+def _bad(observed: Iterable[Row]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row in observed:
+        for name, count in row.asDict().items():
+            function = notes.function_of(name)
+            if function is not None:
+                found[function] += count or 0
+    return dict(+found)
 
 
 def _lag(end: str | None, latest: str | None) -> dict[str, int]:

@@ -11,9 +11,13 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from daggersql import PartialAggregation
 from runtime.decode.decoder import find_message, message_pool
+from runtime.source import view
 from runtime.source.board import Board
+from runtime.source.rows import Rows
 from runtime.source.ticks import Windows
+from runtime.source.view import View
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class ReaderPlan:
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms. `equal` are text columns and the
-    value that rows must have there to be passed on.
+    value that rows must have there to be passed on; `sums`, what they are added up to.
     """
 
     key: str
@@ -44,11 +48,20 @@ class ReaderPlan:
     max_rows: int
     warnings: tuple[str, ...] = ()
     equal: tuple[tuple[str, str], ...] = ()
+    sums: PartialAggregation | None = None
 
     @cached_property
     def descriptor(self) -> Descriptor:
         """Descriptor of the message in each record's value."""
         return find_message(message_pool(FileDescriptorSet.FromString(self.files)), self.message)
+
+    def rows(self) -> Rows:
+        """What decodes its records."""
+        return Rows(self.descriptor, self.paths, self.time_field, self.equal)
+
+    def view(self, rows: Rows) -> View:
+        """What they become on their way to Spark."""
+        return view.of(rows.schema, self.sums)
 
     @property
     def board(self) -> Board:

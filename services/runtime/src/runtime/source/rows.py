@@ -1,17 +1,9 @@
-"""Kafka records become rows of the stream's view, in an executor's Python worker.
-
-A row is data, or it is a note: a row without data whose tally says what a range held, or a tick. Notes pass
-the watermark as data does, so one `observe` above it counts exactly, once for each committed batch, and looks
-at little more than a NULL in each row of data.
-"""
+"""Kafka records are decoded, counted, and looked at: which of them can be used, in an executor's worker."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from enum import StrEnum
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,68 +11,19 @@ import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from daggers.v1 import telemetry_pb2
 from google.protobuf.descriptor import Descriptor
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from runtime.decode.damage import prefix
 from runtime.decode.decoder import Decoder
+from runtime.source.notes import ROWTIME, TIME, Reason, Tally
 from runtime.source.offsets import Partition
 
-ROWTIME = "rowtime"
-TALLY = "__tally"
 TOLERANCE_MS = 5 * 60 * 1000
-_TIME = pa.timestamp("us", tz="UTC")
-# Of rows that have no event time: moves no watermark, whatever the age of the data.
-_BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _METADATA = {
     "__topic": pa.string(),
     "__partition": pa.int32(),
     "__offset": pa.int64(),
-    "__timestamp": _TIME,
+    "__timestamp": TIME,
 }
-
-
-class Reason(StrEnum):
-    """Why a record was set aside."""
-
-    MALFORMED = "MALFORMED"
-    FROM_THE_FUTURE = "FROM_THE_FUTURE"
-    NO_EVENT_TIME = "NO_EVENT_TIME"
-    EMPTY_VALUE = "EMPTY_VALUE"
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a range held. Event times are microseconds after the epoch."""
-
-    first_ms: int | None = None
-    """Kafka time of the first record, in milliseconds; None before it."""
-    rows: int = 0
-    """Records that became rows, those `late` among them."""
-    late: int = 0
-    """Rows that came after their last window was closed: Spark drops them."""
-    ticks: int = 0
-    data: int | None = None
-    """The greatest event time of a record; None without one."""
-    reached: int | None = None
-    """The greatest event time of a record or a tick."""
-    aside: Counter[Reason] = field(default_factory=Counter)
-
-    def add(self, micros: np.ndarray, late: int) -> None:
-        """Count rows with these event times."""
-        if len(micros):
-            self.rows += len(micros)
-            self.late += late
-            self.data = self.reached = max(int(micros.max()), self.data or int(micros.max()))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to tell."""
-        return not (self.rows or self.ticks or self.aside)
-
-
-TALLY_TYPE = pa.struct(
-    [pa.field(name, pa.int64()) for name in ("rows", "late", "ticks", "data", "reached", *Reason)]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +36,7 @@ class Aside:
 
 
 class Rows:
-    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for, tally.
+    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for.
 
     Rows are counted, and then only those are kept whose text columns `equal` what they must: to carry the
     others to where WHERE drops them costs more than all else that is done with them.
@@ -110,19 +53,8 @@ class Rows:
         self._equal = tuple(equal)
         self._decoder = Decoder(message, [path for path in paths if path not in _METADATA], time_field)
         self._metadata = [name for name in _METADATA if name in paths]
-        self.schema = to_arrow_schema(
-            from_arrow_schema(
-                pa.schema(
-                    [
-                        *self._decoder.schema,
-                        pa.field(ROWTIME, _TIME),
-                        *(pa.field(name, _METADATA[name]) for name in self._metadata),
-                        pa.field(TALLY, TALLY_TYPE),
-                    ]
-                )
-            ),
-            timezone="UTC",
-        )
+        metadata = [pa.field(name, _METADATA[name]) for name in self._metadata]
+        self.schema = pa.schema([*self._decoder.schema, pa.field(ROWTIME, TIME), *metadata])
 
     def rows(
         self,
@@ -166,30 +98,10 @@ class Rows:
         tally.add(micros, 0 if late_before_ms is None else int((micros < late_before_ms * 1000).sum()))
         tally.aside.update(one.reason for one in aside)
         metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
-        batch = pa.RecordBatch.from_arrays(
-            [*columns.columns, times, *metadata, pa.nulls(len(kept), TALLY_TYPE)], schema=self.schema
-        )
+        batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
         for column, value in self._equal:
             batch = batch.filter(pc.equal(batch.column(column), value))
         return batch, aside
-
-    def tick(self, time_ms: int) -> pa.RecordBatch:
-        """One row that carries event time to `time_ms`, and nothing else."""
-        return self.note(Tally(ticks=1, reached=time_ms * 1000))
-
-    def note(self, tally: Tally) -> pa.RecordBatch:
-        """One row that says what a range held."""
-        told = {name: getattr(tally, name) for name in ("rows", "late", "ticks", "data", "reached")}
-        fixed: Mapping[str, pa.Array] = {
-            ROWTIME: pa.array([_BEFORE_EVERYTHING_US if tally.reached is None else tally.reached]).cast(
-                _TIME
-            ),
-            TALLY: pa.array([told | {reason: tally.aside[reason] for reason in Reason}], TALLY_TYPE),
-        }
-        arrays = [
-            fixed[field.name] if field.name in fixed else pa.nulls(1, field.type) for field in self.schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def quarantined(self, aside: Aside, partition: Partition) -> telemetry_pb2.Quarantined:
         """What the quarantine keeps of a record, the job's name and generation left to the caller."""
@@ -222,7 +134,7 @@ class Rows:
                 return pa.array([message.offset() for message in messages], pa.int64())
             case _:
                 written = [_time_of(message, planned_ms) * 1000 for message in messages]
-                return pa.array(written, pa.int64()).cast(_TIME)
+                return pa.array(written, pa.int64()).cast(TIME)
 
 
 def event_times(messages: Sequence[Message], decoder: Decoder) -> Iterator[tuple[Message, int]]:

@@ -24,9 +24,9 @@ from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
 from runtime.source.board import Board, Word
+from runtime.source.notes import ROWTIME, TALLY
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
-from runtime.source.rows import ROWTIME, TALLY, Rows
 from runtime.source.ticks import Windows
 
 _DEFAULT_DELAY_MS = 5_000
@@ -62,18 +62,25 @@ class SourceContext:
 
 
 def open_stream(
-    spark: SparkSession, stream: spec_pb2.ResolvedStream, read: daggersql.Read, context: SourceContext
+    spark: SparkSession,
+    stream: spec_pb2.ResolvedStream,
+    read: daggersql.Read,
+    context: SourceContext,
+    sums: daggersql.PartialAggregation | None = None,
 ) -> DataFrame:
     """The stream as a streaming DataFrame: the columns of the view `read.table`, watermark set.
+
+    With `sums` its rows are records that were added up.
 
     Decides and stores where reading starts, unless that was decided before. Each topic is a reader with a
     watermark of its own. Directly above the watermark stands an `observe`: it counts, and no filter passes
     it, so that rows which the query does not want move event time too, and so do ticks. Raises `JobError`.
     """
-    plans = _plans(spark, stream, read, context)
+    plans = _plans(spark, stream, read, context, sums)
+    computed = sums.computed if sums else ()
     frames = []
     for plan in plans:
-        schema = from_arrow_schema(Rows(plan.descriptor, plan.paths, plan.time_field).schema)
+        schema = from_arrow_schema(plan.view(plan.rows()).schema)
         source = data_source(plan, schema)
         spark.dataSource.register(source)
         plan.board.say(plan.key, Word(plan.delay, warnings=plan.warnings))
@@ -81,7 +88,7 @@ def open_stream(
             spark.readStream.format(source.name())
             .load()
             .withWatermark(ROWTIME, f"{plan.delay} milliseconds")
-            .observe(counts.metric(plan.key), *counts.metrics())
+            .observe(counts.metric(plan.key), *counts.metrics(computed))
             .filter(F.col(TALLY).isNull())
             .drop(TALLY)
         )
@@ -145,7 +152,11 @@ def reached(context: SourceContext) -> bool:
 
 
 def _plans(
-    spark: SparkSession, stream: spec_pb2.ResolvedStream, read: daggersql.Read, context: SourceContext
+    spark: SparkSession,
+    stream: spec_pb2.ResolvedStream,
+    read: daggersql.Read,
+    context: SourceContext,
+    sums: daggersql.PartialAggregation | None,
 ) -> list[ReaderPlan]:
     """One plan for each reader of the stream."""
     message = find_message(message_pool(context.descriptors), stream.stream.message)
@@ -184,6 +195,7 @@ def _plans(
             max_rows=context.max_rows,
             warnings=_tied(topics),
             equal=read.equal,
+            sums=sums,
         )
         plans.append(plan)
     return plans

@@ -11,9 +11,11 @@ from pyspark import TaskContext
 
 from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import Quarantine
+from runtime.source import notes
+from runtime.source.notes import Tally
 from runtime.source.plan import ReaderPlan
 from runtime.source.ranges import Consumers, Range
-from runtime.source.rows import Aside, Rows, Tally
+from runtime.source.rows import Aside, Rows
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
 WATERMARK_PROPERTY = "daggers.lateWatermark"
@@ -23,7 +25,7 @@ _consumers = Consumers()
 
 def read_tick(plan: ReaderPlan, time_ms: int) -> Iterator[pa.RecordBatch]:
     """The one row of a tick."""
-    yield _rows_of(plan).tick(time_ms)
+    yield notes.tick(plan.view(_rows_of(plan)).schema, time_ms)
 
 
 def read_ranges(
@@ -35,6 +37,7 @@ def read_ranges(
     it does not answer.
     """
     rows, tally = _rows_of(plan), Tally()
+    view = plan.view(rows)
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for what in ranges:
@@ -43,9 +46,10 @@ def read_ranges(
             if aside:
                 quarantine = quarantine or _quarantine(plan)
                 _set_aside(quarantine, plan, rows, what, aside)
-            yield batch
+            yield from view.add(batch, tally)
+    yield from view.rest()
     if not tally.is_empty:
-        yield rows.note(tally)
+        yield notes.note(view.schema, tally)
     if quarantine is not None:
         quarantine.flush()
 

@@ -9,7 +9,7 @@ _DOUBLES = ", ".join(f"CAST({{{place}}} AS DOUBLE)" for place in range(4))
 
 FUNCTION = Function(
     "Distance",
-    (Signature((Family.NUMBER,) * 4, DOUBLE, f"distance({_DOUBLES})"),),
+    (Signature((Family.NUMBER,) * 4, DOUBLE, f"distance({_DOUBLES})", computed=(DOUBLE,) * 4),),
     own=True,
     doc=Doc(
         "The length in kilometres of the shortest way between two points on a sphere with a radius of 6371"

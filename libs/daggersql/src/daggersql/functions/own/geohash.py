@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daggersql.functions.checks import check_whole
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.types import STRING, Family
+from daggersql.types import DOUBLE, INT, STRING, Family
 
 FUNCTION = Function(
     "GeoHash",
@@ -13,6 +13,7 @@ FUNCTION = Function(
             (Family.NUMBER, Family.NUMBER, Family.INTEGER),
             STRING,
             "geohash(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE), CAST({2} AS INT))",
+            computed=(DOUBLE, DOUBLE, INT),
         ),
     ),
     own=True,

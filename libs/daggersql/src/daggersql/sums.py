@@ -1,0 +1,196 @@
+"""Groups in two steps: whoever reads a stream adds up records of a pane that agree, Spark adds up the sums.
+
+It can be where the groups of one stream are counted, added up, or searched for their least and greatest, and
+all else that the query looks at are plain columns or functions that the reader knows. The answers are the
+same; a row for thousands of records takes the way into the JVM, not each of them.
+"""
+
+# ruff: noqa: S608 - building SQL is what this module is for; everything in it is quoted by daggersql.tree
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from math import gcd
+
+from daggersql import emit
+from daggersql.functions import registry
+from daggersql.functions.aggregates import WHOLE_AVERAGE
+from daggersql.plan import Call, Constant, Field, Partial, PartialAggregation, Value
+from daggersql.relations import Stream
+from daggersql.scope import METADATA
+from daggersql.select import Select, Union
+from daggersql.tree import Expr, Kind, quote_name
+from daggersql.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Family, Type, family
+
+_GROUPED = frozenset(
+    {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}
+)
+_NUMBERS = (*INTEGERS, FLOAT, DOUBLE)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class _ImpossibleError(Exception):
+    """This query needs every record."""
+
+
+def aggregation(query: emit.Result) -> tuple[PartialAggregation | None, str]:
+    """The query over rows that were added up, and what its state depends on, for `emit.fingerprint`.
+
+    None, and nothing, where the query needs every record.
+    """
+    if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
+        return None, ""
+    stream = query.relation
+    if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
+        return None, ""
+    try:
+        return _View(query).aggregation(stream)
+    except _ImpossibleError:
+        return None, ""
+
+
+class _View:
+    """The columns that rows which were added up must have, found while the query is put in their terms."""
+
+    def __init__(self, select: Select) -> None:
+        self._select = select
+        self._keys: dict[str, Value] = {}
+        self._partials: dict[Partial, str] = {}
+        conditions = emit.conditions(select)
+        # Whoever reads leaves out what is not equal. Where WHERE asks for more, rows that it drops are still
+        # there, and what functions could not use in those must not be counted.
+        self._all_wanted = None not in conditions
+
+    def aggregation(self, stream: Stream) -> tuple[PartialAggregation, str]:
+        select = self._select
+        assert select.window is not None
+        keys = [self._over(key, "s").text for key in select.keys]
+        aggregates = [each.rebuild(self._aggregate).text for each in select.aggregates]
+        where = ""
+        if select.where is not None and not self._all_wanted:
+            where = f" WHERE {self._over(select.where, 's').text}"
+        columns = [*(f"c{at}" for at in range(len(self._keys))), *self._partials.values(), "n"]
+        inner = [
+            *(f"{text} AS `k{at}`" for at, text in enumerate(keys)),
+            "`s`.`rowtime` AS `t`",
+            *(f"`s`.`{name}`" for name in columns),
+        ]
+        window = select.window.window
+        by = [emit.window_of(window), *(f"`r`.`k{at}`" for at in range(len(keys)))]
+        outer = [
+            f"{by[0]} AS `w`",
+            *(f"`r`.`k{at}` AS `k{at}`" for at in range(len(keys))),
+            *(f"{text} AS `a{at}`" for at, text in enumerate(aggregates)),
+        ]
+        rows = f"SELECT {', '.join(inner)} FROM {quote_name(stream.table.name)} AS `s`{where}"
+        text = f"SELECT {', '.join(outer)} FROM ({rows}) AS `r` GROUP BY {', '.join(by)}"
+        over_groups = {node.function for top in emit.over_groups(select) for node in top.nodes()}
+        pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
+        found = PartialAggregation(
+            spark_sql=emit.spark_sql(select, text),
+            pane=pane * _MILLISECOND,
+            keys=tuple(self._keys.values()),
+            partials=tuple(self._partials),
+            functions=tuple(sorted(name for name in over_groups if name)),
+        )
+        wanted = select.where.text if select.where else ""
+        return found, json.dumps([text, wanted, repr(found.keys), repr(found.partials)])
+
+    def _over(self, expression: Expr, alias: str) -> Expr:
+        """The expression over columns of the view, which is called `alias`."""
+
+        def change(part: Expr) -> Expr | None:
+            value = self._value(part)
+            if value is not None:
+                return self._key(part, value, alias)
+            if part.kind is Kind.COLUMN or part.function:
+                raise _ImpossibleError
+            return part if part.is_constant else None
+
+        return expression.rebuild(change)
+
+    def _key(self, of: Expr, value: Value, alias: str) -> Expr:
+        """The column of the view for a value that records must agree in."""
+        self._keys.setdefault(of.text, value)
+        number = list(self._keys).index(of.text)
+        return Expr(f"`{alias}`.`c{number}`", of.type, of.span, kind=Kind.COLUMN)
+
+    def _partial(self, function: str, value: Value, kind: Type) -> str:
+        """The column of the view for an aggregate of records."""
+        wanted = Partial(function, value, kind.spark)
+        name = self._partials.setdefault(wanted, f"p{len(self._partials)}")
+        return f"`r`.`{name}`"
+
+    def _value(self, expression: Expr) -> Value | None:
+        """The expression as something that can be had where records are read; None when it cannot."""
+        if expression.kind is Kind.COLUMN:
+            plain = expression.read is not None and family(expression.type) in _GROUPED
+            # Records have the time of their pane, and each has a place of its own.
+            path = expression.read[1] if expression.read else ""
+            return Field(path) if plain and expression.type != ROWTIME and path not in METADATA else None
+        return self._call(expression) if expression.function and self._all_wanted else None
+
+    def _call(self, expression: Expr) -> Value | None:
+        function = registry.find(expression.function or "")
+        for signature in function.signatures if function else ():
+            if signature.computed and signature.template == expression.template:
+                arguments = [
+                    self._argument(argument, to)
+                    for argument, to in zip(expression.args, signature.computed, strict=True)
+                ]
+                if None in arguments:
+                    return None
+                return Call(
+                    expression.function or "",
+                    tuple(each for each in arguments if each is not None),
+                    tuple(kind.spark for kind in signature.computed),
+                    expression.type.spark,
+                )
+        return None
+
+    def _argument(self, expression: Expr, to: Type) -> Value | None:
+        """An argument that Arrow makes the same of as Spark."""
+        if expression.is_constant:
+            return Constant(expression.value) if isinstance(expression.value, int | float | str) else None
+        if expression.type == to or (to == DOUBLE and expression.type in _NUMBERS):
+            return self._value(expression)
+        return None
+
+    def _aggregate(self, expression: Expr) -> Expr | None:
+        """An aggregate over records, as one over rows that were added up."""
+        if expression.kind is not Kind.AGGREGATE:
+            return None
+        if len(expression.args) != 1:
+            raise _ImpossibleError
+        text = self._merged(expression.template, expression.args[0])
+        return Expr(text, expression.type, expression.span, kind=Kind.COLUMN)
+
+    def _merged(self, template: str, argument: Expr) -> str:
+        value, kind = self._value(argument), argument.type.spark
+        whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
+        match template:
+            case "count({0})" if argument.is_constant and argument.value is not None:
+                return "sum(`r`.`n`)"
+            case "count({0})" if value is not None:
+                return f"coalesce(sum({self._partial('count', value, BIGINT)}), 0)"
+            case "count({0})":
+                known = f"CASE WHEN {self._over(argument, 'r').text} IS NOT NULL THEN `r`.`n` END"
+                return f"coalesce(sum({known}), 0)"
+            case "try_sum({0})" if whole and value is not None:
+                return f"try_sum({self._partial('sum', value, BIGINT)})"
+            case "try_sum({0})" if whole and argument.type != BIGINT:
+                return f"try_sum(CAST({self._over(argument, 'r').text} AS BIGINT) * `r`.`n`)"
+            case "sum(CAST({0} AS DOUBLE))" if real and value is not None:
+                return f"sum({self._partial('sum', value, DOUBLE)})"
+            case "avg(CAST({0} AS DOUBLE))" if real and value is not None:
+                total, count = self._partial("sum", value, DOUBLE), self._partial("count", value, BIGINT)
+                return f"(sum({total}) / sum({count}))"
+            case ("min({0})" | "max({0})") as extreme if whole and value is not None:
+                return extreme.format(self._partial(extreme[:3], value, argument.type))
+            case ("min({0})" | "max({0})") as extreme:
+                return extreme.format(self._over(argument, "r").text)
+            case _ if whole and value is not None and template == WHOLE_AVERAGE.replace("{type}", kind):
+                total, count = self._partial("sum", value, BIGINT), self._partial("count", value, BIGINT)
+                return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {kind})"
+        raise _ImpossibleError

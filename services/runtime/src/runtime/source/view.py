@@ -1,0 +1,182 @@
+"""What records become on their way to Spark: a row each, or a row for all that agree, with their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daggersql import Call, Constant, Field, Partial, PartialAggregation, Value
+from runtime import badvalues, udfs
+from runtime.decode.decoder import follow
+from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
+
+# Records that are added up at a time: a hundred bytes each, and few groups for many records.
+_ROWS = 100_000
+_MOST = 2**63 - 1
+_TYPES = {
+    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
+}  # fmt: skip
+
+
+class View(Protocol):
+    """The rows of one task. `schema` is that of what it gives, notes included."""
+
+    schema: pa.Schema
+
+    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Take decoded records; the rows that are ready."""
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The rows that were waiting for more records."""
+
+
+def of(records: pa.Schema, partial: PartialAggregation | None) -> View:
+    """The view of records with this schema."""
+    return Records(records) if partial is None else Sums(records, partial)
+
+
+class Records:
+    """Every record is a row."""
+
+    def __init__(self, records: pa.Schema) -> None:
+        self.schema = with_notes(list(records))
+
+    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """The same, without a tally."""
+        no_tally = pa.nulls(len(records), self.schema.field(TALLY).type)
+        yield pa.RecordBatch.from_arrays([*records.columns, no_tally], schema=self.schema)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing waits."""
+        return iter(())
+
+
+class Sums:
+    """A row stands for all records of a pane that agree in the keys; see `daggersql.PartialAggregation`.
+
+    Where hardly any agree, each record is a row, which means the same.
+    """
+
+    def __init__(self, records: pa.Schema, partial: PartialAggregation) -> None:
+        self._partial = partial
+        self._pane_us = partial.pane // type(partial.pane)(microseconds=1)
+        self._keys = [f"c{number}" for number in range(len(partial.keys))]
+        # More than one partial may be of one value.
+        self._values = list(dict.fromkeys(each.value for each in partial.partials))
+        self.schema = with_notes(
+            [
+                pa.field(ROWTIME, TIME),
+                *(
+                    pa.field(name, _type(value, records))
+                    for name, value in zip(self._keys, partial.keys, strict=True)
+                ),
+                *(pa.field(f"p{at}", _TYPES[each.type]) for at, each in enumerate(partial.partials)),
+                pa.field("n", pa.int64()),
+            ],
+            partial.computed,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._agree = True
+
+    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Rows, once there are enough records."""
+        if len(records):
+            self._waiting.append(self._computed(records, tally))
+        if not self._agree or sum(map(len, self._waiting)) >= _ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The rows of what has been taken since the last ones."""
+        if self._waiting:
+            records = pa.Table.from_batches(self._waiting).combine_chunks()
+            self._waiting = []
+            yield self._added_up(records) if self._agree and self._fits(records) else self._single(records)
+
+    def _computed(self, records: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
+        """Pane, keys and values of each record."""
+        known: dict[Value, pa.Array] = {}
+        micros = np.asarray(records.column(ROWTIME).cast(pa.int64()))
+        # The first instant of a pane may be before all that 64 bits can tell: it must not move event time.
+        panes = pa.array(np.minimum(micros - micros % self._pane_us, micros)).cast(TIME)
+        values = [*self._partial.keys, *self._values]
+        names = [ROWTIME, *self._keys, *(f"v{at}" for at in range(len(self._values)))]
+        return pa.RecordBatch.from_arrays(
+            [panes, *(_compute(value, records, known, tally) for value in values)], names
+        )
+
+    def _fits(self, records: pa.Table) -> bool:
+        """Whether no sum of whole numbers can be beyond 64 bits."""
+        for each in self._partial.partials:
+            if (each.function, each.type) == ("sum", "bigint"):
+                ends = pc.min_max(records.column(self._name(each))).as_py().values()
+                if max(abs(end or 0) for end in ends) * len(records) > _MOST:
+                    return False
+        return True
+
+    def _added_up(self, records: pa.Table) -> pa.RecordBatch:
+        asked = [(self._name(each), each.function) for each in self._partial.partials]
+        groups = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
+        found = groups.aggregate([*asked, ([], "count_all")]).combine_chunks()
+        self._agree = len(found) * 2 < len(records)
+        return self._rows(
+            found,
+            [found.column(f"{name}_{function}") for name, function in asked],
+            found.column("count_all"),
+        )
+
+    def _single(self, records: pa.Table) -> pa.RecordBatch:
+        """Each record as the sum of itself."""
+        partials = []
+        for each in self._partial.partials:
+            value = records.column(self._name(each))
+            partials.append(pc.is_valid(value) if each.function == "count" else value)
+        return self._rows(records, partials, pa.repeat(pa.scalar(1), len(records)))
+
+    def _rows(self, groups: pa.Table, partials: list[pa.ChunkedArray], counts: pa.Array) -> pa.RecordBatch:
+        columns = [groups.column(name) for name in (ROWTIME, *self._keys)] + [*partials, counts]
+        arrays = [
+            _whole(column).cast(field.type) for column, field in zip(columns, self.schema, strict=False)
+        ]
+        arrays.append(pa.nulls(len(groups), self.schema.field(TALLY).type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _name(self, partial: Partial) -> str:
+        return f"v{self._values.index(partial.value)}"
+
+
+def _compute(value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array], tally: Tally) -> pa.Array:
+    """The value of each record. Counts what functions could not use, once for each of them."""
+    if value not in known:
+        match value:
+            case Field(path=path):
+                known[value] = follow(records, path.split("."))
+            case Call(function=function, arguments=arguments, takes=takes):
+                given = tuple(
+                    pa.repeat(pa.scalar(each.value, _TYPES[to]), len(records))
+                    if isinstance(each, Constant)
+                    else _compute(each, records, known, tally).cast(_TYPES[to], safe=False)
+                    for each, to in zip(arguments, takes, strict=True)
+                )
+                known[value] = udfs.load(function).compute(*given)
+                tally.bad[function] += badvalues.bad_rows(given, known[value])
+    return known[value]
+
+
+def _type(value: Value, records: pa.Schema) -> pa.DataType:
+    if isinstance(value, Call):
+        return _TYPES[value.type]
+    assert isinstance(value, Field)
+    first, *fields = value.path.split(".")
+    found = records.field(first).type
+    for name in fields:
+        found = found.field(name).type
+    return found
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

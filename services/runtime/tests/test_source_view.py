@@ -1,0 +1,162 @@
+"""Records that were added up say what the records say, whatever they hold and however they come."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daggersql import Call, Constant, Field, Partial, PartialAggregation
+from runtime.source import notes, view
+from runtime.source.notes import ROWTIME, TALLY, Tally
+from runtime.source.view import Sums
+from runtime.udfs import s2id
+
+MINUTE = timedelta(minutes=1)
+MOST = 2**63 - 1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PLACE = pa.struct([("lat", pa.float64()), ("lng", pa.float32())])
+RECORDS = pa.schema(
+    [
+        ("city", pa.string()),
+        ("place", PLACE),
+        ("fare", pa.float64()),
+        ("seats", pa.int64()),
+        (ROWTIME, notes.TIME),
+    ]
+)
+CELL = Call(
+    "s2id", (Field("place.lat"), Field("place.lng"), Constant(13)), ("double", "double", "int"), "string"
+)
+SUMS = PartialAggregation(
+    spark_sql="",
+    pane=MINUTE,
+    keys=(Field("city"), CELL),
+    partials=(
+        Partial("count", Field("fare"), "bigint"),
+        Partial("sum", Field("fare"), "double"),
+        Partial("sum", Field("seats"), "bigint"),
+        Partial("min", Field("seats"), "bigint"),
+        Partial("max", Field("seats"), "bigint"),
+        Partial("count", CELL, "bigint"),
+    ),
+    functions=(),
+)
+Record = tuple[str | None, dict[str, Any] | None, float | None, int | None, datetime]
+
+numbers = st.none() | st.sampled_from([0.0, 1.5, -2.25, 91.0])
+places = st.none() | st.fixed_dictionaries({"lat": numbers, "lng": numbers})
+times = st.integers(-120_000_000, 120_000_000).map(lambda us: EPOCH + timedelta(microseconds=us))
+records = st.lists(
+    st.tuples(
+        st.sampled_from([None, "", "Jakarta"]),
+        places,
+        numbers,
+        st.none() | st.integers(-5, 5) | st.sampled_from([MOST, -MOST]),
+        times,
+    ),
+    max_size=40,
+)
+
+
+def batch(rows: Sequence[Record]) -> pa.RecordBatch:
+    columns = [
+        pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), RECORDS, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns or [pa.nulls(0, f.type) for f in RECORDS], schema=RECORDS)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for each in batches for row in each.to_pylist()]
+
+
+def cell(place: dict[str, Any] | None) -> str | None:
+    return s2id.reference(place["lat"], place["lng"], 13) if place else None
+
+
+def recount(rows: Sequence[Record]) -> dict[Any, list[Any]]:
+    """For each pane and keys: records, fares, their sum, sum, least and greatest of seats, cells."""
+    groups = defaultdict(list)
+    for row in rows:
+        pane = EPOCH + (row[4] - EPOCH) // MINUTE * MINUTE
+        groups[pane, row[0], cell(row[1])].append(row)
+    return {key: _merged([[1, r[2] is not None, r[2], r[3], r[3], r[3], key[2] is not None] for r in group])
+            for key, group in groups.items()}  # fmt: skip
+
+
+def merged(rows: Sequence[dict[str, Any]]) -> dict[Any, list[Any]]:
+    """What Spark makes of the view's rows."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row[ROWTIME], row["c0"], row["c1"]].append([row["n"], *(row[f"p{at}"] for at in range(6))])
+    return {key: _merged(group) for key, group in groups.items()}
+
+
+def _merged(rows: list[list[Any]]) -> list[Any]:
+    how = [sum, sum, math.fsum, sum, min, max, sum]
+    known = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
+    return [merge(column) if column else None for merge, column in zip(how, known, strict=True)]
+
+
+@settings(deadline=None)
+@given(records, st.sampled_from([1, 3, 7, 100]))
+def test_rows_that_were_added_up_mean_the_same(rows: list[Record], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view, "_ROWS", size)
+        sums, tally = Sums(RECORDS, SUMS), Tally()
+        parts = [rows[at : at + 5] for at in range(0, len(rows), 5)]
+        found = [each for part in parts for each in sums.add(batch(part), tally)] + [*sums.rest()]
+
+    bad = [p for _, p, *_ in rows if p and None not in p.values() and cell(p) is None]
+    assert merged(rows_of(found)) == recount(rows)
+    assert all(each.schema == sums.schema and each.column(TALLY).null_count == len(each) for each in found)
+    assert tally.bad["s2id"] == len(bad)
+
+
+def test_records_that_agree_are_one_row() -> None:
+    sums = Sums(RECORDS, SUMS)
+    same: Record = ("Jakarta", None, 1.5, 2, datetime(2026, 1, 1, tzinfo=UTC))
+
+    (row,) = rows_of([*sums.add(batch([same] * 1000), Tally()), *sums.rest()])
+
+    assert (row["n"], row["p0"], row["p1"], row["p2"]) == (1000, 1000, 1500.0, 2000)
+
+
+def test_where_hardly_any_agree_nothing_is_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "_ROWS", 10)
+    sums = Sums(RECORDS, SUMS)
+    unlike: list[Record] = [(str(n), None, 1.5, n, datetime(2026, 1, 1, tzinfo=UTC)) for n in range(20)]
+
+    first = rows_of(sums.add(batch(unlike[:10]), Tally()))
+    later = rows_of(sums.add(batch(unlike[10:11]), Tally()))
+
+    assert (len(first), len(later), rows_of(sums.rest())) == (10, 1, [])
+
+
+def test_a_note_tells_what_functions_could_not_use() -> None:
+    sums, tally = Sums(RECORDS, SUMS), Tally()
+    nowhere: Record = ("Jakarta", {"lat": 91.0, "lng": 0.0}, 1.5, 2, datetime(2026, 1, 1, tzinfo=UTC))
+
+    rows = rows_of([*sums.add(batch([nowhere] * 3), tally), *sums.rest()])
+    told = notes.note(sums.schema, tally).to_pylist()[0]
+
+    assert [(row["n"], row["c1"]) for row in rows] == [(3, None)]
+    assert told[TALLY][notes.bad("s2id")] == 3
+
+
+def test_the_least_time_that_there_is_does_not_become_the_greatest() -> None:
+    first = batch([("Jakarta", None, 1.5, 2, EPOCH)]).set_column(
+        4, RECORDS.field(4), pa.array([-MOST - 1]).cast(notes.TIME)
+    )
+    sums = Sums(RECORDS, SUMS)
+
+    (rows,) = [*sums.add(first, Tally()), *sums.rest()]
+
+    assert rows.column(ROWTIME).cast(pa.int64()).to_pylist() == [-MOST - 1]
