@@ -73,9 +73,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number or a text that the query writes out."""
+    """A number that the query writes out."""
 
-    value: float | str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)

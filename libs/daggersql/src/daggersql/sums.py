@@ -151,8 +151,8 @@ class _View:
 
     def _argument(self, expression: Expr, to: Type) -> Value | None:
         """An argument that Arrow makes the same of as Spark."""
-        if expression.is_constant:
-            return Constant(expression.value) if isinstance(expression.value, int | float | str) else None
+        if expression.is_constant and isinstance(expression.value, int | float):
+            return Constant(float(expression.value) if to == DOUBLE else expression.value)
         if expression.type == to or (to == DOUBLE and expression.type in _NUMBERS):
             return self._value(expression)
         return None
