@@ -24,6 +24,8 @@ from eventlog.record import Draft, Record, read_record
 from eventlog.topics import create_missing, forever
 
 _ACK_S: Final = 15.0
+# Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.
+_LINGER_MS: Final = 5
 _PRODUCERS: Final = 2
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
@@ -219,6 +221,7 @@ class KafkaLog:
                     enable_idempotence=True,
                     request_timeout_ms=REQUEST_TIMEOUT_MS,
                     retry_backoff_ms=BACKOFF_MS,
+                    linger_ms=_LINGER_MS,
                 )
                 try:
                     await producer.start()
