@@ -143,6 +143,18 @@ def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Loc
     ]
 
 
+def test_where_kafka_alone_was_ever_started_the_database_has_no_token(tmp_path: Path) -> None:
+    fresh = Local(tmp_path)
+    try:
+        alone = fresh("up", "--detach", "--only", "kafka")
+        status = fresh("status")
+    finally:
+        fresh("down")
+
+    assert ([each["name"] for each in status["processes"]], status) == (["kafka"], alone)
+    assert status["influx"]["token"] is None
+
+
 def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local: Local) -> None:
     local("up", "--detach")
     delete(local.state_dir)

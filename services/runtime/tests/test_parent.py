@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from runtime.errors import UNEXPECTED
 from runtime.parent import Parent
 
@@ -37,3 +39,12 @@ def test_a_parent_that_dies_a_moment_after_the_failure_is_waited_for(tmp_path: P
 
 def test_with_a_living_parent_the_failure_is_its_own_reason() -> None:
     assert Parent().explain(TypeError("'JavaPackage' object is not callable")).reason == UNEXPECTED
+
+
+def test_a_failure_that_was_explained_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, failure, naps = Parent(), TypeError("'JavaPackage' object is not callable"), []
+    monkeypatch.setattr("runtime.parent._DYING_S", 0.2)
+    parent.explain(failure)
+    monkeypatch.setattr("runtime.parent.time.sleep", naps.append)
+
+    assert (parent.explain(failure).reason, naps) == (UNEXPECTED, [])

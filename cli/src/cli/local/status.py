@@ -1,5 +1,6 @@
 """What an embedded stack is doing: addresses and processes."""
 
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -12,8 +13,9 @@ from cli.local.state import Stack
 def status(stack: Stack) -> dict[str, Any]:
     """What `daggers local status` shows. The embedded InfluxDB's token is shown, the user's own is not."""
     influx = stack.influx
-    own = stack.own_influx is not None
-    token = None if own or influx.token_file is None else influxdb.read_token(influx.token_file)
+    # Where Kafka alone was ever started there is none.
+    shown = stack.own_influx is None and influx.token_file is not None and Path(influx.token_file).exists()
+    token = influxdb.read_token(influx.token_file) if shown and influx.token_file else None
     sessions = [process for process in stack.processes if process.members()]
     sessions += [driver.session for driver in drivers.find(stack.state_dir)]
     return {

@@ -21,6 +21,7 @@ class Parent:
 
     def __init__(self) -> None:
         self._pid = os.getppid()
+        self._explained: BaseException | None = None
 
     def follow(self, end: Callable[[], None]) -> None:
         """Call `end` on a thread of its own once the parent is gone."""
@@ -35,13 +36,16 @@ class Parent:
     def explain(self, failure: BaseException) -> events_pb2.DaggerError:
         """`errors.explain`, but for a failure it has no words for, the parent's death is the better reason.
 
-        A dying JVM makes a call fail in as many ways as there are calls.
+        A dying JVM makes a call fail in as many ways as there are calls. Who asks again does not wait again.
         """
         error = errors.explain(failure)
-        end = time.monotonic() + _DYING_S
-        while error.reason == errors.UNEXPECTED and time.monotonic() < end:
+        end = time.monotonic() + (0.0 if failure is self._explained else _DYING_S)
+        self._explained = failure
+        while error.reason == errors.UNEXPECTED:
             if self._gone():
                 return errors.jvm_gone().error
+            if time.monotonic() >= end:
+                break
             time.sleep(_POLL_S / 10)
         return error
 
