@@ -32,12 +32,13 @@ _DENIED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its local errors so
 }
-# A partition that is new, or moves: for a moment no broker answers for it.
+# A partition that is new, or moves: for a moment no broker leads it, or not to everybody's knowledge.
 _MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._NOENT,  # noqa: SLF001 - as above; it found no leaders
 }
 _MOVING_S, _PAUSE_S = 5.0, 0.1
 _MISSING = {
