@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -29,6 +28,7 @@ from runtime import guard, messages, spark, udfs
 from runtime.references.loading import References
 from runtime.source import notes, view
 from runtime.source.notes import Tally
+from runtime.source.rows import wanted
 
 _Table = spec_pb2.ReferenceTable
 
@@ -134,9 +134,8 @@ def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
     made, tally = view.of(records.schema, plan.sums), Tally()
     tally.add(np.asarray(records.column("rowtime").cast(pa.int64())), late=0)
-    for column, value in read.equal:
-        records = records.filter(pc.equal(records.column(column), value))
-    rows = [row for part in records.to_batches() for row in made.add(part, tally)]
+    batches = [wanted(part, read.equal) for part in records.to_batches()]
+    rows = [row for part in batches for row in made.add(part, tally)]
     return pa.Table.from_batches([*rows, *made.rest(), notes.note(made.schema, tally)], made.schema)
 
 

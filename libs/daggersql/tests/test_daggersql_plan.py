@@ -268,6 +268,10 @@ def test_records_are_added_up_by_whoever_reads_where_that_gives_the_same() -> No
     [
         ("COUNT(order_number)", ["service_type"], [("count", "order_number")]),
         ("AVG(fare)", ["service_type"], [("sum", "fare"), ("count", "fare")]),
+        ("SUM(fare)", ["service_type"], [("sum", "fare")]),
+        ("AVG(discount)", ["service_type"], [("sum", "discount"), ("count", "discount")]),
+        ("SUM(discount)", ["service_type"], [("sum", "discount")]),
+        ("MIN(discount)", ["service_type"], [("min", "discount")]),
         ("MAX(fare)", ["service_type", "fare"], []),
         ("SUM(CASE WHEN status = 'COMPLETED' THEN 1 ELSE 0 END)", ["service_type", "status"], []),
         ("COUNT(*) FILTER (WHERE status = 'COMPLETED')", ["service_type", "status"], []),

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from runtime.errors import JobError
+from runtime.errors import JobError, TemporaryError
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.ranges import Consumers, Range, tasks
@@ -176,3 +176,19 @@ def test_a_topic_that_is_new_can_be_asked_for_its_offsets(kafka: str, broker: Br
         partitions = [Partition(topic, number) for number in range(8)]
 
         assert broker.first(partitions) == dict.fromkeys(partitions, 0)
+
+
+def test_a_leader_that_does_not_answer_in_time_is_no_offset(
+    partition: Partition, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that took librdkafka's answer for one had its topic truncated, and failed for good."""
+    broker.end([partition])  # where the leader is, is known from here on
+    monkeypatch.setattr("runtime.source.broker._TIMEOUT_S", 0.001)
+    answers = []
+    for _ in range(500):
+        try:
+            answers.append(broker.end([partition])[partition])
+        except TemporaryError as problem:
+            answers.append(problem.error.reason)
+
+    assert set(answers) == {0, "KAFKA_UNREACHABLE"}

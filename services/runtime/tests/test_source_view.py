@@ -129,15 +129,39 @@ def test_records_that_agree_are_one_row() -> None:
     assert (row["n"], row["p0"], row["p1"], row["p2"]) == (1000, 1000, 1500.0, 2000)
 
 
-def test_where_hardly_any_agree_nothing_is_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "_ROWS", 10)
+def test_where_hardly_any_agree_nothing_is_kept_waiting() -> None:
     sums = Sums(RECORDS, SUMS)
-    unlike: list[Record] = [(str(n), None, 1.5, n, datetime(2026, 1, 1, tzinfo=UTC)) for n in range(20)]
+    unlike: list[Record] = [(str(n), None, 1.5, n, EPOCH) for n in range(20)]
 
     first = rows_of(sums.add(batch(unlike[:10]), Tally()))
     later = rows_of(sums.add(batch(unlike[10:11]), Tally()))
 
     assert (len(first), len(later), rows_of(sums.rest())) == (10, 1, [])
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_ROWS", 30), ("_BYTES", 4_000)])
+def test_where_records_agree_no_more_wait_than_there_is_room_for(
+    limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, limit, value)
+    sums = Sums(RECORDS, SUMS)
+    alike: list[Record] = [("x" * 100, None, 1.5, 2, EPOCH)] * 10
+
+    given = [rows_of(sums.add(batch(alike), Tally())) for _ in range(9)]
+
+    assert [row["n"] for rows in given for row in rows] == [10, *([30] * 2)]
+    assert [row["n"] for row in rows_of(sums.rest())] == [20]
+
+
+def test_large_texts_that_cannot_be_added_up_are_never_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow takes no more than 2 GiB of text in one array."""
+    sums = Sums(RECORDS, SUMS)
+    monkeypatch.setattr(Sums, "_fits", lambda *_: False)
+    large: list[Record] = [("x" * 1_000, None, 1.5, 2, EPOCH)] * 5
+
+    given = [len(each) for _ in range(3) for each in sums.add(batch(large), Tally())]
+
+    assert given == [5, 5, 5]
 
 
 def test_a_note_tells_what_functions_could_not_use() -> None:

@@ -43,8 +43,8 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
     return (*first, *(f"__key_{number}" for number in range(len(found.keys))))
 
 
-def spark_sql(query: Result, groups: str = "") -> str:
-    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of its groups."""
+def spark_sql(query: Result, groups: str | None = None) -> str:
+    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
     if isinstance(query, Union):
         names = [output.name or "" for output in query.outputs]
         found = query.identity
@@ -74,15 +74,15 @@ def union(query: Union, *, identify: bool) -> str:
     return " UNION ALL ".join(texts)
 
 
-def fingerprint(query: Result, groups: str = "") -> str:
+def fingerprint(query: Result, state: str | None = None) -> str:
     """Identity of the state: the streams, and all that kept rows and groups depend on; no names.
 
-    `groups` stands for what the groups of the query depend on, when that is not their own SQL.
+    `state` is what the groups of a SELECT depend on, when that is not their own SQL.
     """
     selects = query.branches if isinstance(query, Union) else (query,)
     streams = relations.tables([select.relation for select in selects])
     identity_of_streams = [[table.name, table.message.full_name, table.time_field] for table in streams]
-    states = [groups or _state(select) for select in selects]
+    states = [state or _state(select) for select in selects]
     return hashlib.sha256(json.dumps([*identity_of_streams, *states]).encode()).hexdigest()
 
 
@@ -201,7 +201,7 @@ def over_groups(select: Select) -> list[Expr]:
     return [*(each.value for each in select.outputs), *([select.having] if select.having else [])]
 
 
-def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str = "") -> str:
+def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str | None = None) -> str:
     if select.window is None:
         return f"SELECT {_list(parts)} FROM {_from(select, identify=identify)}{_where(select)}"
     having = f" WHERE {select.having.text}" if select.having is not None else ""
@@ -223,15 +223,23 @@ def _groups(select: Select) -> str:
         f"{relations.untimed(text) if text in untimed and text != time.text else text} AS {name}"
         for text, name in [*keys.items(), *rows.items()]
     ]
-    window_sql = window_of(select.window.window)
-    by = [window_sql, *(f"`r`.{name}" for name in keys.values())]
-    if select.window.window.kind == "SESSION" and not keys:
+    source = f"{_from(select, identify=False)}{_where(select)}"
+    return grouped(select.window.window, inner, list(keys.values()), aggregates, source)
+
+
+def grouped(
+    window: Window, inner: Sequence[str], keys: Sequence[str], aggregates: Sequence[str], source: str
+) -> str:
+    """Groups of the rows `r`, which are `inner` of `source`: their time is `t`, their keys are `keys`."""
+    window_sql = _window(window)
+    by = [window_sql, *(f"`r`.{name}" for name in keys)]
+    if window.kind == "SESSION" and not keys:
         # Spark refuses a session as the only key.
-        inner.append("0 AS `one`")
+        inner = [*inner, "0 AS `one`"]
         by.append("`r`.`one`")
-    outer = [f"{window_sql} AS `w`", *(f"`r`.{name} AS {name}" for name in keys.values()), *aggregates]
-    source = f"SELECT {_list(inner)} FROM {_from(select, identify=False)}{_where(select)}"
-    return f"SELECT {_list(outer)} FROM ({source}) AS `r` GROUP BY {_list(by)}"
+    outer = [f"{window_sql} AS `w`", *(f"`r`.{name} AS {name}" for name in keys), *aggregates]
+    rows = f"SELECT {_list(inner)} FROM {source}"
+    return f"SELECT {_list(outer)} FROM ({rows}) AS `r` GROUP BY {_list(by)}"
 
 
 def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | None:
@@ -244,8 +252,7 @@ def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | 
     return Expr(f"`r`.{name}", part.type, part.span, kind=Kind.COLUMN)
 
 
-def window_of(of: Window) -> str:
-    """The window of the rows `r`, whose time is `t`."""
+def _window(of: Window) -> str:
     size, slide = _duration(of.size), _duration(of.slide)
     return (
         f"session_window(`r`.`t`, '{size}')"

@@ -50,8 +50,8 @@ class Read:
     table: str
     paths: tuple[str, ...]
     equal: tuple[tuple[str, str], ...] = ()
-    """Text columns and the value each must have: other rows do no more than move event time, so whoever reads
-    may leave them out. The query asks for it again."""
+    """Text columns and the value each must have: whoever reads leaves other rows out, which only move event
+    time. `Plan.spark_sql` asks for it again, `Plan.sums` does not."""
 
 
 @dataclass(frozen=True, slots=True)

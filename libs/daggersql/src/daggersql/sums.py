@@ -5,8 +5,6 @@ all else that the query looks at are plain columns or functions that the reader 
 same; a row for thousands of records takes the way into the JVM, not each of them.
 """
 
-# ruff: noqa: S608 - building SQL is what this module is for; everything in it is quoted by daggersql.tree
-
 from __future__ import annotations
 
 import json
@@ -14,8 +12,7 @@ from datetime import timedelta
 from math import gcd
 
 from daggersql import emit
-from daggersql.functions import registry
-from daggersql.functions.aggregates import WHOLE_AVERAGE
+from daggersql.functions import aggregates, registry
 from daggersql.plan import Call, Constant, Field, Partial, PartialAggregation, Value
 from daggersql.relations import Stream
 from daggersql.scope import METADATA
@@ -34,23 +31,23 @@ class _ImpossibleError(Exception):
     """This query needs every record."""
 
 
-def aggregation(query: emit.Result) -> tuple[PartialAggregation | None, str]:
+def aggregation(query: emit.Result) -> tuple[PartialAggregation | None, str | None]:
     """The query over rows that were added up, and what its state depends on, for `emit.fingerprint`.
 
-    None, and nothing, where the query needs every record.
+    None, both, where the query needs every record.
     """
     if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
-        return None, ""
+        return None, None
     stream = query.relation
     if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
-        return None, ""
+        return None, None
     try:
-        return _View(query).aggregation(stream)
+        return _Columns(query).aggregation(stream)
     except _ImpossibleError:
-        return None, ""
+        return None, None
 
 
-class _View:
+class _Columns:
     """The columns that rows which were added up must have, found while the query is put in their terms."""
 
     def __init__(self, select: Select) -> None:
@@ -66,7 +63,7 @@ class _View:
         select = self._select
         assert select.window is not None
         keys = [self._over(key, "s").text for key in select.keys]
-        aggregates = [each.rebuild(self._aggregate).text for each in select.aggregates]
+        merged = [each.rebuild(self._aggregate).text for each in select.aggregates]
         where = ""
         if select.where is not None and not self._all_wanted:
             where = f" WHERE {self._over(select.where, 's').text}"
@@ -77,14 +74,13 @@ class _View:
             *(f"`s`.`{name}`" for name in columns),
         ]
         window = select.window.window
-        by = [emit.window_of(window), *(f"`r`.`k{at}`" for at in range(len(keys)))]
-        outer = [
-            f"{by[0]} AS `w`",
-            *(f"`r`.`k{at}` AS `k{at}`" for at in range(len(keys))),
-            *(f"{text} AS `a{at}`" for at, text in enumerate(aggregates)),
-        ]
-        rows = f"SELECT {', '.join(inner)} FROM {quote_name(stream.table.name)} AS `s`{where}"
-        text = f"SELECT {', '.join(outer)} FROM ({rows}) AS `r` GROUP BY {', '.join(by)}"
+        text = emit.grouped(
+            window,
+            inner,
+            [f"`k{at}`" for at in range(len(keys))],
+            [f"{text} AS `a{at}`" for at, text in enumerate(merged)],
+            f"{quote_name(stream.table.name)} AS `s`{where}",
+        )
         over_groups = {node.function for top in emit.over_groups(select) for node in top.nodes()}
         pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
         found = PartialAggregation(
@@ -167,30 +163,30 @@ class _View:
         return Expr(text, expression.type, expression.span, kind=Kind.COLUMN)
 
     def _merged(self, template: str, argument: Expr) -> str:
-        value, kind = self._value(argument), argument.type.spark
+        value = self._value(argument)
         whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
         match template:
-            case "count({0})" if argument.is_constant and argument.value is not None:
+            case aggregates.COUNT if argument.is_constant and argument.value is not None:
                 return "sum(`r`.`n`)"
-            case "count({0})" if value is not None:
+            case aggregates.COUNT if value is not None:
                 return f"coalesce(sum({self._partial('count', value, BIGINT)}), 0)"
-            case "count({0})":
+            case aggregates.COUNT:
                 known = f"CASE WHEN {self._over(argument, 'r').text} IS NOT NULL THEN `r`.`n` END"
                 return f"coalesce(sum({known}), 0)"
-            case "try_sum({0})" if whole and value is not None:
+            case aggregates.WHOLE_SUM if whole and value is not None:
                 return f"try_sum({self._partial('sum', value, BIGINT)})"
-            case "try_sum({0})" if whole and argument.type != BIGINT:
+            case aggregates.WHOLE_SUM if whole and argument.type != BIGINT:
                 return f"try_sum(CAST({self._over(argument, 'r').text} AS BIGINT) * `r`.`n`)"
-            case "sum(CAST({0} AS DOUBLE))" if real and value is not None:
+            case aggregates.SUM if real and value is not None:
                 return f"sum({self._partial('sum', value, DOUBLE)})"
-            case "avg(CAST({0} AS DOUBLE))" if real and value is not None:
+            case aggregates.AVERAGE if real and value is not None:
                 total, count = self._partial("sum", value, DOUBLE), self._partial("count", value, BIGINT)
                 return f"(sum({total}) / sum({count}))"
-            case ("min({0})" | "max({0})") as extreme if whole and value is not None:
+            case (aggregates.MIN | aggregates.MAX) as extreme if whole and value is not None:
                 return extreme.format(self._partial(extreme[:3], value, argument.type))
-            case ("min({0})" | "max({0})") as extreme:
+            case (aggregates.MIN | aggregates.MAX) as extreme:
                 return extreme.format(self._over(argument, "r").text)
-            case _ if whole and value is not None and template == WHOLE_AVERAGE.replace("{type}", kind):
+            case _ if whole and value is not None and template == aggregates.whole_average(argument.type):
                 total, count = self._partial("sum", value, BIGINT), self._partial("count", value, BIGINT)
-                return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {kind})"
+                return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {argument.type.spark})"
         raise _ImpossibleError

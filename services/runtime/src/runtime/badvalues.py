@@ -2,7 +2,8 @@
 
 Counted in the workers, where they are met, by a Spark accumulator: the updates of a task travel with its
 result, once for each task that succeeds, and are all there when a job's action returns. The driver takes the
-counts of the attempt that wrote the batch (`batch.py`). Spark computes a Python function for every row before
+counts of the attempt that wrote the batch (`batch.py`). What a reader computes itself it counts in its notes
+(`source.notes`). Spark computes a Python function for every row before
 it looks at the CASE around it, so what a CASE would have left out is counted too.
 
 How a function's module uses it:

@@ -5,20 +5,30 @@ from __future__ import annotations
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, kept
 from daggersql.functions.signature import Function, Signature
-from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family
+from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family, Type
 
 NUMBER, DECIMAL, WHOLE, ANY = Family.NUMBER, Family.DECIMAL, Family.INTEGER, Family.ANY
 _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BOOLEAN, Family.BINARY)
+# What `daggersql.sums` knows how to put together from parts.
+COUNT, MIN, MAX = "count({0})", "min({0})", "max({0})"
+# BIGINT for every whole number: a sum that Flink would let overflow is right here.
+WHOLE_SUM, SUM = "try_sum({0})", "sum(CAST({0} AS DOUBLE))"
+AVERAGE = "avg(CAST({0} AS DOUBLE))"
 # The average of whole numbers is whole, as in Flink, cut off towards zero.
-WHOLE_AVERAGE = "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"
+_WHOLE_AVERAGE = "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"
+
+
+def whole_average(of: Type) -> str:
+    """The template of the average of whole numbers of that type."""
+    return _WHOLE_AVERAGE.replace("{type}", of.spark)
 
 
 def _aggregate(name: str, *signatures: Signature, warning: str | None = None) -> Function:
     return Function(name, signatures, aggregate=True, warning=warning)
 
 
-def _extreme(name: str) -> Function:
-    return _aggregate(name, *(Signature((each,), 0, f"{name.lower()}({{0}})") for each in _ORDERED))
+def _extreme(name: str, template: str) -> Function:
+    return _aggregate(name, *(Signature((each,), 0, template) for each in _ORDERED))
 
 
 def _listed(separator: str) -> str:
@@ -34,20 +44,19 @@ def _listed(separator: str) -> str:
 
 
 FUNCTIONS = (
-    _aggregate("COUNT", Signature((ANY,), BIGINT, "count({0})")),
-    # BIGINT for every whole number: a sum that Flink would let overflow is right here.
+    _aggregate("COUNT", Signature((ANY,), BIGINT, COUNT)),
     _aggregate(
         "SUM",
-        Signature((WHOLE,), BIGINT, "try_sum({0})"),
+        Signature((WHOLE,), BIGINT, WHOLE_SUM),
         Signature((DECIMAL,), Decimal(38, 6), "try_sum(CAST({0} AS DECIMAL(28, 6)))"),
-        Signature((NUMBER,), DOUBLE, "sum(CAST({0} AS DOUBLE))"),
+        Signature((NUMBER,), DOUBLE, SUM),
     ),
-    _extreme("MIN"),
-    _extreme("MAX"),
+    _extreme("MIN", MIN),
+    _extreme("MAX", MAX),
     _aggregate(
         "AVG",
-        Signature((WHOLE,), 0, WHOLE_AVERAGE),
-        Signature((NUMBER,), DOUBLE, "avg(CAST({0} AS DOUBLE))"),
+        Signature((WHOLE,), 0, _WHOLE_AVERAGE),
+        Signature((NUMBER,), DOUBLE, AVERAGE),
     ),
     *(
         _aggregate(name, Signature((NUMBER,), DOUBLE, f"{spark}(CAST({{0}} AS DOUBLE))"))

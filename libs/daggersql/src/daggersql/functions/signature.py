@@ -30,8 +30,8 @@ class Signature:
     same: bool = False
     """All arguments are made one type first, which the result has too."""
     computed: tuple[Type, ...] = ()
-    """Of a function of ours that whoever reads a stream may compute: what its arguments are made first, as
-    `template` says too. Each row has an answer of its own, and NULL is a bad value when no argument is."""
+    """Of a function of ours that whoever reads a stream may compute (see `computed`): what its arguments are
+    made first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,15 @@ class Function:
     of structs."""
     doc: Doc | None = None
     """For the function reference; every function of our own has one."""
+
+
+def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple[Type, ...]) -> Signature:
+    """The signature of a function of ours that whoever reads a stream may compute.
+
+    Each row has an answer of its own, and NULL is a bad value when no argument is.
+    """
+    casts = ", ".join(f"CAST({{{at}}} AS {kind.spark.upper()})" for at, kind in enumerate(takes))
+    return Signature(tuple(parameters), result, f"{name}({casts})", computed=takes)
 
 
 def scalar(

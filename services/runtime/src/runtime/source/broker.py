@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -190,13 +193,24 @@ class Broker:
             )
             for place, future in futures.items():
                 partition = Partition(place.topic, place.partition)
-                try:
-                    offsets[partition] = future.result().offset
+                error = _put(offsets, partition, future)
+                if error is None:
                     del asked[place]
-                except KafkaException as problem:
-                    error = problem.args[0]
-                    if error.code() not in _MOVING or time.monotonic() > deadline:
-                        raise failure(error, f"asking for the offsets of {partition}") from None
+                elif error.code() not in _MOVING or time.monotonic() > deadline:
+                    raise failure(error, f"asking for the offsets of {partition}")
             if asked:
                 time.sleep(_PAUSE_S)
         return offsets
+
+
+def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:
+    """Put the answer into `offsets`, or say why there is none."""
+    try:
+        offset: int = answer.result().offset
+    except KafkaException as problem:
+        error: KafkaError = problem.args[0]
+        return error
+    if offset == OFFSET_INVALID:  # librdkafka's only word for a leader that did not answer in time
+        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _DENIED
+    offsets[partition] = offset
+    return None

@@ -99,9 +99,7 @@ class Rows:
         tally.aside.update(one.reason for one in aside)
         metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
-        for column, value in self._equal:
-            batch = batch.filter(pc.equal(batch.column(column), value))
-        return batch, aside
+        return wanted(batch, self._equal), aside
 
     def quarantined(self, aside: Aside, partition: Partition) -> telemetry_pb2.Quarantined:
         """What the quarantine keeps of a record, the job's name and generation left to the caller."""
@@ -135,6 +133,13 @@ class Rows:
             case _:
                 written = [_time_of(message, planned_ms) * 1000 for message in messages]
                 return pa.array(written, pa.int64()).cast(TIME)
+
+
+def wanted(rows: pa.RecordBatch, equal: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """The rows whose text columns are what they must be."""
+    for column, value in equal:
+        rows = rows.filter(pc.equal(rows.column(column), value))
+    return rows
 
 
 def event_times(messages: Sequence[Message], decoder: Decoder) -> Iterator[tuple[Message, int]]:

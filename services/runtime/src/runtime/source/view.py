@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Protocol
 
 import numpy as np
@@ -14,13 +15,12 @@ from runtime import badvalues, udfs
 from runtime.decode.decoder import follow
 from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
 
-# Records that are added up at a time: a hundred bytes each, and few groups for many records.
-_ROWS = 100_000
+# What is added up at a time, at most: few groups for many records, and no more memory than this for them.
+_ROWS, _BYTES = 100_000, 16 * 2**20
+# Above so many groups for each record it costs more than it saves.
+_WORTH = 0.9
 _MOST = 2**63 - 1
-_TYPES = {
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
-}  # fmt: skip
+_TYPES = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
 
 
 class View(Protocol):
@@ -64,7 +64,7 @@ class Sums:
 
     def __init__(self, records: pa.Schema, partial: PartialAggregation) -> None:
         self._partial = partial
-        self._pane_us = partial.pane // type(partial.pane)(microseconds=1)
+        self._pane_us = partial.pane // timedelta(microseconds=1)
         self._keys = [f"c{number}" for number in range(len(partial.keys))]
         # More than one partial may be of one value.
         self._values = list(dict.fromkeys(each.value for each in partial.partials))
@@ -81,21 +81,27 @@ class Sums:
             partial.computed,
         )
         self._waiting: list[pa.RecordBatch] = []
-        self._agree = True
+        # The first records are added up by themselves, to see.
+        self._agree: bool | None = None
 
     def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
         """Rows, once there are enough records."""
         if len(records):
             self._waiting.append(self._computed(records, tally))
-        if not self._agree or sum(map(len, self._waiting)) >= _ROWS:
+        size = sum(each.nbytes for each in self._waiting)
+        if not self._agree or size >= _BYTES or sum(map(len, self._waiting)) >= _ROWS:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The rows of what has been taken since the last ones."""
-        if self._waiting:
-            records = pa.Table.from_batches(self._waiting).combine_chunks()
-            self._waiting = []
-            yield self._added_up(records) if self._agree and self._fits(records) else self._single(records)
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        records = pa.Table.from_batches(waiting)
+        if self._agree is not False and self._fits(records):
+            yield self._added_up(records)
+        else:
+            yield from map(self._single, waiting)
 
     def _computed(self, records: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
         """Pane, keys and values of each record."""
@@ -121,15 +127,15 @@ class Sums:
     def _added_up(self, records: pa.Table) -> pa.RecordBatch:
         asked = [(self._name(each), each.function) for each in self._partial.partials]
         groups = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
-        found = groups.aggregate([*asked, ([], "count_all")]).combine_chunks()
-        self._agree = len(found) * 2 < len(records)
+        found = groups.aggregate([*asked, ([], "count_all")])
+        self._agree = len(found) <= _WORTH * len(records)
         return self._rows(
             found,
             [found.column(f"{name}_{function}") for name, function in asked],
             found.column("count_all"),
         )
 
-    def _single(self, records: pa.Table) -> pa.RecordBatch:
+    def _single(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Each record as the sum of itself."""
         partials = []
         for each in self._partial.partials:
@@ -137,11 +143,14 @@ class Sums:
             partials.append(pc.is_valid(value) if each.function == "count" else value)
         return self._rows(records, partials, pa.repeat(pa.scalar(1), len(records)))
 
-    def _rows(self, groups: pa.Table, partials: list[pa.ChunkedArray], counts: pa.Array) -> pa.RecordBatch:
+    def _rows(
+        self,
+        groups: pa.Table | pa.RecordBatch,
+        partials: Sequence[pa.Array | pa.ChunkedArray],
+        counts: pa.Array | pa.ChunkedArray,
+    ) -> pa.RecordBatch:
         columns = [groups.column(name) for name in (ROWTIME, *self._keys)] + [*partials, counts]
-        arrays = [
-            _whole(column).cast(field.type) for column, field in zip(columns, self.schema, strict=False)
-        ]
+        arrays = [_one(column).cast(field.type) for column, field in zip(columns, self.schema, strict=False)]
         arrays.append(pa.nulls(len(groups), self.schema.field(TALLY).type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -178,5 +187,5 @@ def _type(value: Value, records: pa.Schema) -> pa.DataType:
     return found
 
 
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

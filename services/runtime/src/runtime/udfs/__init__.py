@@ -4,6 +4,8 @@ A function is a module that has
 
     reference(...)          the plain Python answer for one row (one group, for an aggregate)
     register(spark) -> None brings the fast form to a session, under the module's name
+    compute(...)            the fast form itself, over Arrow arrays, where readers may call it: its signature
+                            has `computed` then
 
 Its signature, types and the checks of its constants are in `daggersql.functions.own`, which knows no Spark;
 a test holds both lists together. Only the modules that a query names are imported.
@@ -13,11 +15,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from types import ModuleType
 
 from runtime.errors import internal
 
 
+@cache
 def names() -> tuple[str, ...]:
     """Every function there is, by its module's name."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.functions.signature import Doc, Function, computed
 from daggersql.types import DOUBLE, Family
-
-_DOUBLES = ", ".join(f"CAST({{{place}}} AS DOUBLE)" for place in range(4))
 
 FUNCTION = Function(
     "Distance",
-    (Signature((Family.NUMBER,) * 4, DOUBLE, f"distance({_DOUBLES})", computed=(DOUBLE,) * 4),),
+    (computed("distance", (Family.NUMBER,) * 4, DOUBLE, (DOUBLE,) * 4),),
     own=True,
     doc=Doc(
         "The length in kilometres of the shortest way between two points on a sphere with a radius of 6371"

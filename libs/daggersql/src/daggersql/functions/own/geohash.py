@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from daggersql.functions.checks import check_whole
-from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.functions.signature import Doc, Function, computed
 from daggersql.types import DOUBLE, INT, STRING, Family
 
 FUNCTION = Function(
     "GeoHash",
-    (
-        Signature(
-            (Family.NUMBER, Family.NUMBER, Family.INTEGER),
-            STRING,
-            "geohash(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE), CAST({2} AS INT))",
-            computed=(DOUBLE, DOUBLE, INT),
-        ),
-    ),
+    (computed("geohash", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
     own=True,
     check=check_whole(2, 1, 12, "The length of a geohash", example="6"),
     doc=Doc(
