@@ -15,8 +15,8 @@ from runtime import badvalues, udfs
 from runtime.decode.decoder import follow
 from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
 
-# What is added up at a time, at most: few groups for many records, and no more memory than this for them.
-_ROWS, _BYTES = 100_000, 16 * 2**20
+# What is added up at a time: some hundred thousand records of a few short keys.
+_BYTES = 16 * 2**20
 # Above so many groups for each record it costs more than it saves.
 _WORTH = 0.9
 _MOST = 2**63 - 1
@@ -88,8 +88,7 @@ class Sums:
         """Rows, once there are enough records."""
         if len(records):
             self._waiting.append(self._computed(records, tally))
-        size = sum(each.nbytes for each in self._waiting)
-        if not self._agree or size >= _BYTES or sum(map(len, self._waiting)) >= _ROWS:
+        if not self._agree or sum(each.nbytes for each in self._waiting) >= _BYTES:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
