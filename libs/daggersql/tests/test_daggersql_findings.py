@@ -137,3 +137,36 @@ def test_what_is_wrong_before_a_semicolon_is_said_as_well_as_what_stands_behind_
         ("FORBIDDEN_STATEMENT", 1),
         ("MULTIPLE_STATEMENTS", 13),
     ]
+
+
+WINDOWS = "TABLE(TUMBLE(TABLE bookings, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))"
+BY_WINDOW = "GROUP BY window_start, window_end"
+
+
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [
+        (f"SELECT MAX(window_start) AS x FROM {WINDOWS} {BY_WINDOW}", 12),
+        (f"SELECT MAX(TUMBLE_END(rowtime, INTERVAL '1' MINUTE)) AS x FROM bookings {WINDOW}", 12),
+        (f"SELECT COUNT(*) FILTER (WHERE window_start > rowtime) AS n FROM {WINDOWS} {BY_WINDOW}", 31),
+        (f"SELECT window_start, fare FROM {WINDOWS}", 8),
+        (f"SELECT window_end, fare FROM {WINDOWS} UNION ALL SELECT rowtime, fare FROM bookings", 8),
+        (f"SELECT fare FROM {WINDOWS} WHERE window_start > TIMESTAMP '2024-01-01 00:00:00'", 96),
+    ],
+)
+def test_a_row_has_no_bounds_of_a_window(sql: str, column: int) -> None:
+    assert ("WINDOW_MISMATCH", 1, column) in brief(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT window_start, COUNT(*) AS n FROM (SELECT * FROM {WINDOWS}) {BY_WINDOW}",
+        f"SELECT window_end, COUNT(*) AS n FROM {WINDOWS} {BY_WINDOW}"
+        " HAVING window_end > TIMESTAMP '2024-01-01 00:00:00'",
+        f"SELECT n FROM (SELECT window_end, COUNT(*) AS n FROM {WINDOWS} {BY_WINDOW})"
+        " WHERE window_end > TIMESTAMP '2024-01-01 00:00:00'",
+    ],
+)
+def test_groups_have_the_bounds_of_their_window(sql: str) -> None:
+    assert check(sql, tables()).plan is not None

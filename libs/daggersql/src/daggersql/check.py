@@ -14,6 +14,7 @@ from daggersql.limits import check_size
 from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
 from daggersql.queries import QueryChecker
+from daggersql.select import Select, refuse_bounds_of_rows
 from daggersql.stored import warn_of_points
 
 
@@ -40,6 +41,8 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
     select = QueryChecker(tables, report).check(query)
     if select is None:
         return None
+    if isinstance(select, Select):
+        refuse_bounds_of_rows(select, report)
     columns = check_outputs(select.outputs, report, sql)
     if report.failed:
         return None

@@ -90,6 +90,7 @@ class SelectChecker:
                 "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
             )
         self._aggregate(node, select)
+        windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
         return select
 
     # --- clauses ---------------------------------------------------------------------------------------
@@ -253,6 +254,12 @@ class _Groups:
             f"{name} is neither grouped by nor aggregated: {suggestion}.",
             suggestion,
         )
+
+
+def refuse_bounds_of_rows(select: Select, report: Report) -> None:
+    """Say of a SELECT without groups, which nothing around it groups, that it has no bounds of windows."""
+    if select.window is None:
+        windows.refuse_bounds([each.value for each in select.outputs], report)
 
 
 def group_column(letter: str, number: int, of: Expr) -> Expr:

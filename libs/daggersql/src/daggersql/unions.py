@@ -9,7 +9,7 @@ from daggersql.findings import Report
 from daggersql.operators import choose
 from daggersql.outputs import Output
 from daggersql.relations import Identity, carried
-from daggersql.select import Select, Union
+from daggersql.select import Select, Union, refuse_bounds_of_rows
 from daggersql.tree import Expr, Kind
 from daggersql.types import ROWTIME, WINDOW_TIME
 
@@ -19,6 +19,8 @@ _FIRST = ("STRING", "INT", "BIGINT")
 
 def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None:
     """The branches as one; None, with findings, when their columns do not fit together."""
+    for branch in branches:
+        refuse_bounds_of_rows(branch, report)
     width = len(branches[0].outputs)
     uneven = [branch for branch in branches if len(branch.outputs) != width]
     for branch in uneven:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -240,3 +240,17 @@ def bounds_as_columns() -> dict[str, Expr]:
     """The columns that the table-valued form of a window adds."""
     names = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
     return {name: _bound(which, (0, 0)) for name, which in names.items()}
+
+
+def refuse_bounds(values: Iterable[Expr], report: Report) -> None:
+    """Say of expressions over rows that the bounds of a window are none of a row's."""
+    for value in values:
+        bound = next((each for each in value.nodes() if each.kind is Kind.WINDOW), None)
+        if bound is not None:
+            report.error(
+                "WINDOW_MISMATCH",
+                bound.span,
+                "A row has no bounds of a window, its groups have: select them beside GROUP BY, outside of"
+                " aggregates; conditions on them are HAVING.",
+                "HAVING",
+            )
