@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from daggersql import Plan, Read
+from daggersql import PartialAggregation, Plan, Read
 from runtime import guard, messages, spark, udfs
 from runtime.references.loading import References
 from runtime.source import notes, view
@@ -60,7 +60,7 @@ class Engine:
         self._register(plan)
         with tempfile.TemporaryDirectory() as directory:
             self._references(plan, tables or {}, Path(directory)).refresh(self._session)
-            return self._checked(plan.spark_sql, plan, plan.functions).toArrow()
+            return self._asked(plan, plan.reads).toArrow()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
         """Run the plan as a stream; each table of a view is a batch. With `plan.sums`, records are added up.
@@ -80,8 +80,7 @@ class Engine:
                 for read in plan.reads:
                     batches = [_as_read(plan, read, rows) for rows in views[read.table]]
                     self._feed(read.table, batches, Path(directory) / read.table, number)
-                asked = plan.sums or plan
-                rows = self._checked(asked.spark_sql, plan, asked.functions)
+                rows = self._asked(plan.sums or plan, plan.reads)
                 query = (
                     rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
@@ -93,10 +92,10 @@ class Engine:
             schema = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
             return Streamed(schema, found)
 
-    def _checked(self, sql: str, plan: Plan, functions: Sequence[str]) -> DataFrame:
-        """The query's rows, if the driver's own check lets it run."""
-        guard.check(self._session, sql, [read.table for read in plan.reads], functions)
-        return self._session.sql(sql)
+    def _asked(self, form: Plan | PartialAggregation, reads: Sequence[Read]) -> DataFrame:
+        """The rows of a query in one of its forms, if the driver's own check lets it run."""
+        guard.check(self._session, form.spark_sql, [read.table for read in reads], form.functions)
+        return self._session.sql(form.spark_sql)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""

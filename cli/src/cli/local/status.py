@@ -13,9 +13,9 @@ from cli.local.state import Stack
 def status(stack: Stack) -> dict[str, Any]:
     """What `daggers local status` shows. The embedded InfluxDB's token is shown, the user's own is not."""
     influx = stack.influx
+    file = influx.token_file if stack.own_influx is None else None
     # Where Kafka alone was ever started there is none.
-    shown = stack.own_influx is None and influx.token_file is not None and Path(influx.token_file).exists()
-    token = influxdb.read_token(influx.token_file) if shown and influx.token_file else None
+    token = influxdb.read_token(file) if file is not None and Path(file).exists() else None
     sessions = [process for process in stack.processes if process.members()]
     sessions += [driver.session for driver in drivers.find(stack.state_dir)]
     return {

@@ -52,7 +52,7 @@ class _Columns:
 
     def __init__(self, select: Select) -> None:
         self._select = select
-        self._keys: dict[str, Value] = {}
+        self._keys: dict[Value, str] = {}
         self._partials: dict[Partial, str] = {}
         conditions = emit.conditions(select)
         # Whoever reads leaves out what is not equal. Where WHERE asks for more, rows that it drops are still
@@ -67,7 +67,7 @@ class _Columns:
         where = ""
         if select.where is not None and not self._all_wanted:
             where = f" WHERE {self._over(select.where, 's').text}"
-        columns = [*(f"c{at}" for at in range(len(self._keys))), *self._partials.values(), "n"]
+        columns = [*self._keys.values(), *self._partials.values(), "n"]
         inner = [
             *(f"{text} AS `k{at}`" for at, text in enumerate(keys)),
             "`s`.`rowtime` AS `t`",
@@ -86,7 +86,7 @@ class _Columns:
         found = PartialAggregation(
             spark_sql=emit.spark_sql(select, text),
             pane=pane * _MILLISECOND,
-            keys=tuple(self._keys.values()),
+            keys=tuple(self._keys),
             partials=tuple(self._partials),
             functions=tuple(sorted(name for name in over_groups if name)),
         )
@@ -108,9 +108,8 @@ class _Columns:
 
     def _key(self, of: Expr, value: Value, alias: str) -> Expr:
         """The column of the view for a value that records must agree in."""
-        self._keys.setdefault(of.text, value)
-        number = list(self._keys).index(of.text)
-        return Expr(f"`{alias}`.`c{number}`", of.type, of.span, kind=Kind.COLUMN)
+        name = self._keys.setdefault(value, f"c{len(self._keys)}")
+        return Expr(f"`{alias}`.`{name}`", of.type, of.span, kind=Kind.COLUMN)
 
     def _partial(self, function: str, value: Value, kind: Type) -> str:
         """The column of the view for an aggregate of records."""
@@ -121,14 +120,17 @@ class _Columns:
     def _value(self, expression: Expr) -> Value | None:
         """The expression as something that can be had where records are read; None when it cannot."""
         if expression.kind is Kind.COLUMN:
-            plain = expression.read is not None and family(expression.type) in _GROUPED
+            if expression.read is None or family(expression.type) not in _GROUPED:
+                return None
+            path = expression.read[1]
             # Records have the time of their pane, and each has a place of its own.
-            path = expression.read[1] if expression.read else ""
-            return Field(path) if plain and expression.type != ROWTIME and path not in METADATA else None
-        return self._call(expression) if expression.function and self._all_wanted else None
+            return None if expression.type == ROWTIME or path in METADATA else Field(path)
+        if expression.function and self._all_wanted:
+            return self._call(expression.function, expression)
+        return None
 
-    def _call(self, expression: Expr) -> Value | None:
-        function = registry.find(expression.function or "")
+    def _call(self, name: str, expression: Expr) -> Value | None:
+        function = registry.find(name)
         for signature in function.signatures if function else ():
             if signature.computed and signature.template == expression.template:
                 arguments = [
@@ -138,7 +140,7 @@ class _Columns:
                 if None in arguments:
                     return None
                 return Call(
-                    expression.function or "",
+                    name,
                     tuple(each for each in arguments if each is not None),
                     tuple(kind.spark for kind in signature.computed),
                     expression.type.spark,

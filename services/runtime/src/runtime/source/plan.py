@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +53,15 @@ class ReaderPlan:
     @cached_property
     def descriptor(self) -> Descriptor:
         """Descriptor of the message in each record's value."""
-        return find_message(message_pool(FileDescriptorSet.FromString(self.files)), self.message)
+        return _descriptor(self.files, self.message)
 
     def rows(self) -> Rows:
-        """What decodes its records."""
-        return Rows(self.descriptor, self.paths, self.time_field, self.equal)
+        """What decodes its records: one for all tasks of a process."""
+        return _rows(self.files, self.message, self.paths, self.time_field, self.equal)
 
-    def view(self, rows: Rows) -> View:
-        """What they become on their way to Spark."""
-        return view.of(rows.schema, self.sums)
+    def view(self) -> View:
+        """What they become on their way to Spark, for one task."""
+        return view.of(self.rows().schema, self.sums)
 
     @property
     def board(self) -> Board:
@@ -71,6 +71,21 @@ class ReaderPlan:
     def __getstate__(self) -> dict[str, Any]:
         """Without the descriptor, which does not pickle."""
         return {name: value for name, value in self.__dict__.items() if name != "descriptor"}
+
+
+@lru_cache(maxsize=16)
+def _rows(
+    files: bytes,
+    message: str,
+    paths: tuple[str, ...],
+    time_field: str,
+    equal: tuple[tuple[str, str], ...],
+) -> Rows:
+    return Rows(_descriptor(files, message), paths, time_field, equal)
+
+
+def _descriptor(files: bytes, message: str) -> Descriptor:
+    return find_message(message_pool(FileDescriptorSet.FromString(files)), message)
 
 
 def milliseconds(duration: Any) -> int:

@@ -80,7 +80,7 @@ def open_stream(
     computed = sums.computed if sums else ()
     frames = []
     for plan in plans:
-        schema = from_arrow_schema(plan.view(plan.rows()).schema)
+        schema = from_arrow_schema(plan.view().schema)
         source = data_source(plan, schema)
         spark.dataSource.register(source)
         plan.board.say(plan.key, Word(plan.delay, warnings=plan.warnings))

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark import TaskContext
 
-from runtime.decode.decoder import find_message, message_pool
 from runtime.quarantine import Quarantine
 from runtime.source import notes
 from runtime.source.notes import Tally
@@ -25,7 +23,7 @@ _consumers = Consumers()
 
 def read_tick(plan: ReaderPlan, time_ms: int) -> Iterator[pa.RecordBatch]:
     """The one row of a tick."""
-    yield notes.tick(plan.view(_rows_of(plan)).schema, time_ms)
+    yield notes.tick(plan.view().schema, time_ms)
 
 
 def read_ranges(
@@ -36,8 +34,7 @@ def read_ranges(
     `siblings` is the number of partitions the reader reads. Raises `JobError` when Kafka refuses; waits while
     it does not answer.
     """
-    rows, tally = _rows_of(plan), Tally()
-    view = plan.view(rows)
+    rows, view, tally = plan.rows(), plan.view(), Tally()
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for what in ranges:
@@ -68,22 +65,6 @@ def _late_before(plan: ReaderPlan) -> int | None:
     if not watermark or plan.windows is None:
         return None
     return plan.windows.first_in_time(int(watermark))
-
-
-def _rows_of(plan: ReaderPlan) -> Rows:
-    return _rows(plan.files, plan.message, plan.paths, plan.time_field, plan.equal)
-
-
-@lru_cache(maxsize=16)
-def _rows(
-    files: bytes,
-    message: str,
-    paths: tuple[str, ...],
-    time_field: str,
-    equal: tuple[tuple[str, str], ...],
-) -> Rows:
-    descriptor = find_message(message_pool(FileDescriptorSet.FromString(files)), message)
-    return Rows(descriptor, paths, time_field, equal)
 
 
 def _quarantine(plan: ReaderPlan) -> Quarantine:
