@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Event
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -129,11 +131,41 @@ def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
 def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "PERIOD_S", 3600.0)
     who = replace(WHO, dagger=uuid4().hex)
-    said: list[Beat] = []
+    beats: list[Beat] = []
 
     with Heart(spec_pb2.KafkaAddress(bootstrap_servers=kafka), who, progress.launched(1)):
-        while not said:
-            beats = [Beat.FromString(record.value() or b"") for record in records(kafka, TOPIC)]
-            said = [beat for beat in beats if beat.dagger == who.dagger]
+        while not beats:
+            beats = said(kafka, who)
 
-    assert [beat.state for beat in said] == [Beat.STATE_STARTING]
+    assert [beat.state for beat in beats] == [Beat.STATE_STARTING]
+
+
+@pytest.mark.timeout(60)
+def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = replace(WHO, dagger=uuid4().hex)
+    saying, dead = Event(), Event()
+
+    def slow(*of: Any) -> Beat:
+        saying.set()
+        dead.wait()
+        return message(*of)
+
+    monkeypatch.setattr(heartbeat, "message", slow)
+    with Heart(spec_pb2.KafkaAddress(bootstrap_servers=kafka), who, progress.launched(1)) as heart:
+        saying.wait()
+        heart.dying_of(DOWN)
+        heart.note(progress.exiting)
+        dead.set()
+
+    assert [(beat.state, beat.error.reason) for beat in said(kafka, who)] == [
+        (Beat.STATE_STARTING, ""),
+        (Beat.STATE_EXITING, DOWN.reason),
+    ]
+
+
+def said(kafka: str, who: Identity) -> list[Beat]:
+    """Every heartbeat of this driver, in the order it was sent."""
+    beats = [Beat.FromString(record.value() or b"") for record in records(kafka, TOPIC)]
+    return [beat for beat in beats if beat.dagger == who.dagger]

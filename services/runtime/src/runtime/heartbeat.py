@@ -94,7 +94,6 @@ class Heart:
         )
 
     def __enter__(self) -> Heart:
-        self._changed.set()  # the first state is news as well
         self._thread.start()
         return self
 
@@ -121,17 +120,15 @@ class Heart:
         self._error = error
 
     def _run(self) -> None:
-        while True:
+        while self._say(self._progress):
             self._changed.wait(PERIOD_S)
             self._changed.clear()
-            self._say()
-            if self._progress.state == telemetry_pb2.Heartbeat.STATE_EXITING:
-                return
 
-    def _say(self) -> None:
+    def _say(self, done: Progress) -> bool:
+        """Say `done`; whether there will be more to say. One value throughout: the job goes on meanwhile."""
         now = datetime.now(UTC)
-        last = self._progress.state == telemetry_pb2.Heartbeat.STATE_EXITING
-        beat = message(self._identity, self._progress, now, self.ui_url, self._error if last else None)
+        last = done.state == telemetry_pb2.Heartbeat.STATE_EXITING
+        beat = message(self._identity, done, now, self.ui_url, self._error if last else None)
         self._said += 1
         headers = cloudevent_headers(
             ce_id=f"{self._identity.dagger}/{self._identity.generation}/{self._identity.pid}/{self._said}",
@@ -145,3 +142,4 @@ class Heart:
             self._producer.poll(0)
         except (BufferError, KafkaException) as problem:
             logger().warning("heartbeat not sent", why=str(problem))
+        return not last
