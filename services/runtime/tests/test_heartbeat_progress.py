@@ -61,6 +61,15 @@ def test_a_batch_without_a_watermark_keeps_the_last_one() -> None:
     assert after(batch(0, watermark=NOON), batch(1)).watermark == NOON
 
 
+def test_what_is_told_of_the_batch_before_does_not_end_the_one_that_runs() -> None:
+    done = progress.batch_began(progress.batch_began(after(batch(0)), 1, NOON), 2, NOON + SECOND)
+    told = progress.idle(progress.batch_committed(done, batch(1)), NOON)
+
+    assert told.running_since == NOON + SECOND
+    assert progress.batch_committed(told, batch(2)).running_since is None
+    assert progress.idle(told, NOON + 2 * SECOND).running_since is None
+
+
 def test_an_idle_source_has_no_lag() -> None:
     done = progress.idle(after(batch(0, lag=5)), NOON)
 
@@ -78,7 +87,7 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
 
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
-    troubled = progress.retrying(progress.batch_began(after(batch(0)), NOON), [DOWN])
+    troubled = progress.retrying(progress.batch_began(after(batch(0)), 1, NOON), [DOWN])
     written = progress.batch_written(troubled, rows=[1, 1], refused={}, bad={})
 
     assert (troubled.retrying, written.retrying) == ((DOWN,), ())
@@ -93,7 +102,7 @@ def test_a_draining_job_that_commits_keeps_draining() -> None:
 def test_a_heartbeat_says_everything() -> None:
     done = after(batch(0, late=2, watermark=NOON, lag=5))
     done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1}, bad={"jsonquery": 6})
-    done = progress.retrying(progress.batch_began(done, NOON), [DOWN])
+    done = progress.retrying(progress.batch_began(done, 1, NOON), [DOWN])
     done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
 
     beat = message(WHO, done, NOON + 90 * SECOND, ui_url="http://h1:1")

@@ -3,6 +3,7 @@
 import http.server
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +25,16 @@ Format = spec_pb2.ReferenceTable
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        status = {"/good": 200, "/moved": 302}.get(self.path.partition("?")[0], 404)
+        status = {"/good": 200, "/drips": 200, "/moved": 302}.get(self.path.partition("?")[0], 404)
         self.send_response(status)
         self.send_header("Location", "/good")
         self.end_headers()
+        while self.path == "/drips":
+            try:
+                self.wfile.write(b" ")
+            except OSError:  # who reads has left
+                return
+            time.sleep(0.05)
         self.wfile.write(b'{"k": "v"}' if status == 200 else b"")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
@@ -60,6 +67,12 @@ def test_a_url_is_read_and_no_redirect_is_followed(tmp_path: Path) -> None:
     assert good == b'{"k": "v"}'
     assert "302" in str(moved.value)
     assert "secret" not in str(moved.value)
+
+
+def test_a_server_that_drips_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.references.loading._DOWNLOAD_S", 0.5)
+    with served() as url, pytest.raises(Unreadable, match=r"/drips gave only \d+ bytes in 0 s"):
+        fetch(f"{url}/drips")
 
 
 # --- refreshes --------------------------------------------------------------------------------------------
@@ -107,6 +120,31 @@ def test_a_launch_survives_that_its_table_is_gone_on_the_last_good_version(tmp_p
     assert second.versions() == first.versions()
     assert first.warnings() == ()
     assert second.warnings()[0].startswith("REFERENCE_STALE owners: ")
+
+
+def test_a_batch_does_not_wait_for_a_read_that_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = Launch(tmp_path, hours=0)
+    launch.file.write_text('{"k": "v"}')
+    references = launch.references()
+    references.start()
+    asked, answer = threading.Event(), threading.Event()
+
+    def hang(location: str) -> bytes:
+        asked.set()
+        answer.wait()
+        return fetch(location)
+
+    monkeypatch.setattr("runtime.references.loading.fetch", hang)
+    slow = threading.Thread(target=references.reload)
+    slow.start()
+    asked.wait()
+    references.reload()  # returns, or the test does not end
+    answer.set()
+    slow.join()
+
+    assert references.warnings() == ()
 
 
 def test_a_table_that_was_not_given_to_the_launch_ends_it(tmp_path: Path) -> None:

@@ -105,6 +105,14 @@ def test_a_row_that_is_too_large_is_refused_and_the_others_are_written(kafka: st
     assert [json.loads(record.value() or b"")["n"] for record in records(kafka, topic)] == [2]
 
 
+def test_records_that_nothing_was_heard_of_are_not_taken_for_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 1)
+    patient = target("127.0.0.1:1", "any", properties={"message.timeout.ms": "300000", "log_level": "0"})
+
+    with pytest.raises(TemporaryError, match=r"has not taken 3 records"):
+        sinks.open_writer(patient).write(batch(COUNTS), 0)
+
+
 def test_a_record_that_the_broker_finds_too_large_is_refused(kafka: str) -> None:
     small = NewTopic(f"sink-{uuid4().hex[:8]}", 1, 1, config={"max.message.bytes": "1500"})
     plain = target(kafka, create(kafka, small), properties={"compression.type": "none"})

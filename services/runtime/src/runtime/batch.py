@@ -35,6 +35,7 @@ from runtime.sinks import Target, log
 from runtime.source.stream import note_batch
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+_RECENT = 100
 
 
 class UnfinishedError(Exception):
@@ -111,12 +112,11 @@ class Batches:
         self._stopping = stopping
         self._complete_from = complete_from
         self._references = references
-        self._attempts = (-1, 1)
+        self._attempts: dict[int, int] = {}
 
     def attempts(self, batch_id: int) -> int:
         """How often the rows of a recent batch were computed: what Spark observed counts that often."""
-        last, attempts = self._attempts
-        return attempts if last == batch_id else 1
+        return self._attempts.get(batch_id, 1)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one batch."""
@@ -128,7 +128,7 @@ class Batches:
             raise
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        self._heart.note(partial(progress.batch_began, at=datetime.now(UTC)))
+        self._heart.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
         self._references.refresh(self._session)
         note_batch(self._session)  # not the rows' session: that one knows no queries
         report = self._deliver(self._whole_windows(rows), batch_id)
@@ -157,7 +157,9 @@ class Batches:
         total = Report(Counter(), Counter(), {}, (), frozenset())
         pause = _FIRST_PAUSE_S
         for attempt in count(1):
-            self._attempts = (batch_id, attempt)
+            self._attempts[batch_id] = attempt
+            # Spark tells of a batch while the next ones run already, but never of so many.
+            self._attempts.pop(batch_id - _RECENT, None)
             self._lease.confirm()
             last_attempt = self._stopping.is_set()
             write = replace(self._delivery, batch_id=batch_id, done=total.done)

@@ -49,6 +49,7 @@ class Driver:
     def __init__(self, spec: spec_pb2.JobSpec, jvm: Parent, started: Callable[[], SparkSession]) -> None:
         """`started` waits for Spark, which starts meanwhile; raises why it does not."""
         self.stopping = threading.Event()
+        self._asked = False
         self._wake = threading.Event()
         self._spec = spec
         self._jvm = jvm
@@ -57,9 +58,8 @@ class Driver:
         self._identity = Identity(spec.dagger, spec.generation, socket.gethostname(), os.getpid())
 
     def stop(self) -> None:
-        """Ask for a drain; safe in a signal handler."""
-        self.stopping.set()
-        self._wake.set()
+        """Ask for a drain. Takes no lock: it is a signal handler, and its thread may hold any."""
+        self._asked = True
 
     def run(self) -> None:
         """Run until told to stop. Raises what the job died of; `Parent.explain` has the words for it."""
@@ -190,7 +190,7 @@ class Driver:
 
     def _must_stop(self) -> bool:
         """Whether a drain was asked for, by signal or by the stop file."""
-        if (self._run_dir / STOP_FILE).exists():
+        if self._asked or (self._run_dir / STOP_FILE).exists():
             self.stopping.set()
         return self.stopping.is_set()
 

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from daggers.v1 import events_pb2
@@ -26,6 +28,7 @@ from runtime.parent import Parent
 
 EXIT_FILE = "exit.json"
 _SHUTDOWN_S = 10.0
+_LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
 
 
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     configure("runtime")
     folder = options.spec.resolve().parent
     jvm = Parent()
-    jvm.follow(lambda: os._exit(_end(folder, errors.jvm_gone().error)))
+    jvm.follow(partial(_orphaned, folder))
     try:
         driver = Driver(job.read_spec(options.spec, options.generation), jvm, started)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -49,9 +52,18 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     return 0
 
 
+def _orphaned(folder: Path) -> None:
+    """End without the JVM; a moment later, so that the main thread may end first and say its last words."""
+    code = _end(folder, errors.jvm_gone().error)
+    time.sleep(_LAST_WORDS_S)
+    os._exit(code)
+
+
 def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
     """Leave word of why the driver ends; its exit code."""
-    (folder / EXIT_FILE).write_text(errors.as_json(error), encoding="utf-8")
+    fresh = folder / f"{EXIT_FILE}.{threading.get_ident()}"  # of two threads' words, one's are read whole
+    fresh.write_text(errors.as_json(error), encoding="utf-8")
+    fresh.replace(folder / EXIT_FILE)
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
         if failure is not None:
             traceback.print_exception(failure)

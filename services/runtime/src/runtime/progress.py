@@ -27,6 +27,8 @@ class Progress:
     """When that batch was committed, or when the source was last found empty."""
     running_since: datetime | None = None
     """When the batch that is running now began to write; None when none is."""
+    running: int = -1
+    """That batch, or the last one that ran. Spark tells of a batch while the next one runs already."""
     batch_duration_ms: int = 0
     rows_in: int = 0
     late_rows: int = 0
@@ -75,9 +77,9 @@ def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:
     return replace(progress, references=dict(versions))
 
 
-def batch_began(progress: Progress, at: datetime) -> Progress:
+def batch_began(progress: Progress, batch_id: int, at: datetime) -> Progress:
     """A batch began to write."""
-    return replace(progress, running_since=at)
+    return replace(progress, running=batch_id, running_since=at)
 
 
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
@@ -110,7 +112,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
         state=_running(progress.state),
         batch_id=batch.batch_id,
         last_progress=batch.at,
-        running_since=None,
+        running_since=progress.running_since if progress.running > batch.batch_id else None,
         batch_duration_ms=batch.duration_ms,
         rows_in=progress.rows_in + batch.rows,
         late_rows=progress.late_rows + batch.late,
@@ -124,11 +126,12 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
 
 def idle(progress: Progress, at: datetime) -> Progress:
     """The source was reached and had nothing to read."""
+    since = progress.running_since
     return replace(
         progress,
         state=_running(progress.state),
         last_progress=at,
-        running_since=None,
+        running_since=since if since is not None and since > at else None,
         lag=dict.fromkeys(progress.lag, 0),
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ _RETRY_S = 60.0
 _LOOK_S = 10.0
 """While no batch runs, what is due is looked for this often."""
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
+_DOWNLOAD_S = 60.0
+_PIECE = 1024 * 1024
 
 
 class Unreadable(Exception):  # noqa: N818 - reads as what is wrong
@@ -112,11 +115,18 @@ class References:
         spark.sparkContext.setLocalProperty(PROPERTY, json.dumps(files))
 
     def reload(self) -> None:
-        """Read what is due. Thread-safe."""
-        with self._loading:
+        """Read what is due, unless that is under way: a batch does not wait for a slow server twice.
+
+        Thread-safe.
+        """
+        if not self._loading.acquire(blocking=False):
+            return
+        try:
             for name, table in self._tables.items():
                 if self._clock() >= table.due:
                     self._load(name, table)
+        finally:
+            self._loading.release()
 
     def keep_fresh(self) -> None:
         """Read what is due also while no batch runs, so that a warning ends with its cause."""
@@ -166,12 +176,13 @@ class References:
 
     def _send(self, spark: SparkSession, name: str, table: _Table) -> str:
         """The file that the tasks read, which Spark brings to them."""
-        assert table.now is not None
-        file = f"reference-{name}-{table.now.id}.json"
+        version = table.now  # once: another thread may replace it
+        assert version is not None
+        file = f"reference-{name}-{version.id}.json"
         if file not in self._sent:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / file
-            path.write_text(json.dumps(table.now.content, default=str), encoding="utf-8")
+            path.write_text(json.dumps(version.content, default=str), encoding="utf-8")
             spark.sparkContext.addFile(str(path))
             self._sent.add(file)
         return file
@@ -218,7 +229,7 @@ def _download(url: str) -> bytes:
     try:
         with urllib3.PoolManager(timeout=_TIMEOUT, retries=False) as pool:
             answer = pool.request("GET", url, redirect=False, preload_content=False)
-            data = answer.read(MAX_BYTES + 1)
+            data = _body(answer, url)
             status = answer.status
             answer.close()
     except (urllib3.exceptions.HTTPError, ValueError) as problem:
@@ -226,6 +237,16 @@ def _download(url: str) -> bytes:
     if status != 200:
         raise Unreadable(f"{_shown(url)} answers with status {status}.")
     return _bounded(_shown(url), data)
+
+
+def _body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:
+    """The content, at most a piece more than is allowed; the limit of a read is for each piece of it."""
+    data, end = bytearray(), time.monotonic() + _DOWNLOAD_S
+    while len(data) <= MAX_BYTES and (piece := answer.read1(_PIECE)):
+        if time.monotonic() > end:
+            raise Unreadable(f"{_shown(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s.")
+        data += piece
+    return bytes(data)
 
 
 def _bounded(location: str, data: bytes) -> bytes:

@@ -83,6 +83,7 @@ class KafkaWriter:
         self._target = target
         self._topic = target.resolved.sink.kafka.topic
         self._address = target.resolved.kafka
+        self._place = f"Kafka at {self._address.bootstrap_servers}"
         self._values = _Values(target)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
@@ -98,9 +99,12 @@ class KafkaWriter:
                 headers = self._headers(key, time, batch_id)
                 _produce(producer, self._topic, key, value, headers, row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
-        producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
+        # Not so where the cluster's properties set a longer limit, or this process was stopped meanwhile.
+        unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
         for row, error in failures.items():
             refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error)))
+        if unheard:
+            raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
         return Outcome(refused=refusals)
 
     def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
@@ -119,7 +123,7 @@ class KafkaWriter:
 
     def _meaning(self, error: KafkaError) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
-        place = f"Kafka at {self._address.bootstrap_servers}"
+        place = self._place
         said = error.str()
         code = error.code()
         if code in _REFUSED:
