@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from daggers.v1 import events_pb2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.export import LOST, Entry, ExportDamaged, Head, Report, Writer, filled, read
@@ -36,7 +36,6 @@ def whole(lines: Sequence[str]) -> list[Entry]:
 
 
 @given(ENTRIES)
-@settings(deadline=None)
 def test_what_was_exported_is_read_back_as_it_was(entries: list[Entry]) -> None:
     head, found = read(exported(entries))
 
@@ -44,7 +43,6 @@ def test_what_was_exported_is_read_back_as_it_was(entries: list[Entry]) -> None:
 
 
 @given(ENTRIES.filter(bool), st.data())
-@settings(deadline=None)
 def test_a_file_with_any_one_character_changed_is_refused_or_says_the_same(
     entries: list[Entry], data: st.DataObject
 ) -> None:
@@ -64,7 +62,6 @@ def test_a_file_with_any_one_character_changed_is_refused_or_says_the_same(
 
 
 @given(ENTRIES.filter(bool), st.data())
-@settings(deadline=None)
 def test_a_file_without_one_of_its_lines_is_refused(entries: list[Entry], data: st.DataObject) -> None:
     lines = exported(entries)
     del lines[data.draw(st.integers(0, len(lines) - 1))]
@@ -104,7 +101,6 @@ def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -
 
 
 @given(ENTRIES)
-@settings(deadline=None)
 def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[Entry]) -> None:
     found = list(filled(entries))
 

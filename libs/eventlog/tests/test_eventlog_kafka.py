@@ -9,8 +9,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from daggers.v1 import events_pb2
+from tests.proxy import Proxy, port_of
 
-from eventlog import Draft, KafkaLog, LogDamaged, LogError, LogUnavailable, RecordTooLarge, topics
+from eventlog import Draft, KafkaLog, LogDamaged, LogError, LogUnavailable, Record, RecordTooLarge, topics
 from eventlog.reader import Message, Reader
 from eventlog.testing import START, LogContract
 
@@ -93,10 +94,15 @@ async def test_a_topic_name_kafka_refuses_is_an_error_that_names_it(kafka: str) 
         await topics.ensure_topics(kafka, (topics.forever("no/slash"),))
 
 
-# A reader may have looked already while the topic was still shorter than in the end.
+async def _exhaust(records: AsyncIterator[Record]) -> None:
+    async for _ in records:
+        pass
+
+
+# A reader may have looked already while the topic was still shorter than in the end, or have read on in it.
 @pytest.mark.parametrize(
     ("others", "why"),
-    [(0, "lost records"), (2, "lost records|ends at 1"), (5, "lost records|another record at sequence 2")],
+    [(0, "lost records"), (2, "lost records|ends at 1"), (5, "lost records|another record at sequence [02]")],
 )
 async def test_a_reader_whose_topic_is_made_anew_is_told_of_the_damage_however_long_it_is(
     log: KafkaLog, admin: AIOKafkaAdminClient, kafka: str, others: int, why: str
@@ -107,7 +113,7 @@ async def test_a_reader_whose_topic_is_made_anew_is_told_of_the_damage_however_l
     for _ in range(3):
         await anext(following)
     await admin.delete_topics([log._topic])
-    reading = asyncio.ensure_future(anext(following))
+    reading = asyncio.ensure_future(_exhaust(following))
     async with asyncio.timeout(60):
         while log._topic in await admin.list_topics():
             pass
@@ -203,3 +209,19 @@ async def test_no_broker_is_unavailable(unused_tcp_port: int) -> None:
     with pytest.raises(LogUnavailable, match=f"127.0.0.1:{unused_tcp_port}"):
         async with KafkaLog(f"127.0.0.1:{unused_tcp_port}", "any"):
             pass
+
+
+async def test_a_replay_that_kafka_leaves_in_the_middle_says_so(
+    kafka: str, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventlog.reader._FETCH_BYTES", 1)  # a record at a time
+    monkeypatch.setattr("eventlog.reader.REQUEST_TIMEOUT_MS", 2_000)
+    for number in range(5):
+        await log.append(draft(number))
+    with Proxy(port_of(f"//{kafka}"), kafka=True) as way:
+        async with KafkaLog(f"127.0.0.1:{way.port}", log._topic) as far, asyncio.timeout(60):
+            replaying = far.replay()
+            await anext(replaying)
+            way.cut()
+            with pytest.raises(LogUnavailable):
+                await _exhaust(replaying)

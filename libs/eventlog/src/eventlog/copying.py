@@ -61,7 +61,7 @@ async def messages(bootstrap_servers: str, topic: str) -> AsyncGenerator[Entry, 
         sequence, last = await reader.bounds()
         reader.seek(sequence)
         while sequence <= last:
-            for message in await reader.read():
+            for message in await reader.read_known():
                 if message.offset > last:
                     return
                 yield Entry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
@@ -44,7 +45,7 @@ class Reader:
         try:
             await self._consumer.start()
         except BaseException as error:
-            await self._consumer.stop()
+            await self._stop()
             if isinstance(error, TEMPORARY):
                 raise unavailable(self._bootstrap, error) from error
             raise
@@ -54,7 +55,17 @@ class Reader:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._consumer.stop()
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """Stop the consumer, which cancels a fetch that waits to be tried again, and lets that get out."""
+        try:
+            await self._consumer.stop()
+        except asyncio.CancelledError:
+            await self._consumer._client.close()  # noqa: SLF001 - what `stop` had left to do
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
 
     async def bounds(self) -> tuple[int, int]:
         """Sequences of the first and the last record; (0, -1) for a new topic."""
@@ -73,6 +84,16 @@ class Reader:
         """The sequence to be read next."""
         sequence: int = await self._consumer.position(self._partition)
         return sequence
+
+    async def read_known(self) -> list[Message]:
+        """As `read`, of records that are there: when none came, Kafka is asked whether it answers at all.
+
+        Raises: LogUnavailable, LogDamaged.
+        """
+        messages = await self.read()
+        if not messages:
+            await self.bounds()
+        return messages
 
     async def read(self) -> list[Message]:
         """What came next; empty when nothing came for a while. Raises: LogDamaged."""
