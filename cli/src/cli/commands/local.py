@@ -81,9 +81,15 @@ def up(
     if was_up:
         session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is already running"))
         return
-    session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
-    if not detach:
-        _stay(session, stack)
+    try:
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
+        if not detach:
+            _stay(session, stack)
+    except KeyboardInterrupt:
+        if detach:
+            raise
+        with uninterrupted():
+            stop(session, folder)
 
 
 def start(
@@ -206,25 +212,25 @@ def _say(session: Session, stack: Stack, what: str) -> None:
 
 
 def _stay(session: Session, stack: Stack) -> None:
-    """Wait for Ctrl-C, SIGTERM, or a `local down` from elsewhere; then leave nothing running."""
+    """Tell of what ends by itself, until a `local down` from elsewhere or the directory's end."""
     note = session.out.steps.note
     note("Ctrl-C stops it")
     reported: set[Started] = set()
-    try:
-        while (now := state.load(stack.state_dir)) is None or now.processes:
-            if now is None:
-                note(f"{stack.state_dir} is gone, so what ran there is stopped")
-                stop(session, stack.state_dir)
-                return
-            for process in now.processes:
-                if not process.alive() and process not in reported:
-                    reported.add(process)
-                    note(f"{process.name} has ended; `daggers local up` starts it again; its last lines:")
-                    note(tail(Path(process.log)))
-            time.sleep(WATCH_S)
-    except KeyboardInterrupt:
-        with uninterrupted():
+    while True:
+        busy = state.busy(stack.state_dir)  # asked first: an `up` or `down` says itself what it ends
+        now = state.load(stack.state_dir)
+        if now is None:
+            note(f"{stack.state_dir} is gone, so what ran there is stopped")
             stop(session, stack.state_dir)
+            return
+        if not now.processes:
+            return
+        for process in () if busy else now.processes:
+            if not process.alive() and process not in reported:
+                reported.add(process)
+                note(f"{process.name} has ended; `daggers local up` starts it again; its last lines:")
+                note(tail(Path(process.log)))
+        time.sleep(WATCH_S)
 
 
 @contextmanager

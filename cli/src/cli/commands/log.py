@@ -43,7 +43,7 @@ def export(
     """
     if file.exists():
         raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
-    part = file.with_name(f"{file.name}.part")
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
         report = _wait(_export(_bootstrap(session, kafka), topic, part))
         part.replace(file)

@@ -74,10 +74,11 @@ def marked(stack: Path) -> list[Started]:
     found: dict[int, Started] = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            name, _, _ = process.environ().get(MARK, "").partition(":")
+            mark = process.environ().get(MARK, "")
+            name, _, _ = mark.partition(":")
             if not name or process.uids().real != os.getuid() or process.status() in DEAD:
                 continue
-            if process.environ()[MARK] == _mark(name, stack):
+            if mark == _mark(name, stack):
                 session = os.getsid(process.pid)
                 found[session] = Started(name, session, start_ticks(session) or 0, boot_id(), "")
     return list(found.values())

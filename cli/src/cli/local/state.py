@@ -124,6 +124,18 @@ def write(file: Path, text: str, *, mode: int = 0o600) -> None:
     Path(fresh).replace(file)
 
 
+def busy(state_dir: Path) -> bool:
+    """Whether an `up` or `down` of the directory is at work."""
+    try:
+        with (state_dir / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 @contextmanager
 def locked(state_dir: Path) -> Iterator[None]:
     """One `up` or `down` of a directory at a time. Raises RefusedError when another is under way."""

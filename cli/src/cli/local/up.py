@@ -221,11 +221,13 @@ class _Leadership:
 
 def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
     start = time.monotonic()
-    while not part.ready():
-        waited = time.monotonic() - start
-        if not process.alive():
+    while True:
+        ready = part.ready()
+        if not process.alive():  # asked after it: what is ready on its port may be another stack's
             raise _did_not_start(part, process, begin, "ended at once")
-        if waited > READY_S:
+        if ready:
+            return
+        if (waited := time.monotonic() - start) > READY_S:
             raise _did_not_start(part, process, begin, f"was not ready after {READY_S:.0f} s")
         report(f"({waited:.0f} s)")
         time.sleep(POLL_S)

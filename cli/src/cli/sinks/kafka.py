@@ -15,6 +15,8 @@ from cli.secret import resolve
 from cli.sinks.row import Row, from_columns, newest
 
 TIMEOUT_S = 20.0
+MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+MOVING_S = 5.0
 Decode = Callable[[bytes], dict[str, Any]]
 
 
@@ -84,7 +86,7 @@ def tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message
             return []
         starts = []
         for partition in metadata.partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
+            low, high = _bounds(consumer, TopicPartition(topic, partition))
             if high > low:
                 starts.append(TopicPartition(topic, partition, max(low, high - limit)))
         consumer.assign(starts)
@@ -96,6 +98,18 @@ def tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message
         ) from error
     finally:
         consumer.close()
+
+
+def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
+    deadline = time.monotonic() + MOVING_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _until_end(consumer: Consumer, open_partitions: set[int], topic: str) -> list[Message]:
