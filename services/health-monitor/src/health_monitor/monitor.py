@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Final
 
 import httpx
@@ -188,22 +189,30 @@ class Monitor:
 
     async def judge(self) -> None:
         """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
+        hearing = self._hearing.begin(self._clock())
+        for name, each in product(tuple(self.fleet.daggers), SEVERITIES):
+            event = self._due(name, each, hearing)
+            if event is not None:
+                await self._write_fact(event)
+
+    def _due(self, name: str, each: Condition, hearing: datetime | None) -> alert.Event | None:
+        """What is to be written of one condition of a dagger, as both are now: the fleet goes on while the
+        fact before is written.
+        """
         now = self._clock()
-        hearing = self._hearing.begin(now)
-        names = [channel.name for channel in self.channels]
-        for dagger in list(self.fleet.daggers.values()):
-            seen = self._watches[dagger.name]
-            found = condition.diagnose(dagger, seen, now=now, hearing=hearing, limits=self._limits)
-            for each in SEVERITIES:
-                held = self._hold(dagger.name, each, found.get(each), now)
-                current = self.ledger.alert(dagger.name, each)
-                if not self.leads or self._draining:
-                    continue
-                event = alert.decide(
-                    current, held, dagger=dagger, receivers=names, now=now, policy=self._policy
-                )
-                if event is not None:
-                    await self._write_fact(event)
+        dagger = self.fleet.daggers[name]
+        found = condition.diagnose(dagger, self._watches[name], now=now, hearing=hearing, limits=self._limits)
+        held = self._hold(name, each, found.get(each), now)
+        if not self.leads or self._draining:
+            return None
+        return alert.decide(
+            self.ledger.alert(name, each),
+            held,
+            dagger=dagger,
+            receivers=[channel.name for channel in self.channels],
+            now=now,
+            policy=self._policy,
+        )
 
     def _hold(
         self, name: str, each: Condition, finding: condition.Finding | None, now: datetime
