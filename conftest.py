@@ -20,11 +20,18 @@ from typing import Any
 
 import pytest
 import urllib3
+from hypothesis import HealthCheck, settings
 
 import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
 
 # Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no other way to be told
+
+# A busy machine is no failure, and each run tries the same; `--hypothesis-profile=default` looks further.
+settings.register_profile(
+    "daggers", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("daggers")
 
 DAGGERS = Path(sys.executable).with_name("daggers")
 

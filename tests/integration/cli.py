@@ -71,6 +71,11 @@ class Cli:
             time.sleep(0.5)  # polling a phase; bounded by the deadline
 
 
+def runs(dagger: dict[str, Any]) -> bool:
+    """Whether it is RUNNING; a busy machine may show another phase for a moment."""
+    return bool(dagger["phase"] == "RUNNING")
+
+
 def at_least(count: int) -> Callable[[list[dict[str, Any]]], bool]:
     """Whether there are this many rows."""
     return lambda rows: len(rows) >= count

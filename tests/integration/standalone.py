@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,13 +14,15 @@ import pyspark
 from conftest import Stack
 from tests.integration.cli import Cli
 
+from cli.local import ports
+
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """A master with one worker: its URL, and what ends both; the context's end does, too."""
-    port, web, worker_web = free_port(), free_port(), free_port()
+    port, web, worker_web = ports.choose(("master", "web", "worker"), {}).values()
     url = f"spark://127.0.0.1:{port}"
     master = ["master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", web]
     worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_web, "-c", 1, "-m", "1g",
@@ -69,13 +70,6 @@ class Daemon(subprocess.Popen[bytes]):
     def __exit__(self, *error: object) -> None:
         self.terminate()
         self.wait(30)
-
-
-def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 def wait_for_worker(web: int) -> None:

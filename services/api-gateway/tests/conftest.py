@@ -275,7 +275,7 @@ def refusal() -> Callable[[Awaitable[Any]], Awaitable[ApiError]]:
 
 
 async def take(stream: Any, count: int) -> list[Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         return [await stream.read() for _ in range(count)]
 
 

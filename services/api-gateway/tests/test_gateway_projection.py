@@ -269,8 +269,9 @@ async def test_a_record_that_cannot_be_read_is_set_aside_and_the_gateway_goes_on
 
 
 async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
-    harness: Any, samples: Any, refusal: Any, database_url: str
+    harness: Any, samples: Any, refusal: Any, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("api_gateway.projector._RETRY_S", 5.0)  # not before the refusal is seen
     async with harness.running(database_url=database_url) as client:
         await samples.fill(client)
         await client.create()

@@ -137,7 +137,7 @@ class Running:
                     "pagerduty", pagerduty, SecretStr(world.receiver.pagerduty_url), SecretStr(ROUTING_KEY)
                 ),
             ],
-            webhooks=Webhooks(listed, timeout=2 * SECOND),
+            webhooks=Webhooks(listed, timeout=30 * SECOND),
             spark=self.spark,
             limits=Limits(),
             policy=Policy(hold=2 * SECOND, resolve_hold=2 * SECOND),

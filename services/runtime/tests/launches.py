@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,9 @@ class Launch:
         self._dagger, self._generation = dagger, generation
         self._consumer = Consumer({"bootstrap.servers": dagger.kafka, "group.id": uuid4().hex})
         there = self._consumer.list_topics(HEARTBEATS, 10).topics[HEARTBEATS].partitions
-        ends = {p: self._consumer.get_watermark_offsets(TopicPartition(HEARTBEATS, p), 10)[1] for p in there}
-        self._consumer.assign([TopicPartition(HEARTBEATS, p, end) for p, end in ends.items()])
+        self._read = dict.fromkeys(there, 0)
+        self._read = self._ends()
+        self._consumer.assign([TopicPartition(HEARTBEATS, p, end) for p, end in self._read.items()])
         spark = Path(pyspark.__file__).parent
         java_options = ["-XX:TieredStopAtLevel=1"]
         for prepared in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}"):
@@ -171,16 +173,19 @@ class Launch:
         return self.wait()
 
     def wait(self) -> int:
-        """The exit code of spark-submit."""
+        """The exit code of spark-submit; every heartbeat up to the last is in `beats` then."""
         code = self.process.wait(DEADLINE_S)
-        while self._poll(1.0):
-            pass
+        end, ends = time.monotonic() + DEADLINE_S, self._ends()
+        while any(self._read[p] < last for p, last in ends.items()):
+            assert time.monotonic() < end, "the heartbeats cannot be read to their end"
+            self._poll(1.0)
         return code
 
     def kill(self) -> None:
         """kill -9 of every process of the driver."""
         for process in self.processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def processes(self) -> list[psutil.Process]:
         """What runs in the driver's session."""
@@ -210,11 +215,17 @@ class Launch:
         """driver.log."""
         return (self.run_dir / "driver.log").read_text(errors="replace")
 
+    def _ends(self) -> dict[int, int]:
+        """Where each partition of the heartbeats ends now."""
+        places = [TopicPartition(HEARTBEATS, partition) for partition in self._read]
+        return {place.partition: self._consumer.get_watermark_offsets(place, 10)[1] for place in places}
+
     def _poll(self, seconds: float) -> bool:
         """Take one heartbeat in, if there is one."""
         record = self._consumer.poll(seconds)
         if record is None or record.error() is not None:
             return False
+        self._read[record.partition() or 0] = (record.offset() or 0) + 1
         beat = telemetry_pb2.Heartbeat()
         if record.key() == self._dagger.name.encode():
             beat.ParseFromString(record.value() or b"")

@@ -12,8 +12,9 @@ from runtime.parent import Parent
 # A process that starts the one below; the one below kills it and explains a failure it has no words for.
 STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
 EXPLAINS = """
-import os, pathlib, signal, sys, threading, time
+import os, pathlib, runtime.parent, signal, sys, threading, time
 from runtime.parent import Parent
+runtime.parent._DYING_S = 30
 parent, pid = Parent(), os.getppid()
 threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
 while sys.argv[1] == "afterwards" and os.getppid() == pid:

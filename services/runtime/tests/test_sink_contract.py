@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import spec_pb2
 
@@ -91,7 +92,7 @@ def records(kafka: str, topic: str) -> list[Message]:
         partitions = [
             TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, 10).topics[topic].partitions
         ]
-        ends = [consumer.get_watermark_offsets(partition, 10)[1] for partition in partitions]
+        ends = [_end(consumer, partition) for partition in partitions]
         consumer.assign(partitions)
         found: list[Message] = []
         while len(found) < sum(ends):
@@ -101,6 +102,18 @@ def records(kafka: str, topic: str) -> list[Message]:
         return found
     finally:
         consumer.close()
+
+
+def _end(consumer: Consumer, partition: TopicPartition) -> int:
+    """The partition's end; of a new topic no broker knows for a moment that it leads it."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, 10)[1]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)  # polling a broker; bounded by the deadline
 
 
 def fresh_topic(kafka: str) -> str:

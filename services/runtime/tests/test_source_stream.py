@@ -88,10 +88,12 @@ class Feed:
         self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5})
 
     def create(self, partitions: int = 1, topic: str | None = None) -> Feed:
-        for future in self.admin.create_topics(
-            [NewTopic(topic or self.topic, partitions, 1, config=KEPT)]
-        ).values():
-            future.result()
+        name = topic or self.topic
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=KEPT)])[name].result()
+        # The controller has made it; the broker that is asked for it may not have heard of it yet.
+        end = time.monotonic() + 30
+        while len(self.admin.list_topics(name, 10).topics[name].partitions) < partitions:
+            assert time.monotonic() < end
         return self
 
     def send(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daggersql import Call, Constant, Field, Partial, PartialAggregation
@@ -105,7 +105,6 @@ def _merged(rows: list[list[Any]]) -> list[Any]:
     return [merge(column) if column else None for merge, column in zip(how, known, strict=True)]
 
 
-@settings(deadline=None)
 @given(records, st.sampled_from([1, 500, 2_000, 1_000_000]))
 def test_rows_that_were_added_up_mean_the_same(rows: list[Record], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from services.runtime.tests.sessions import answer, drain, feed, moment, planned, spark_session, stream
@@ -41,7 +41,6 @@ def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
 
 
 @given(st.floats(0.1, 100), st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40))
-@settings(deadline=None)
 def test_a_percentile_lies_within_the_numbers_and_grows_with_p(p: float, numbers: list[float]) -> None:
     found = percentileaggregator.reference([(p, x) for x in numbers])
     higher = percentileaggregator.reference([(min(100.0, p * 1.5), x) for x in numbers])

@@ -145,7 +145,7 @@ WORDS = st.text("ab.*(é\n", max_size=4)
     st.lists(WORDS, max_size=4),
     st.sampled_from(["%s", ".*%s.*", "^%s.*", "%s|x", "x(?=%s).*"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_both_forms_match_alike(texts: list[str | None], listed: list[str], pattern: str) -> None:
     tables_ = Tables({"l": {"data": listed}}.__getitem__, lambda: 0.0)
     found = dartcontains.matched(pa.array(texts, pa.string()), pattern, tuple(listed)).to_pylist()

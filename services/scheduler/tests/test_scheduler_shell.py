@@ -114,13 +114,13 @@ async def test_a_standby_takes_over_when_the_beat_of_the_leader_is_missing(world
 
 
 async def test_a_standby_leaves_a_leader_alone_that_beats(world: World) -> None:
-    async with world.serving(patience=2), world.serving(patience=2):
+    async with world.serving(patience=10), world.serving(patience=10):
         await world.ask()
         first = await world.running()
         beats = world.beats.follow()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             count = 0
-            while count < 8:  # a fifth of the patience each
+            while count < 6:  # a fifth of the patience each
                 count += isinstance((await anext(beats)).message, telemetry_pb2.SchedulerBeat)
         await world.append(events_pb2.RestartRequested(meta=META, name="d"))
         await world.launched(after=first.generation)
