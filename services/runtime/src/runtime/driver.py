@@ -171,7 +171,7 @@ class Driver:
             logger().info("drained", unfinished=batches.unfinished)
         elif (failure := batches.failure or spark.failure(query)) is not None:
             raise failure
-        elif not self.stopping.is_set():
+        elif not self._must_stop():
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 
     def _drain(self, query: StreamingQuery, batches: Batches) -> None:

@@ -99,7 +99,7 @@ class KafkaWriter:
                 headers = self._headers(key, time, batch_id)
                 _produce(producer, self._topic, key, value, headers, row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
-        # Not so where the cluster's properties set a longer limit, or this process was stopped meanwhile.
+        # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
         for row, error in failures.items():
             refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error)))
@@ -186,8 +186,9 @@ def _producer(address: bytes) -> Producer:
         "compression.type": "lz4",
         "linger.ms": 5,
         "partitioner": "murmur2_random",  # the Java client's, so that equal keys meet
-        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
     }
-    required = {"enable.idempotence": True, "acks": "all"}
+    # The last two are one property, and the last one set counts.
+    limits = dict.fromkeys(("delivery.timeout.ms", "message.timeout.ms"), DELIVERY_TIMEOUT_MS)
+    required = {"enable.idempotence": True, "acks": "all", **limits}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
     return Producer(defaults | properties | required)
