@@ -215,7 +215,7 @@ async def test_a_replay_that_kafka_leaves_in_the_middle_says_so(
     kafka: str, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventlog.reader._FETCH_BYTES", 1)  # a record at a time
-    monkeypatch.setattr("eventlog.reader.REQUEST_TIMEOUT_MS", 2_000)
+    monkeypatch.setattr("eventlog.reader.REQUEST_TIMEOUT_MS", 6_000)
     for number in range(5):
         await log.append(draft(number))
     with Proxy(port_of(f"//{kafka}"), kafka=True) as way:

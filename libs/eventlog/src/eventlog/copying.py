@@ -61,7 +61,7 @@ async def messages(bootstrap_servers: str, topic: str) -> AsyncGenerator[Entry, 
         sequence, last = await reader.bounds()
         reader.seek(sequence)
         while sequence <= last:
-            for message in await reader.read_known():
+            for message in await reader.read_to(last):
                 if message.offset > last:
                     return
                 yield Entry(

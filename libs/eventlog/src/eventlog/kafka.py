@@ -98,7 +98,7 @@ class KafkaLog:
             end = await self._seek(reader, since)
             sequence = since
             while sequence < end:
-                for record in self._unbroken(await reader.read_known(), sequence):
+                for record in self._unbroken(await reader.read_to(end), sequence):
                     if record.sequence > end:
                         return
                     sequence = record.sequence

@@ -58,14 +58,15 @@ class Reader:
         await self._stop()
 
     async def _stop(self) -> None:
-        """Stop the consumer, which cancels a fetch that waits to be tried again, and lets that get out."""
+        """Stop the consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways."""
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
         try:
             await self._consumer.stop()
         except asyncio.CancelledError:
             await self._consumer._client.close()  # noqa: SLF001 - what `stop` had left to do
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
 
     async def bounds(self) -> tuple[int, int]:
         """Sequences of the first and the last record; (0, -1) for a new topic."""
@@ -85,14 +86,16 @@ class Reader:
         sequence: int = await self._consumer.position(self._partition)
         return sequence
 
-    async def read_known(self) -> list[Message]:
-        """As `read`, of records that are there: when none came, Kafka is asked whether it answers at all.
+    async def read_to(self, end: int) -> list[Message]:
+        """As `read`, of a topic that held the sequence `end`: when nothing came, Kafka is asked for it.
 
         Raises: LogUnavailable, LogDamaged.
         """
         messages = await self.read()
         if not messages:
-            await self.bounds()
+            _, last = await self.bounds()
+            if last < end:
+                raise LogDamaged(f"topic {self._partition.topic} ends at {last}, but {end} was there before")
         return messages
 
     async def read(self) -> list[Message]:
