@@ -208,6 +208,15 @@ def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) ->
     assert local.leftovers() == []
 
 
+def test_in_the_foreground_what_a_down_elsewhere_ends_is_not_told_as_a_fault(local: Local) -> None:
+    with foreground(local) as up:
+        local("down")
+        said = up.stderr.read()
+
+    assert (up.returncode, "has ended" in said) == (0, False)
+    assert local.leftovers() == []
+
+
 def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:
     with foreground(local) as up:
         running = [each["name"] for each in local("status")["processes"]]

@@ -296,6 +296,16 @@ def test_an_export_never_replaces_a_file(log: Log, source: str, file: Path) -> N
     assert file.read_bytes() == before
 
 
+def test_an_export_leaves_what_another_one_writes(log: Log, source: str, tmp_path: Path) -> None:
+    part = tmp_path / "control.jsonl.part"
+    part.write_text("half")
+
+    code, document = log("export", tmp_path / "control.jsonl", "--topic", source)
+
+    assert (code, document["error"]["reason"]) == (1, "FILE_EXISTS")
+    assert part.read_text() == "half"
+
+
 def test_a_kafka_that_does_not_answer_ends_with_code_3_in_one_line(
     unused_tcp_port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,9 +21,9 @@ from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
 from tests.proxy import Proxy
 
-from cli.commands.local import uninterrupted
 from cli.local import drivers, state
 from cli.local.drivers import Driver
+from cli.local.processes import uninterrupted
 from cli.local.up import expected
 
 POLL_S = 3.0

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.local import start, stop, uninterrupted
+from cli.commands.local import start, stop
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.local import remembered
+from cli.local.processes import uninterrupted
 from cli.session import Session, command
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def demo(
     keep = keep or session.settings.demo_keep
     failed = False
     try:
-        stack, _ = start(session, folder, remember=False, monitor_env=MONITOR)
+        stack, _ = start(session, folder, monitor_env=MONITOR)
         with Gateway(stack.gateway) as gateway:
             show = Demo(stack, gateway, examples or find_examples(), session.out)
             verdict = show.run(seconds or session.settings.demo_seconds)

@@ -1,9 +1,8 @@
 """`daggers local`: the embedded stack."""
 
-import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from cli.local import remembered, state
 from cli.local.down import down as stop_stack
 from cli.local.dump import dump as dump_of
 from cli.local.dump import line
-from cli.local.processes import Started
+from cli.local.processes import Started, uninterrupted
 from cli.local.state import Influx, Stack
 from cli.local.status import status as status_of
 from cli.local.tools.install import Tools, install
@@ -79,9 +78,11 @@ def up(
     stack, was_up = start(session, folder, own, only=only)
     what = f"{only} of the stack" if only else "the stack"
     if was_up:
+        _remember(session, folder)
         session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is already running"))
         return
     try:
+        _remember(session, folder)
         session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
         if not detach:
             _stay(session, stack)
@@ -97,11 +98,10 @@ def start(
     folder: Path,
     own: Influx | None = None,
     *,
-    remember: bool = True,
     monitor_env: Mapping[str, str] = MappingProxyType({}),
     only: str | None = None,
 ) -> tuple[Stack, bool]:
-    """Start the stack of a directory and make it the default; also whether it was up before.
+    """Start the stack of a directory; also whether it was up before.
 
     monitor_env: settings of the health monitor that differ from its defaults.
     only: a part that needs no other one, to be started alone.
@@ -115,11 +115,17 @@ def start(
             if not was_up:
                 tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
                 stack = start_stack(stack, tools, out.steps, monitor_env, only)
-        if remember:
-            remembered.remember(session.settings.state_home, folder)
     except OSError as error:
         raise RefusedError(f"{error.filename or folder}: {error.strerror or error}") from error
     return stack, was_up
+
+
+def _remember(session: Session, folder: Path) -> None:
+    """Make the stack of a directory the default."""
+    try:
+        remembered.remember(session.settings.state_home, folder)
+    except OSError as error:
+        raise RefusedError(f"{error.filename}: {error.strerror or error}") from error
 
 
 @command(app, "status", example="daggers local status -o json")
@@ -231,15 +237,3 @@ def _stay(session: Session, stack: Stack) -> None:
                 note(f"{process.name} has ended; `daggers local up` starts it again; its last lines:")
                 note(tail(Path(process.log)))
         time.sleep(WATCH_S)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Finish what is inside: stopping is bounded in time, and half of it would leave processes behind."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

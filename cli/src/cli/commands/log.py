@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Coroutine, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -43,14 +43,12 @@ def export(
     """
     if file.exists():
         raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
-        report = _wait(_export(_bootstrap(session, kafka), topic, part))
-        part.replace(file)
+        with _part_of(file) as part:
+            report = _wait(_export(_bootstrap(session, kafka), topic, part))
+            part.replace(file)
     except OSError as error:
         raise RefusedError(f"{file} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE") from error
-    finally:
-        part.unlink(missing_ok=True)
     findings = _warn(session, report)
     document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
     session.out.done(document, f"{report.records} records of {topic} are in {file}")
@@ -128,10 +126,27 @@ def restore_(
     session.out.done(document, f"{done.written} records {verb} to {target}, {done.kept} stand there already")
 
 
+@contextmanager
+def _part_of(file: Path) -> Iterator[Path]:
+    """An empty file beside the one to be made, removed at the end. Raises: OSError; RefusedError."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        part.touch(exist_ok=False)
+    except FileExistsError as error:
+        raise RefusedError(
+            f"{part} exists: another export writes it, or one was killed; then remove it",
+            reason="FILE_EXISTS",
+        ) from error
+    try:
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
+
+
 async def _export(address: str, topic: str, part: Path) -> Report:
     report = Report()
     writer = Writer(Head(topic, await first_sequence(address, topic)))
-    with part.open("x", encoding="utf-8") as out:
+    with part.open("w", encoding="utf-8") as out:
         out.write(writer.begin())
         async with aclosing(messages(address, topic)) as entries:
             async for entry in entries:

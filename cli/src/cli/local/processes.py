@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,6 +161,18 @@ def listening_ports(process: psutil.Process) -> list[int]:
         connections = process.net_connections(kind="tcp")
         return sorted({c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN})
     return []
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Finish what is inside: stopping is bounded in time, and half of it would leave processes behind."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _reap(pid: int) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +14,7 @@ from cli.errors import RefusedError
 from cli.local.processes import Started
 
 FILE = "stack.json"
+LOOK_S = 1.0
 LOCK = ".lock"
 TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
 DATABASE = "daggers"
@@ -139,11 +141,16 @@ def busy(state_dir: Path) -> bool:
 @contextmanager
 def locked(state_dir: Path) -> Iterator[None]:
     """One `up` or `down` of a directory at a time. Raises RefusedError when another is under way."""
+    end = time.monotonic() + LOOK_S
     with (state_dir / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RefusedError(
-                f"another daggers local up or down is at work in {state_dir}: try again later"
-            ) from error
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:  # else it may be no more than a look by `busy`
+                    raise RefusedError(
+                        f"another daggers local up or down is at work in {state_dir}: try again later"
+                    ) from error
+                time.sleep(LOOK_S / 20)
         yield

@@ -31,6 +31,7 @@ class Part:
     prepare: writes its files, before it is started.
     words, env: its command line and environment.
     ready: whether it serves; asked again and again.
+    port: where it listens; 0 when it does not.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part:
     words: Callable[[], Sequence[str]]
     env: Mapping[str, str]
     ready: Callable[[], bool]
+    port: int = 0
 
 
 def is_up(stack: Stack, only: str | None = None) -> bool:
@@ -121,10 +123,11 @@ def up(
             with Gateway(stack.gateway) as gateway:
                 services.register_cluster(gateway, stack)
     except BaseException:
-        processes.stop(reversed(started), grace_s=GRACE_S)
-        gone = {process.pid for process in started}
-        left = tuple(process for process in stack.processes if process.pid not in gone)
-        state.save(replace(stack, processes=left))
+        with processes.uninterrupted():
+            processes.stop(reversed(started), grace_s=GRACE_S)
+            gone = {process.pid for process in started}
+            left = tuple(process for process in stack.processes if process.pid not in gone)
+            state.save(replace(stack, processes=left))
         raise
     return stack
 
@@ -147,6 +150,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         lambda: broker.command(stack, tools),
         environment(),
         lambda: broker.ready(stack),
+        stack.ports["kafka"],
     )
     influx = Part(
         "influxdb",
@@ -154,6 +158,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         lambda: influxdb.command(stack, tools),
         environment(),
         lambda: influxdb.ready(stack),
+        stack.ports["influx"],
     )
     gateway = Part(
         "gateway",
@@ -161,6 +166,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         services.gateway_command,
         services.gateway_environment(stack),
         lambda: services.gateway_ready(stack),
+        stack.ports["gateway"],
     )
     leadership = _Leadership(stack)
     scheduler = Part(
@@ -176,6 +182,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         services.receiver_command,
         services.receiver_environment(stack),
         lambda: services.receiver_ready(stack),
+        stack.ports["alerts"],
     )
     claims = _MonitorClaims(stack)
     monitor = Part(
@@ -221,16 +228,20 @@ class _Leadership:
 
 def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
     start = time.monotonic()
-    while True:
-        ready = part.ready()
-        if not process.alive():  # asked after it: what is ready on its port may be another stack's
+    while not (part.ready() and _listens(part, process)):
+        waited = time.monotonic() - start
+        if not process.alive():
             raise _did_not_start(part, process, begin, "ended at once")
-        if ready:
-            return
-        if (waited := time.monotonic() - start) > READY_S:
+        if waited > READY_S:
             raise _did_not_start(part, process, begin, f"was not ready after {READY_S:.0f} s")
         report(f"({waited:.0f} s)")
         time.sleep(POLL_S)
+
+
+def _listens(part: Part, process: Started) -> bool:
+    """Whether what is ready is this process: another stack's may have taken the port before it."""
+    members = process.members() if part.port else []
+    return not part.port or any(part.port in processes.listening_ports(each) for each in members)
 
 
 def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:
