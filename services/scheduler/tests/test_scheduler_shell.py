@@ -120,7 +120,7 @@ async def test_a_standby_leaves_a_leader_alone_that_beats(world: World) -> None:
         beats = world.beats.follow()
         async with asyncio.timeout(60):
             count = 0
-            while count < 6:  # a fifth of the patience each
+            while count < 8:  # a fifth of the patience each
                 count += isinstance((await anext(beats)).message, telemetry_pb2.SchedulerBeat)
         await world.append(events_pb2.RestartRequested(meta=META, name="d"))
         await world.launched(after=first.generation)

@@ -189,17 +189,17 @@ class Monitor:
 
     async def judge(self) -> None:
         """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
-        hearing = self._hearing.begin(self._clock())
         for name, each in product(tuple(self.fleet.daggers), SEVERITIES):
-            event = self._due(name, each, hearing)
+            event = self._due(name, each)
             if event is not None:
                 await self._write_fact(event)
 
-    def _due(self, name: str, each: Condition, hearing: datetime | None) -> alert.Event | None:
+    def _due(self, name: str, each: Condition) -> alert.Event | None:
         """What is to be written of one condition of a dagger, as both are now: the fleet goes on while the
         fact before is written.
         """
         now = self._clock()
+        hearing = self._hearing.begin(now)
         dagger = self.fleet.daggers[name]
         found = condition.diagnose(dagger, self._watches[name], now=now, hearing=hearing, limits=self._limits)
         held = self._hold(name, each, found.get(each), now)
