@@ -43,7 +43,8 @@ _MOVING = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError._NOENT,  # noqa: SLF001 - as above; it found no leaders
 }
-_MOVING_S, _PAUSE_S = 5.0, 0.1
+# librdkafka looks for a leader every 3 s, and may say after two looks that there is none.
+_MOVING_S, _PAUSE_S = 15.0, 0.1
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
