@@ -43,8 +43,7 @@ _MOVING = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError._NOENT,  # noqa: SLF001 - as above; it found no leaders
 }
-# librdkafka looks for a leader every 3 s, and may say after two looks that there is none.
-_MOVING_S, _PAUSE_S = 15.0, 0.1
+_MOVING_S, _PAUSE_S = 5.0, 0.1
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
@@ -201,7 +200,16 @@ class Broker:
                     raise failure(error, f"asking for the offsets of {partition}")
             if asked:
                 time.sleep(_PAUSE_S)
+                self._learn_leaders({place.topic for place in asked})
         return offsets
+
+    def _learn_leaders(self, topics: Iterable[str]) -> None:
+        """Have librdkafka ask who leads: it believes for minutes what it was told in a bad moment."""
+        for topic in topics:
+            try:
+                self._admin.list_topics(topic, _TIMEOUT_S)
+            except KafkaException as problem:
+                raise failure(problem.args[0], f"reading the topic {topic!r}") from None
 
 
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:
