@@ -17,6 +17,8 @@ from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
 
 # What is added up at a time: some hundred thousand records of a few short keys.
 _BYTES = 16 * 2**20
+# The first records are added up by themselves, to see whether it is worth it.
+_FIRST = 10_000
 # Above so many groups for each record it costs more than it saves.
 _WORTH = 0.9
 _MOST = 2**63 - 1
@@ -59,7 +61,9 @@ class Records:
 class Sums:
     """A row stands for all records of a pane that agree in the keys; see `daggersql.PartialAggregation`.
 
-    Where hardly any agree, each record is a row, which means the same.
+    Where hardly any agree, each record is a row, which means the same. Records are added up in pieces that
+    are cut by what has come since the task began, never by how it came: Kafka hands over the same records in
+    other portions each time, and a batch that is repeated has to give the same rows.
     """
 
     def __init__(self, records: pa.Schema, partial: PartialAggregation) -> None:
@@ -81,26 +85,43 @@ class Sums:
             partial.computed,
         )
         self._waiting: list[pa.RecordBatch] = []
-        # The first records are added up by themselves, to see.
+        self._waiting_bytes = 0
         self._agree: bool | None = None
 
     def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
         """Rows, once there are enough records."""
-        if len(records):
-            self._waiting.append(self._computed(records, tally))
-        if not self._agree or sum(each.nbytes for each in self._waiting) >= _BYTES:
-            yield from self.rest()
+        left = self._computed(records, tally)
+        while len(left):
+            if self._agree is False:
+                yield self._single(left)
+                return
+            taken, full = self._room(left)
+            self._waiting.append(left.slice(0, taken))
+            left = left.slice(taken)
+            if full:
+                yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The rows of what has been taken since the last ones."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
         records = pa.Table.from_batches(waiting)
-        if self._agree is not False and self._fits(records):
+        if self._fits(records):
             yield self._added_up(records)
         else:
             yield from map(self._single, waiting)
+
+    def _room(self, records: pa.RecordBatch) -> tuple[int, bool]:
+        """How many of these records the piece takes that is waiting, and whether it is full then."""
+        after = self._waiting_bytes + np.cumsum(_sizes(records))
+        taken = int(np.searchsorted(after, _BYTES)) + 1
+        if self._agree is None:
+            taken = min(taken, _FIRST - sum(map(len, self._waiting)))
+        if taken > len(records):
+            self._waiting_bytes = int(after[-1])
+            return len(records), False
+        return taken, True
 
     def _computed(self, records: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
         """Pane, keys and values of each record."""
@@ -184,6 +205,16 @@ def _type(value: Value, records: pa.Schema) -> pa.DataType:
     for name in fields:
         found = found.field(name).type
     return found
+
+
+def _sizes(records: pa.RecordBatch) -> np.ndarray:
+    """Bytes of each record, the same however the records are cut into batches."""
+    sizes = np.zeros(len(records), np.int64)
+    for column in records.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += np.asarray(pc.binary_length(column).fill_null(0))
+        sizes += 8
+    return sizes
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
