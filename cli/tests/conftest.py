@@ -17,7 +17,7 @@ import structlog
 from api_gateway.projection import Projection
 from api_gateway.server import Door, serving
 from cli.__main__ import run
-from eventlog import MemoryLog
+from eventlog import Log, MemoryLog
 
 SHOP = """\
 syntax = "proto3";
@@ -86,21 +86,21 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Door], int]]:
-    """Starts a gateway behind a door, in a thread of its own; answers its port."""
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
+    """Starts a gateway behind a door, in a thread of its own; answers its port. `log` makes its log."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     with ExitStack() as running:
 
-        def start(door: Door) -> int:
+        def start(door: Door, log: Callable[[], Log] = MemoryLog) -> int:
             database = tmp_path_factory.mktemp("gateway") / "projection.db"
-            return running.enter_context(_served(door, f"sqlite:///{database}"))
+            return running.enter_context(_served(door, f"sqlite:///{database}", log))
 
         yield start
     structlog.reset_defaults()
 
 
 @contextmanager
-def _served(door: Door, database: str) -> Iterator[int]:
+def _served(door: Door, database: str, log: Callable[[], Log]) -> Iterator[int]:
     port: Future[int] = Future()
     stop: Future[Callable[[], object]] = Future()
 
@@ -108,7 +108,7 @@ def _served(door: Door, database: str) -> Iterator[int]:
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
         async with serving(
-            MemoryLog(),
+            log(),
             Projection(database),
             _none_quarantined,
             door,

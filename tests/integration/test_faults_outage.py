@@ -1,5 +1,6 @@
 """Half a minute without the broker, and without the database: nothing is lost, and every row is exact."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
-from tests.integration.cli import Cli, at_least
-from tests.integration.faults import driver, kill, lasting, up
+from tests.integration.cli import DAGGERS, Cli, at_least
+from tests.integration.faults import DEADLINE_S, driver, kill, lasting, up
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -43,11 +44,19 @@ def test_30_s_without_the_broker_lose_nothing(stack: Stack, cli: Cli, tmp_path: 
         begin = {service: log.stat().st_size for service, log in logs.items()}
         bookings.write(values[:90])
         kill(stack, "kafka")
+        asked = subprocess.Popen(
+            [DAGGERS, "cluster", "register", "meanwhile", "--kafka", "127.0.0.1:1", "-o", "json",
+             "--state-dir", stack.state_dir],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         lasting(OUTAGE_S)
         up(stack)
+        registered, why = asked.communicate(timeout=DEADLINE_S)
         bookings.write(values[90:])
     said = {service: log.read_bytes()[begin[service] :].decode() for service, log in logs.items()}
 
+    # the request was asked again until Kafka took it, and the command said what it waited for
+    assert (asked.returncode, "asking again under its id" in why) == (0, True), (registered, why)
     # an outage is a line at its beginning and one at its end for each topic, not thirty a second
     assert {text.count("Kafka is back: daggers.control") for text in said.values()} == {1}
     assert max(len(text.splitlines()) for text in said.values()) < 100

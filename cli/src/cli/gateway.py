@@ -1,5 +1,6 @@
 """The gateway as the command sees it: every call with a deadline and a request id, every error a CliError."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from cli.naming import flag, headline
 DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+PATIENCE_S = 60.0
+PAUSE_S = 1.0
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -29,7 +32,8 @@ class Gateway:
     ca_file:    PEM file of the authority to trust, for TLS.
     token_file: file that holds the bearer token, if the gateway asks for one.
     flags:      the flag that fills each field of a request: refusals name it in the place of the field.
-    warn:       called with each new sentence that says why answers may be behind the truth.
+    warn:       called with each new sentence that says why answers may be behind the truth, or are late.
+    patience_s: how long a request whose outcome is unknown is asked again.
     """
 
     def __init__(
@@ -40,8 +44,10 @@ class Gateway:
         token_file: Path | None = None,
         flags: Mapping[str, str] = MappingProxyType({}),
         warn: Callable[[str], None] = lambda _: None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.address = address
+        self._patience_s = patience_s
         self._warn = warn
         self._warned: set[str] = set()
         self._flags = flags
@@ -62,18 +68,38 @@ class Gateway:
         self._channel.close()
 
     def call(self, method: Callable[..., Answer], request: Message) -> Answer:
-        """One unary call; a request that can carry an id gets a fresh one."""
-        if "request_id" in request.DESCRIPTOR.fields_by_name and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
+        """One unary call; a request that can carry an id gets a fresh one.
+
+        A request that may have been taken, though nobody said so, is asked again under its id, which counts
+        once. Raises UnreachableError, OUTCOME_UNKNOWN, when that stays so.
+        """
+        named = "request_id" in request.DESCRIPTOR.fields_by_name
+        if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
-        try:
-            answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata)  # type: ignore[attr-defined] # a stub's method
-        except grpc.RpcError as error:
-            raise self._refusal(error) from error
-        why = dict(done.trailing_metadata() or ()).get(DEGRADED)
-        if why and why not in self._warned:
-            self._warned.add(why)
-            self._warn(f"the gateway is degraded: {why}")
+        changes = named and not getattr(request, "validate_only", False)
+        doubt, end = "", time.monotonic() + self._patience_s
+        while True:
+            try:
+                answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata)  # type: ignore[attr-defined] # a stub's method
+            except grpc.RpcError as error:
+                problem = from_rpc_error(error)
+                doubt = doubt or (_doubt(problem) if changes else "")
+                if not doubt or problem.code not in UNREACHED:
+                    raise refusal(problem, self.address, self._flags) from error
+                if time.monotonic() > end:
+                    raise _unknown(request, doubt, self.address) from error
+                self._warn_once(f"{doubt}: it may have been taken all the same, asking again under its id")
+                time.sleep(PAUSE_S)
+            else:
+                break
+        if why := dict(done.trailing_metadata() or ()).get(DEGRADED):
+            self._warn_once(f"the gateway is degraded: {why}")
         return cast("Answer", answer)
+
+    def _warn_once(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
 
     def watch(
         self, request: gateway_pb2.WatchEventsRequest, *, deadline_s: float | None = DEADLINE_S
@@ -83,7 +109,7 @@ class Gateway:
         try:
             yield from stream
         except grpc.RpcError as error:
-            raise self._refusal(error) from error
+            raise refusal(from_rpc_error(error), self.address, self._flags) from error
         finally:
             stream.cancel()
 
@@ -111,9 +137,6 @@ class Gateway:
         """The files of a registered message."""
         return self.call(self.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message)).schema
 
-    def _refusal(self, error: grpc.RpcError) -> CliError:
-        return refusal(from_rpc_error(error), self.address, self._flags)
-
 
 def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingProxyType({})) -> CliError:
     """What a failed call ends the command with; fields are named by their flags."""
@@ -139,6 +162,28 @@ def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingPro
         reason=error.reason,
         findings=findings,
         detail={"code": error.code.name, "request_id": error.request_id},
+    )
+
+
+def _doubt(error: ApiError) -> str:
+    """Why a request that failed so may have been taken all the same; empty when it was not."""
+    if error.reason == "LOG_UNAVAILABLE":
+        return "Kafka did not acknowledge the request"
+    if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "the gateway did not answer in time"
+    transport = error.code in UNREACHED and error.reason == error.code.name
+    reached = not error.message.startswith(("failed to connect", "errors resolving"))
+    return "the connection to the gateway broke" if transport and reached else ""
+
+
+def _unknown(request: Message, doubt: str, address: str) -> UnreachableError:
+    """The command ends, and nobody knows what came of its request."""
+    name = getattr(request, "name", "")
+    look = f"`daggers get {name}` shows whether it did" if name else "look before you ask again"
+    return UnreachableError(
+        f"the outcome is unknown: {doubt}, and it may still take effect; {look}",
+        reason="OUTCOME_UNKNOWN",
+        detail={"address": address, "request_id": getattr(request, "request_id", "")},
     )
 
 
