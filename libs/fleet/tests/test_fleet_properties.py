@@ -148,4 +148,5 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
             assert dagger.not_before is None or dagger.phase == BACKING_OFF
             assert not dagger.reasons or dagger.phase == DEGRADED
             assert dagger.phase != DELETED or dagger.desired == gateway_pb2.DESIRED_DELETED
+            assert (name in fleet.occupied) == dagger.occupied
         assert fleet.sequence == each.sequence

@@ -67,6 +67,8 @@ class Fleet:
         """Digest of every record up to it (`eventlog.chained`)."""
         self.daggers: dict[str, Dagger] = {}
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
+        self.occupied: set[str] = set()
+        """Daggers of which a driver runs or may run."""
         self.answers: dict[str, Answer] = {}
         """What each request id was answered first."""
         self.leader: Leader | None = None
@@ -154,8 +156,15 @@ class Fleet:
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
         if isinstance(after, Ignored):
             return Applied(name, changed=False, refused=after.why)
-        self.daggers[name] = after
+        self._put(after)
         return Applied(name, changed=True)
+
+    def _put(self, dagger: Dagger) -> None:
+        self.daggers[dagger.name] = dagger
+        if dagger.occupied:
+            self.occupied.add(dagger.name)
+        else:
+            self.occupied.discard(dagger.name)
 
     def _stale(self, fact: Any) -> str:
         """Why a fact is not the leader's; empty when it is."""
@@ -176,7 +185,7 @@ class Fleet:
             after = decide(dagger, request, sequence=record.sequence, time=record.time)
             if isinstance(after, Refusal):
                 return after
-            self.daggers[request.name] = after
+            self._put(after)
             return after.version
 
         return self._answered(record, request, request.name, apply)

@@ -245,7 +245,7 @@ class Scheduler:
         """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return ""
-        running = sum(each.occupied for each in self._fold.fleet.daggers.values())
+        running = len(self._fold.fleet.occupied)
         if running < self._options.max_drivers:
             return ""
         return (
