@@ -10,13 +10,31 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, text_format
+from google.protobuf.message_factory import GetMessageClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from daggersql import Table, check
 from runtime import javanames, spark
+from runtime.decode.decoder import Decoder
 from runtime.source import nothing
 
 pytestmark = pytest.mark.integration
+
+TWINS = """
+name: "twins.proto" package: "twins" syntax: "proto3" dependency: "google/protobuf/timestamp.proto"
+message_type {
+  name: "Twins"
+  field { name: "a" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING json_name: "a" }
+  field { name: "A" number: 2 label: LABEL_OPTIONAL type: TYPE_INT32 json_name: "A" }
+  field { name: "nested" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".twins.Twins"
+          json_name: "nested" }
+  field { name: "time" number: 4 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".google.protobuf.Timestamp" json_name: "time" }
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +101,29 @@ def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(sessio
     assert "create_data_source" in running
     assert "plan_data_source_read" in running
     assert "runtime.daemon" in running
+
+
+def test_fields_whose_names_differ_in_case_are_two_columns(session: SparkSession) -> None:
+    file = text_format.Parse(TWINS, descriptor_pb2.FileDescriptorProto())
+    message = (
+        descriptor_pool.Default().AddSerializedFile(file.SerializeToString()).message_types_by_name["Twins"]
+    )
+    record: Any = GetMessageClass(message)(a="one", A=1)
+    record.nested.a, record.nested.A = "two", 2
+    sql = (
+        "SELECT a AS tag_a, SUM(A) AS n, MAX(nested.a) AS b, MAX(nested.A) AS m,"
+        " TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp FROM twins"
+        " GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), a"
+    )
+    plan = check(sql, [Table("twins", message, "time")], []).plan
+    assert plan is not None
+    decoded = Decoder(message, plan.reads[0].paths, "time").decode([record.SerializeToString()])
+
+    rows = session.createDataFrame(pa.Table.from_batches([decoded.columns]))
+    rows.withColumn("rowtime", F.current_timestamp()).createOrReplaceTempView("twins")
+    (row,) = session.sql(plan.spark_sql).collect()
+
+    assert (row["tag_a"], row["n"], row["b"], row["m"]) == ("one", 1, "two", 2)
 
 
 def _helpers() -> list[str]:

@@ -12,9 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime import javanames
 
 _SETTINGS = {
-    # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off.
+    # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
+    # `a` and `A` of one message are two, as they are to Protobuf.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
     # Nothing but the views of this job can be read, and no function that runs other code.
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.scripting.enabled": "false",

@@ -75,8 +75,9 @@ class Decoder:
         # The event time may be one of the columns, part of one, or none of them: it is decoded beside them.
         wire = select(message, [*wanted, *([time_field] if time_field else [])])
         self._decoded = {column.name: column for column in wire}
-        self._time_path = time_field.split(".") if time_field else []
         pruned = prune(wire)
+        self._names = {column.name: pruned.fields_by_number[column.field.number].name for column in wire}
+        self._time_path = _path(message, pruned, time_field.split(".")) if time_field else []
         self._handler = HandlerPool([pruned.file], config=_CONFIG).get_for_message(pruned)
         self._pool = message.file.pool
         self._renderers: dict[str, json_text.Render] = {}
@@ -111,7 +112,7 @@ class Decoder:
             follow(batch, self._time_path).cast(_TIME) if self._time_path else pa.nulls(batch.num_rows, _TIME)
         )
         arrays = [
-            self._conform(batch.column(column.name), self._decoded[column.name], column)
+            self._conform(batch.column(self._names[column.name]), self._decoded[column.name], column)
             for column in self.columns
         ]
         if not arrays:
@@ -169,6 +170,18 @@ def follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     for name in path[1:]:
         array = pc.struct_field(array, name)
     return array
+
+
+def _path(message: Descriptor, pruned: Descriptor, names: Sequence[str]) -> list[str]:
+    """What the fields on a path through `message` are called in `pruned`."""
+    path = []
+    for name in names:
+        field = message.fields_by_name[name]
+        found = pruned.fields_by_number[field.number]
+        path.append(found.name)
+        if field.message_type is not None and found.message_type is not None:
+            message, pruned = field.message_type, found.message_type
+    return path
 
 
 def _lengthless(rows: int) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
 """A Protobuf descriptor that has only the selected fields, so that a decoder skips all others.
 
-Field numbers and wire types stay, names of messages do not. Recursive messages are unrolled: every place a
+Field numbers and wire types stay, names of messages do not. Names of fields stay but where two differ only in
+case or underscores, which proto2 allows and proto3 does not. Recursive messages are unrolled: every place a
 message is selected at has a message of its own. Two declarations differ from the original, on purpose:
 
 * everything is proto3 with explicit presence where the original has presence. Required fields and closed
@@ -53,8 +54,8 @@ class _Pruner:
         proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         name = f".{_PACKAGE}.{proto.name}"
         oneofs: dict[str, int] = {}
-        for column in columns:
-            self._field(proto, name, column, oneofs)
+        for column, unique in zip(columns, _unique(columns), strict=True):
+            self._field(proto, name, column, unique, oneofs)
         # Oneofs that only say "optional" must come after the others.
         for field in proto.field:
             if field.proto3_optional:
@@ -62,9 +63,11 @@ class _Pruner:
                 proto.oneof_decl.add(name=f"_{field.name}")
         return name
 
-    def _field(self, proto: DescriptorProto, owner: str, column: Column, oneofs: dict[str, int]) -> None:
+    def _field(
+        self, proto: DescriptorProto, owner: str, column: Column, name: str, oneofs: dict[str, int]
+    ) -> None:
         original = column.field
-        field = proto.field.add(name=column.name, number=original.number)
+        field = proto.field.add(name=name, number=original.number)
         field.label = (
             FieldDescriptorProto.LABEL_REPEATED
             if original.is_repeated
@@ -72,7 +75,7 @@ class _Pruner:
         )
         if column.is_map:
             field.type = FieldDescriptorProto.TYPE_MESSAGE
-            field.type_name = self._map_entry(proto, owner, column)
+            field.type_name = self._map_entry(proto, owner, name, column)
         else:
             self._set_type(field, column)
         oneof = _real_oneof(original)
@@ -101,9 +104,9 @@ class _Pruner:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
                 field.type_name = f".{message_of(original).full_name}"
 
-    def _map_entry(self, proto: DescriptorProto, owner: str, column: Column) -> str:
+    def _map_entry(self, proto: DescriptorProto, owner: str, name: str, column: Column) -> str:
         """Adds the nested message that is a map's entry, named as protoc would name it; returns its name."""
-        camel = "".join(part[:1].upper() + part[1:] for part in column.name.split("_"))
+        camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         entry = proto.nested_type.add(name=f"{camel}Entry")
         entry.options.map_entry = True
         for child in column.children:
@@ -133,6 +136,19 @@ class _Pruner:
             scope.enum_type.append(proto)
             self._enums[original.full_name] = f".{_PACKAGE}.{scope.name}.E"
         return self._enums[original.full_name]
+
+
+def _unique(columns: tuple[Column, ...]) -> list[str]:
+    """A name for each field, its own if it can be: no two are one in camel case."""
+    taken: set[str] = set()
+    names = []
+    for column in columns:
+        name = column.name
+        while (camel := name.replace("_", "").lower()) in taken:
+            name += "x"
+        taken.add(camel)
+        names.append(name)
+    return names
 
 
 def _real_oneof(field: FieldDescriptor) -> OneofDescriptor | None:
