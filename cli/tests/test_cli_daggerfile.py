@@ -15,7 +15,8 @@ name: completed_bookings
 team: pricing
 cluster: local
 streams:
-  - {table: data_stream, stream: bookings, watermark_delay: 5s, idle_timeout: off, start: latest}
+  - {table: data_stream, stream: bookings, watermark_delay: 5s, idle_timeout: off,
+     future_tolerance: 2m, start: latest}
 sql: |
   SELECT 1
   FROM `data_stream`
@@ -61,6 +62,7 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
                 stream="bookings",
                 watermark_delay=timedelta(seconds=5),
                 idle_timeout=timedelta(0),
+                future_tolerance=timedelta(minutes=2),
                 start=spec_pb2.StartPosition(latest=True),
             )
         ],
@@ -80,7 +82,7 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
             spec_pb2.Sink(log=spec_pb2.LogSink()),
         ],
     )
-    assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 7)
+    assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 8)
 
 
 def test_a_specification_written_as_a_file_reads_back_the_same() -> None:
@@ -97,7 +99,7 @@ name: 7
 tream: pricing
 cluster: local
 streams:
-  - {stream: bookings, watermark_delay: soon, idle_timeuot: 10s, start: yesterday}
+  - {stream: bookings, watermark_delay: soon, idle_timeuot: 10s, future_tolerance: 0s, start: yesterday}
 sql: SELECT 1
 sinks: []
 trigger: 1 fortnight
@@ -111,6 +113,7 @@ driver_memory: lots
         ("WRONG_TYPE", "name", 1),
         ("UNKNOWN_KEY", "streams[0].idle_timeuot", 5),
         ("BAD_DURATION", "streams[0].watermark_delay", 5),
+        ("BAD_DURATION", "streams[0].future_tolerance", 5),
         ("BAD_START", "streams[0].start", 5),
         ("EMPTY_LIST", "sinks", 7),
         ("BAD_DURATION", "trigger", 8),
@@ -122,7 +125,7 @@ driver_memory: lots
 def test_an_unknown_key_says_which_one_was_probably_meant() -> None:
     finding = only(WHOLE.replace("trigger:", "triger:"))
 
-    assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 14, 1)
+    assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 15, 1)
 
 
 def test_a_secret_in_the_file_is_refused_and_not_repeated() -> None:
@@ -143,7 +146,7 @@ def test_two_documents_are_two_daggers_and_a_name_may_stand_once() -> None:
         "completed_bookings",
         "other",
     ]
-    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 19)]
+    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 20)]
 
 
 def test_an_empty_file_is_refused() -> None:
@@ -194,4 +197,4 @@ def test_two_kinds_in_one_sink_are_refused() -> None:
 
 
 def test_a_trigger_of_nothing_is_a_mistake_and_not_the_default() -> None:
-    assert findings(WHOLE.replace("500ms", "0s")) == [("BAD_DURATION", "trigger", 14)]
+    assert findings(WHOLE.replace("500ms", "0s")) == [("BAD_DURATION", "trigger", 15)]

@@ -94,6 +94,20 @@ def test_a_job_holds_everything_a_launch_needs() -> None:
     assert made.sinks[1].kafka == FAR.kafka
 
 
+def test_a_stream_whose_spec_does_not_say_how_far_ahead_event_time_may_be_has_the_default() -> None:
+    said = spec_pb2.DaggerSpec()
+    said.CopyFrom(SPEC)
+    said.streams[0].future_tolerance.FromSeconds(7)
+    asked = events_pb2.DaggerRequested(meta=META, name="d", spec=said)
+
+    made = job(fleet(asked))
+
+    assert [each.input.future_tolerance.ToTimedelta() for each in made.streams] == [
+        timedelta(seconds=7),
+        resolve.FUTURE_TOLERANCE,
+    ]
+
+
 def test_a_job_holds_the_descriptors_of_its_messages_and_no_others() -> None:
     unused = schema(file("unused.proto", "acme", "Unused"))
 

@@ -90,6 +90,8 @@ async def test_a_spec_that_can_run_has_no_violation(
          [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
         (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=2**62)),
          [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
+        (lambda spec: spec.streams[0].future_tolerance.CopyFrom(Duration()),
+         [("spec.streams[0].future_tolerance", "OUT_OF_RANGE")]),
         (lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=-5)),
          [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
         (lambda spec: spec.streams[0].start.at.FromDatetime(NOW + timedelta(minutes=2)),
@@ -180,6 +182,7 @@ def test_what_is_asked_for_is_never_replaced_by_a_default() -> None:
                 stream="s",
                 watermark_delay=Duration(),
                 idle_timeout=Duration(),
+                future_tolerance=Duration(seconds=1),
                 start=spec_pb2.StartPosition(earliest=True),
             )
         ],

@@ -88,6 +88,7 @@ class Dagger:
         stream.input.table = "data_stream"
         stream.input.watermark_delay.FromSeconds(1)
         stream.input.idle_timeout.FromSeconds(self.idle_timeout_s)
+        stream.input.future_tolerance.FromSeconds(300)
         setattr(stream.input.start, self.start, True)
         stream.stream.name, stream.stream.cluster = "bookings", "local"
         stream.stream.topics.append(self.topic)

@@ -7,13 +7,17 @@ from confluent_kafka import Message
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+from hypothesis import given
+from hypothesis import strategies as st
 
-from runtime.decode.decoder import find_message
-from runtime.source.notes import ROWTIME, Tally, note, with_notes
+from runtime.decode.decoder import Decoder, find_message
+from runtime.source.notes import ROWTIME, Reason, Tally, note, with_notes
 from runtime.source.offsets import Partition
-from runtime.source.rows import Rows
+from runtime.source.rows import Rows, event_times
 
 START_S = 1_700_000_000
+PLANNED_MS = START_S * 1000
+TOLERANCE_MS = 300_000
 PARTITION = Partition("orders", 0)
 _Field = descriptor_pb2.FieldDescriptorProto
 
@@ -53,11 +57,11 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
     pool: DescriptorPool,
 ) -> None:
     paths = ("__offset", "status")
-    rows = Rows(find_message(pool, "test.Order"), paths, "time", equal=(("status", "DONE"),))
+    rows = Rows(find_message(pool, "test.Order"), paths, "time", TOLERANCE_MS, equal=(("status", "DONE"),))
     tally = Tally()
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
-    batch, _ = rows.rows(records, PARTITION, 0, (START_S + 1) * 1000, tally)
+    batch, _ = rows.rows(records, PARTITION, PLANNED_MS, (START_S + 1) * 1000, tally)
     reached = note(with_notes(rows.schema), tally).column(ROWTIME)[0].as_py().timestamp()
 
     assert batch.column("__offset").to_pylist() == [0, 3]
@@ -65,8 +69,89 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
 
 
 def test_without_a_wish_every_row_is_passed_on(pool: DescriptorPool) -> None:
-    rows = Rows(find_message(pool, "test.Order"), ("status",), "time")
+    rows = Rows(find_message(pool, "test.Order"), ("status",), "time", TOLERANCE_MS)
 
-    batch, _ = rows.rows(messages(pool, ["DONE", "NEW"]), PARTITION, 0, None, Tally())
+    batch, _ = rows.rows(messages(pool, ["DONE", "NEW"]), PARTITION, PLANNED_MS, None, Tally())
 
     assert batch.column("status").to_pylist() == ["DONE", "NEW"]
+
+
+# ---- Records from the future -------------------------------------------------------------------------------
+
+
+def timed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> list[Message]:
+    """Records with these event times and Kafka times, in seconds after the batch was planned."""
+    kind = GetMessageClass(find_message(pool, "test.Order"))
+    return [
+        Message(
+            topic="orders", partition=0, offset=at,
+            value=kind(time={"seconds": START_S + event}).SerializeToString(),  # type: ignore[call-arg]
+            timestamp=(0, 0) if kafka is None else (1, PLANNED_MS + kafka * 1000),
+        )
+        for at, (event, kafka) in enumerate(times)
+    ]  # fmt: skip
+
+
+def passed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> tuple[list[int], dict[int, str]]:
+    """Offsets that become rows, and what is said of those that are set aside."""
+    rows = Rows(find_message(pool, "test.Order"), ("__offset",), "time", TOLERANCE_MS)
+    batch, aside = rows.rows(timed(pool, times), PARTITION, PLANNED_MS, None, Tally())
+    assert {one.reason for one in aside} <= {Reason.FROM_THE_FUTURE}
+    return batch.column("__offset").to_pylist(), {one.message.offset() or 0: one.detail for one in aside}
+
+
+def test_a_producer_whose_clock_is_ahead_writes_a_kafka_time_that_is_ahead_too_and_is_found_out(
+    pool: DescriptorPool,
+) -> None:
+    ahead = 50 * 60
+
+    found = passed(pool, [(ahead, ahead), (0, 0), (ahead, ahead), (300, 300), (301, 301)])
+
+    assert found == (
+        [1, 3],
+        {
+            0: "The record's event time is 3000 s ahead of the driver's clock when it was read.",
+            2: "The record's event time is 3000 s ahead of the driver's clock when it was read.",
+            4: "The record's event time is 301 s ahead of the driver's clock when it was read.",
+        },
+    )
+
+
+def test_in_a_backlog_a_record_that_is_ahead_of_its_kafka_time_is_found_out_wherever_it_stands(
+    pool: DescriptorPool,
+) -> None:
+    day = 24 * 60 * 60
+
+    found = passed(pool, [(-60, -60), (-day + 400, -day), (-day + 300, -day)])
+
+    assert found == ([0, 2], {1: "The record's event time is 400 s ahead of its Kafka time."})
+
+
+def test_a_record_without_a_kafka_time_is_judged_by_the_time_of_the_batch(pool: DescriptorPool) -> None:
+    assert passed(pool, [(300, None), (301, None), (-9, 0)])[0] == [0, 2]
+
+
+_SECONDS = st.sampled_from([-90_000, -700, -301, -300, -299, -1, 0, 1, 299, 300, 301, 700, 90_000])
+
+
+@given(st.lists(st.tuples(_SECONDS, _SECONDS | st.none()), max_size=12), st.data())
+def test_each_record_is_judged_by_itself_alike_where_it_is_read_and_where_it_is_sampled(
+    pool: DescriptorPool, times: list[tuple[int, int | None]], data: st.DataObject
+) -> None:
+    right = [
+        offset
+        for offset, (event, kafka) in enumerate(times)
+        if event <= min(0, 0 if kafka is None else kafka) + TOLERANCE_MS // 1000
+    ]
+    cut = data.draw(st.integers(0, len(times)))
+    rows = Rows(find_message(pool, "test.Order"), ("__offset",), "time", TOLERANCE_MS)
+    records = timed(pool, times)
+    read = [
+        offset
+        for chunk in (records[:cut], records[cut:])
+        for offset in rows.rows(chunk, PARTITION, PLANNED_MS, None, Tally())[0].column("__offset").to_pylist()
+    ]
+    decoder = Decoder(find_message(pool, "test.Order"), (), "time")
+    sampled = [one.offset() for one, _ in event_times(records, decoder, PLANNED_MS, TOLERANCE_MS)]
+
+    assert (read, sampled) == (right, right)

@@ -120,6 +120,7 @@ class Feed:
         made.input.start.earliest = True
         made.input.watermark_delay.seconds = 2
         made.input.idle_timeout.seconds = 0
+        made.input.future_tolerance.seconds = 300
         made.input.MergeFrom(spec_pb2.StreamInput(**given))
         return made
 
@@ -303,30 +304,32 @@ def test_bad_records_are_set_aside_and_the_silent_streams_last_window_closes(
     kafka: str, feed: Feed, run: Callable[..., Job]
 ) -> None:
     feed.create()
-    future = Booking(status="NEXT_DAY")
+    future, ahead = Booking(status="NEXT_DAY"), datetime.now(UTC) + timedelta(minutes=50)
     future.event_timestamp.FromDatetime(datetime.now(UTC) + timedelta(days=1))
+    # The clock of its producer is wrong, and the Kafka time that it writes is wrong with it.
+    feed.send([booking((ahead - BEGIN).total_seconds())], at=lambda _: int(ahead.timestamp() * 1000))
     feed.send([booking(1), b"\x0a\x02OK\xff", None, b"", future.SerializeToString(), booking(3), booking(12)])
 
     job = run(feed.resolved(idle_timeout={"seconds": 1})).start()
     job.until(lambda job: len(job.rows) == 2)
-    records = {record.offset: record for record in quarantined(kafka, job.context.dagger, 4)}
+    records = {record.offset: record for record in quarantined(kafka, job.context.dagger, 5)}
 
     reasons = {offset: (record.reason, record.decoded_prefix) for offset, record in records.items()}
-    tomorrow = reasons.pop(4)
+    early = [reasons.pop(offset)[0] for offset in (0, 5)]
     assert (
         job.rows,
         reasons,
-        tomorrow[0],
-        records[1].value,
+        early,
+        records[2].value,
         job.counts[0].rows,
         job.counts[0].quarantined,
     ) == (
         windows([1, 3, 12]),
-        {1: ("MALFORMED", '{"status": "OK"}'), 2: ("EMPTY_VALUE", ""), 3: ("NO_EVENT_TIME", "")},
-        "FROM_THE_FUTURE",
+        {2: ("MALFORMED", '{"status": "OK"}'), 3: ("EMPTY_VALUE", ""), 4: ("NO_EVENT_TIME", "")},
+        ["FROM_THE_FUTURE", "FROM_THE_FUTURE"],
         b"\x0a\x02OK\xff",
         3,
-        {"MALFORMED": 1, "EMPTY_VALUE": 1, "NO_EVENT_TIME": 1, "FROM_THE_FUTURE": 1},
+        {"MALFORMED": 1, "EMPTY_VALUE": 1, "NO_EVENT_TIME": 1, "FROM_THE_FUTURE": 2},
     )
 
 

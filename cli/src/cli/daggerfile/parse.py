@@ -16,7 +16,7 @@ KEYS = (
     "consumer_group",
 )  # fmt: skip
 REQUIRED = ("name", "team", "cluster", "streams", "sql", "sinks")
-STREAM_KEYS = ("table", "stream", "watermark_delay", "idle_timeout", "start")
+STREAM_KEYS = ("table", "stream", "watermark_delay", "idle_timeout", "future_tolerance", "start")
 INFLUX_KEYS = ("measurement", "url", "org", "bucket", "token")
 KAFKA_KEYS = ("topic", "format", "message", "cluster")
 SINKS = ("influx", "kafka", "log")
@@ -108,6 +108,9 @@ def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
     if "idle_timeout" in found:
         timeout = reader.duration(found["idle_timeout"], f"{path}.idle_timeout", off=True)
         stream.idle_timeout.FromTimedelta(timeout)
+    if "future_tolerance" in found:
+        tolerance = reader.duration(found["future_tolerance"], f"{path}.future_tolerance", positive=True)
+        stream.future_tolerance.FromTimedelta(tolerance)
     if "start" in found:
         stream.start.CopyFrom(_start(reader, found["start"], f"{path}.start"))
     return stream

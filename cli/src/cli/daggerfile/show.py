@@ -64,6 +64,8 @@ def _stream(stream: spec_pb2.StreamInput) -> dict[str, Any]:
         document["idle_timeout"] = (
             duration(stream.idle_timeout) if stream.idle_timeout.ToTimedelta() else "off"
         )
+    if stream.HasField("future_tolerance"):
+        document["future_tolerance"] = duration(stream.future_tolerance)
     if stream.HasField("start"):
         kind = stream.start.WhichOneof("position") or "latest"
         document["start"] = iso(stream.start.at) if kind == "at" else kind

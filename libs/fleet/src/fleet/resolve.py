@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -13,6 +15,8 @@ from fleet.dagger import Dagger
 from fleet.fleet import Fleet
 
 DEFAULT_TABLE = "data_stream"
+FUTURE_TOLERANCE = timedelta(minutes=5)
+"""How far event time may be ahead where a spec does not say; those from before it could be said do not."""
 
 
 class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
@@ -155,7 +159,12 @@ def _build(files: FileDescriptorSet, names: list[str]) -> list[Descriptor]:
 
 def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.ResolvedStream:
     stream = _stream(fleet, asked.stream)
-    return spec_pb2.ResolvedStream(input=asked, stream=stream, kafka=_kafka(_cluster(fleet, stream.cluster)))
+    resolved = spec_pb2.ResolvedStream(
+        input=asked, stream=stream, kafka=_kafka(_cluster(fleet, stream.cluster))
+    )
+    if not asked.HasField("future_tolerance"):
+        resolved.input.future_tolerance.FromTimedelta(FUTURE_TOLERANCE)
+    return resolved
 
 
 def _schema(fleet: Fleet, name: str) -> Entry[spec_pb2.Schema]:

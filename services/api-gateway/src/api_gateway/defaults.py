@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from daggers.v1 import spec_pb2
 
-from fleet.resolve import DEFAULT_TABLE
+from fleet.resolve import DEFAULT_TABLE, FUTURE_TOLERANCE
 
 WATERMARK_DELAY = timedelta(seconds=5)
 IDLE_TIMEOUT = timedelta(seconds=10)
@@ -29,6 +29,8 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
             stream.watermark_delay.FromTimedelta(WATERMARK_DELAY)
         if not stream.HasField("idle_timeout"):
             stream.idle_timeout.FromTimedelta(IDLE_TIMEOUT)
+        if not stream.HasField("future_tolerance"):
+            stream.future_tolerance.FromTimedelta(FUTURE_TOLERANCE)
         if stream.start.WhichOneof("position") is None:
             stream.start.latest = True
     for sink in spec.sinks:

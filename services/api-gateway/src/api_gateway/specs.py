@@ -125,6 +125,7 @@ def _reading(at: str, asked: spec_pb2.StreamInput, latest: datetime) -> Iterator
     """How a stream is read; it may begin at an instant until `latest`."""
     yield from validation.duration(f"{at}.watermark_delay", asked.watermark_delay)
     yield from validation.duration(f"{at}.idle_timeout", asked.idle_timeout)
+    yield from validation.duration(f"{at}.future_tolerance", asked.future_tolerance, positive=True)
     match asked.start.WhichOneof("position"):
         case "at" if not 0 <= asked.start.at.seconds < 253402300800 or asked.start.at.nanos < 0:
             yield Violation(f"{at}.start.at", "must be an instant from 1970 on", "OUT_OF_RANGE")

@@ -38,8 +38,6 @@ class Reason(StrEnum):
 class Tally:
     """What a range held. Event times are microseconds after the epoch."""
 
-    first_ms: int | None = None
-    """Kafka time of the first record, in milliseconds; None before it."""
     rows: int = 0
     """Records that became rows, those `late` among them."""
     late: int = 0

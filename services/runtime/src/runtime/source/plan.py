@@ -25,8 +25,9 @@ class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
-    (Spark shows those), and its repr is silent about them. Times are in ms. `equal` are text columns and the
-    value that rows must have there to be passed on; `sums`, what they are added up to.
+    (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
+    time may be ahead. `equal` are text columns and the value that rows must have there to be passed on;
+    `sums`, what they are added up to.
     """
 
     key: str
@@ -43,6 +44,7 @@ class ReaderPlan:
     start: Mapping[str, Any]
     delay: int
     idle_timeout: int
+    tolerance: int
     windows: Windows | None
     run_dir: str
     max_rows: int
@@ -57,7 +59,7 @@ class ReaderPlan:
 
     def rows(self) -> Rows:
         """What decodes its records: one for all tasks of a process."""
-        return _rows(self.files, self.message, self.paths, self.time_field, self.equal)
+        return _rows(self.files, self.message, self.paths, self.time_field, self.tolerance, self.equal)
 
     def view(self) -> View:
         """What they become on their way to Spark, for one task."""
@@ -79,9 +81,10 @@ def _rows(
     message: str,
     paths: tuple[str, ...],
     time_field: str,
+    tolerance: int,
     equal: tuple[tuple[str, str], ...],
 ) -> Rows:
-    return Rows(_descriptor(files, message), paths, time_field, equal)
+    return Rows(_descriptor(files, message), paths, time_field, tolerance, equal)
 
 
 def _descriptor(files: bytes, message: str) -> Descriptor:

@@ -239,7 +239,11 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._decoder is None:
             self._decoder = Decoder(self._plan.descriptor, (), self._plan.time_field)
         messages = self._surveyed().broker.samples(at, alignment.SAMPLE)
-        return {partition: list(event_times(some, self._decoder)) for partition, some in messages.items()}
+        now_ms, tolerance = int(time.time() * 1000), self._plan.tolerance
+        return {
+            partition: list(event_times(some, self._decoder, now_ms, tolerance))
+            for partition, some in messages.items()
+        }
 
     def _complete_from(self, here: Offsets, start: Positions, until: Positions) -> int:
         """With the first records behind skipped ones: the event time (us) from which windows are whole."""

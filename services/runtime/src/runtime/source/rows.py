@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from runtime.decode.decoder import Decoder
 from runtime.source.notes import ROWTIME, TIME, Reason, Tally
 from runtime.source.offsets import Partition
 
-TOLERANCE_MS = 5 * 60 * 1000
 _METADATA = {
     "__topic": pa.string(),
     "__partition": pa.int32(),
@@ -47,9 +47,12 @@ class Rows:
         message: Descriptor,
         paths: Sequence[str],
         time_field: str,
+        tolerance_ms: int,
         equal: Sequence[tuple[str, str]] = (),
     ) -> None:
+        """`tolerance_ms` is how far an event time may be ahead; see `_latest`."""
         self._message = message
+        self._tolerance_ms = tolerance_ms
         self._equal = tuple(equal)
         self._decoder = Decoder(message, [path for path in paths if path not in _METADATA], time_field)
         self._metadata = [name for name in _METADATA if name in paths]
@@ -66,35 +69,33 @@ class Rows:
     ) -> tuple[pa.RecordBatch, list[Aside]]:
         """The wanted rows of these messages without errors, in order, and the records that were set aside.
 
-        `planned_ms` stands for the Kafka time of records that have none. Rows before `late_before_ms` are
-        late. Both are counted in `tally`.
+        `planned_ms` is when the batch was planned; it stands for the Kafka time of records that have none.
+        Rows before `late_before_ms` are late. Both are counted in `tally`.
         """
-        kept, aside, values = list(messages), [], [message.value() for message in messages]
-        if None in values:
-            gone = {index for index, value in enumerate(values) if value is None}
-            aside += [Aside(kept[index], Reason.EMPTY_VALUE, "The record has no value.") for index in gone]
-            kept = _without(kept, gone)
-        decoded = self._decoder.decode([value for value in values if value is not None])
+        kept, values = _valued(messages)
+        aside = []
+        if len(kept) < len(messages):
+            empty = [message for message in messages if message.value() is None]
+            aside += [Aside(message, Reason.EMPTY_VALUE, "The record has no value.") for message in empty]
+        decoded = self._decoder.decode(values)
         if decoded.broken:
             aside += [Aside(kept[i], Reason.MALFORMED, _sentence(why)) for i, why in decoded.broken.items()]
-            kept = _without(kept, decoded.broken)
+            kept = [message for index, message in enumerate(kept) if index not in decoded.broken]
         event = decoded.rowtime.cast(pa.int64())
         timeless = np.asarray(event.is_null())
         micros = np.asarray(event.fill_null(0))
-        if tally.first_ms is None and kept:
-            tally.first_ms = _time_of(kept[0], planned_ms)
-        future = ~timeless & _ahead(micros, kept, tally.first_ms or 0, planned_ms)
+        future = ~timeless & _ahead(micros, kept, planned_ms, self._tolerance_ms)
         columns, times = decoded.columns, decoded.rowtime
         if timeless.any() or future.any():
-            for index in np.flatnonzero(timeless):
+            for index in np.flatnonzero(timeless).tolist():
                 aside.append(Aside(kept[index], Reason.NO_EVENT_TIME, "The record's event time is not set."))
-            for index in np.flatnonzero(future):
-                written_ms = _time_of(kept[index], planned_ms)
-                aside.append(Aside(kept[index], Reason.FROM_THE_FUTURE, _future(micros[index], written_ms)))
+            for index in np.flatnonzero(future).tolist():
+                detail = _future(int(micros[index]), kept[index], planned_ms)
+                aside.append(Aside(kept[index], Reason.FROM_THE_FUTURE, detail))
             sound = ~(timeless | future)
             mask = pa.array(sound)
             columns, times, micros = columns.filter(mask), times.filter(mask), micros[sound]
-            kept = [kept[index] for index in np.flatnonzero(sound)]
+            kept = [kept[index] for index in np.flatnonzero(sound).tolist()]
         tally.add(micros, 0 if late_before_ms is None else int((micros < late_before_ms * 1000).sum()))
         tally.aside.update(one.reason for one in aside)
         metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
@@ -142,32 +143,47 @@ def wanted(rows: pa.RecordBatch, equal: Sequence[tuple[str, str]]) -> pa.RecordB
     return rows
 
 
-def event_times(messages: Sequence[Message], decoder: Decoder) -> Iterator[tuple[Message, int]]:
+def event_times(
+    messages: Sequence[Message], decoder: Decoder, planned_ms: int, tolerance_ms: int
+) -> Iterator[tuple[Message, int]]:
     """Each message whose event time can be used, with that time in us: what `Rows` would let through."""
-    values = [message.value() for message in messages]
-    kept = [message for message, value in zip(messages, values, strict=True) if value is not None]
-    decoded = decoder.decode([value for value in values if value is not None])
+    kept, values = _valued(messages)
+    decoded = decoder.decode(values)
     sound = [message for index, message in enumerate(kept) if index not in decoded.broken]
     for message, micros in zip(sound, decoded.rowtime.cast(pa.int64()).to_pylist(), strict=True):
-        if micros is not None and micros <= (_time_of(message, micros // 1000) + TOLERANCE_MS) * 1000:
+        if micros is not None and micros <= _latest(message, planned_ms, tolerance_ms):
             yield message, micros
 
 
-def _ahead(micros: np.ndarray, messages: Sequence[Message], first_ms: int, planned_ms: int) -> np.ndarray:
-    """Which records are ahead of their Kafka time by more than the tolerance.
+def _valued(messages: Sequence[Message]) -> tuple[Sequence[Message], list[bytes]]:
+    """The messages that have a value, and these values."""
+    values = list(map(Message.value, messages))
+    if all(values):  # the quickest look at many; an empty value is none of those that are looked for
+        return messages, cast("list[bytes]", values)
+    kept = [message for message, value in zip(messages, values, strict=True) if value is not None]
+    return kept, [value for value in values if value is not None]
 
-    To ask each of millions of messages for its time costs as much as to decode it. So those are taken as
-    sound that are not ahead of the range's first record's time either: they move event time no further than
-    a sound record could.
+
+def _latest(message: Message, planned_ms: int, tolerance_ms: int) -> int:
+    """The latest event time (us) of a record that is not from the future.
+
+    That is `tolerance_ms` after the earlier of its Kafka time, which its producer may have written by the
+    same wrong clock, and the time when its batch was planned, which a replay knows too.
     """
-    ahead = np.zeros(len(micros), bool)
-    for index in np.flatnonzero(micros > (first_ms + TOLERANCE_MS) * 1000).tolist():
-        ahead[index] = micros[index] > (_time_of(messages[index], planned_ms) + TOLERANCE_MS) * 1000
+    return (min(_time_of(message, planned_ms), planned_ms) + tolerance_ms) * 1000
+
+
+def _ahead(micros: np.ndarray, messages: Sequence[Message], planned_ms: int, tolerance_ms: int) -> np.ndarray:
+    """Which records, by their event times, are from the future.
+
+    To ask a message for its time is dear, so of millions each is asked once, for the earliest of all; only
+    what is ahead of that is looked at for itself.
+    """
+    earliest_ms = min([message.timestamp()[1] for message in messages], default=planned_ms)
+    ahead = micros > (min(earliest_ms, planned_ms) + tolerance_ms) * 1000
+    for index in np.flatnonzero(ahead).tolist():
+        ahead[index] = micros[index] > _latest(messages[index], planned_ms, tolerance_ms)
     return ahead
-
-
-def _without(messages: Sequence[Message], gone: Container[int]) -> list[Message]:
-    return [message for index, message in enumerate(messages) if index not in gone]
 
 
 def _time_of(message: Message, otherwise_ms: int) -> int:
@@ -180,9 +196,11 @@ def _sentence(why: str) -> str:
     return f"The record does not decode: {why.removeprefix('failed to decode Protobuf message: ')}."
 
 
-def _future(event_us: int, written_ms: int) -> str:
-    ahead_s = event_us / 1e6 - written_ms / 1e3
-    return f"The record's event time is {ahead_s:.0f} s ahead of its Kafka time."
+def _future(event_us: int, message: Message, planned_ms: int) -> str:
+    written_ms = _time_of(message, planned_ms)
+    clock = "its Kafka time" if written_ms < planned_ms else "the driver's clock when it was read"
+    ahead_s = event_us / 1e6 - min(written_ms, planned_ms) / 1e3
+    return f"The record's event time is {ahead_s:.0f} s ahead of {clock}."
 
 
 def _bytes(key: str | bytes | None) -> bytes:

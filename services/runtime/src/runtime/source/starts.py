@@ -7,6 +7,7 @@ skip what lay between.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -53,17 +54,19 @@ def decide(
     topics: Sequence[str],
     start: int | str,
     decoder: Decoder,
+    tolerance_ms: int,
 ) -> Offsets:
     """Asks Kafka where these topics begin for a reader that has read nothing yet.
 
-    `start` is as from `asked`; `decoder` decodes event times. Raises `JobError`.
+    `start` is as from `asked`; `decoder` decodes event times, which are ahead by at most `tolerance_ms`.
+    Raises `JobError`.
     """
     broker = Broker(properties, group)
     try:
         known = broker.topics(topics)
         partitions = [partition for topic in known.values() for partition in topic.partitions]
         positions = _positions(broker, partitions, start)
-        newest = _newest(broker, {p: positions[p] for p in skips(positions)}, decoder)
+        newest = _newest(broker, {p: positions[p] for p in skips(positions)}, decoder, tolerance_ms)
     finally:
         broker.close()
     ids = {name: topic.id for name, topic in known.items()}
@@ -77,13 +80,14 @@ def _positions(broker: Broker, partitions: Sequence[Partition], start: int | str
     return end if isinstance(start, str) else {**end, **broker.first_at(start, partitions)}
 
 
-def _newest(broker: Broker, skipped: Positions, decoder: Decoder) -> int | None:
+def _newest(broker: Broker, skipped: Positions, decoder: Decoder, tolerance_ms: int) -> int | None:
     """The newest event time (us) among the last records that are skipped, None where none is readable."""
     before = {partition: max(0, offset - _SAMPLE) for partition, offset in skipped.items()}
+    now_ms = int(time.time() * 1000)
     times = [
         micros
         for partition, messages in (broker.samples(before, _SAMPLE) if before else {}).items()
-        for message, micros in event_times(messages, decoder)
+        for message, micros in event_times(messages, decoder, now_ms, tolerance_ms)
         if int(message.offset() or 0) < skipped[partition]
     ]
     return max(times, default=None)

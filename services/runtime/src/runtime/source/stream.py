@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 import daggersql
 from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.errors import internal
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
 from runtime.source.board import Board, Word
@@ -161,6 +162,9 @@ def _plans(
     """One plan for each reader of the stream."""
     message = find_message(message_pool(context.descriptors), stream.stream.message)
     delay, idle = stream.input.watermark_delay, stream.input.idle_timeout
+    tolerance = milliseconds(stream.input.future_tolerance)
+    if not stream.input.HasField("future_tolerance"):
+        raise internal("BAD_SPEC", f"Stream {stream.stream.name!r}: it has no future_tolerance.")
     kafka = client_properties(stream.kafka)
     platform = client_properties(context.platform)
     group = group_of(context.dagger, context.consumer_group)
@@ -174,6 +178,7 @@ def _plans(
             topics,
             starts.asked(stream.input.start, context.start),
             Decoder(message, (), stream.stream.time_field),
+            tolerance,
         )
         plan = ReaderPlan(
             key=key,
@@ -190,6 +195,7 @@ def _plans(
             start=starts.decided(spark, context.checkpoint, key, decide).as_json(),
             delay=milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
             idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
+            tolerance=tolerance,
             windows=context.windows,
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
