@@ -1,36 +1,54 @@
 """A batch that cannot hold everything ends in every partition at the same time: no row becomes late by it."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.source import alignment
-from runtime.source.alignment import Sample, aligned, follows_event_time, search, shares
+from runtime.source.alignment import aligned, follows_event_time, search, shares
 from runtime.source.offsets import Partition, Positions
+from runtime.source.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, Seen
 
 DELAY = 20
 
 
 class Log:
-    """Partitions as lists of event times; offsets are indices, except where `gaps` says a record is gone."""
+    """Partitions as event times by offset: an offset that is left out is a gap."""
 
-    def __init__(self, times: Mapping[int, Sequence[int]]) -> None:
-        self.times = {Partition("t", number): list(column) for number, column in times.items()}
+    def __init__(
+        self, times: Mapping[int, Sequence[int] | Mapping[int, int]], *, size: int = 0, tail: int = 0
+    ) -> None:
+        self.times = {
+            Partition("t", number): dict(column if isinstance(column, Mapping) else enumerate(column))
+            for number, column in times.items()
+        }
+        self.offsets = {partition: sorted(column) for partition, column in self.times.items()}
         self.start = dict.fromkeys(self.times, 0)
-        self.end = {partition: len(column) for partition, column in self.times.items()}
+        self.end = {
+            partition: max(offsets, default=-1) + 1 + tail for partition, offsets in self.offsets.items()
+        }
+        self.size, self.questions = size, 0
 
     def samples(self, at: Positions) -> Mapping[Partition, Sample]:
-        return {
-            partition: list(enumerate(self.times[partition]))[offset : offset + alignment.SAMPLE]
-            for partition, offset in at.items()
-        }
+        self.questions += 1
+        count = min(SAMPLE, max(1, -(-SAMPLE_BYTES // self.size))) if self.size else SAMPLE
+        found = {}
+        for partition, offset in at.items():
+            offsets = self.offsets[partition]
+            first = bisect_left(offsets, offset)
+            times = self.times[partition]
+            found[partition] = [Seen(one, times[one], self.size) for one in offsets[first : first + count]]
+        return found
 
     def first_at(self, horizon: int, start: Positions, end: Positions) -> Positions:
         """What Kafka answers: the first record that is not older."""
         found = {}
         for partition, low in start.items():
-            late = [i for i, time in enumerate(self.times[partition]) if i >= low and time >= horizon]
+            late = [
+                at for at in self.offsets[partition] if at >= low and self.times[partition][at] >= horizon
+            ]
             if late:
                 found[partition] = late[0]
         return found
@@ -38,18 +56,31 @@ class Log:
     def searched(self, horizon: int, start: Positions, end: Positions) -> Positions:
         return search(horizon, start, end, self.samples)
 
+    def read(self, start: Positions, end: Positions) -> list[int]:
+        """The event times of the records from `start` up to `end`."""
+        return [
+            self.times[partition][at]
+            for partition, offsets in self.offsets.items()
+            for at in offsets[bisect_left(offsets, start[partition]) : bisect_left(offsets, end[partition])]
+        ]
 
-def late_rows(log: Log, rows: int, *, by_search: bool) -> int:
-    """Reads the whole log in aligned batches; how many rows a watermark (the maximum so far) finds late."""
-    start, watermark, late = dict(log.start), None, 0
+
+def batches(log: Log, rows: int, *, by_search: bool) -> Iterator[list[int]]:
+    """Reads the whole log in aligned batches: the event times of each."""
+    start = dict(log.start)
     while start != log.end:
         end = aligned(start, log.end, rows, log.samples, log.searched if by_search else log.first_at)
         assert end != start, "a batch is never empty"
-        assert sum(end[p] - start[p] for p in end) <= max(rows, len(end)), "the cap holds"
-        read = [time for p in end for time in log.times[p][start[p] : end[p]]]
-        late += sum(1 for time in read if watermark is not None and time <= watermark)
-        watermark = max([*read, *([] if watermark is None else [watermark + DELAY])]) - DELAY
+        yield log.read(start, end)
         start = end
+
+
+def late_rows(log: Log, rows: int, *, by_search: bool) -> int:
+    """How many rows a watermark (the maximum so far) finds late."""
+    watermark, late = None, 0
+    for read in batches(log, rows, by_search=by_search):
+        late += sum(1 for time in read if watermark is not None and time <= watermark)
+        watermark = max([*read, *([] if watermark is None else [watermark + DELAY])], default=0) - DELAY
     return late
 
 
@@ -82,6 +113,84 @@ def test_records_out_of_order_within_the_delay_are_not_late(log: Log, rows: int)
     assert late_rows(log, rows, by_search=False) == 0
 
 
+@given(log=logs, rows=st.integers(1, 200))
+def test_no_batch_of_a_log_without_gaps_has_more_records_than_it_may(log: Log, rows: int) -> None:
+    assert all(len(batch) <= max(rows, len(log.end)) for batch in batches(log, rows, by_search=False))
+
+
+@st.composite
+def sparse(draw: st.DrawFn) -> Log:
+    """Partitions of stretches, in each of which a record is so many offsets after the other."""
+    columns = {}
+    for number in range(draw(st.integers(1, 3))):
+        offset, time, column = 0, 0, {}
+        stretch = st.tuples(st.integers(0, 400), st.sampled_from([1, 2, 30, 1_000, 100_000]))
+        for count, every in draw(st.lists(stretch, min_size=1, max_size=4)):
+            for _ in range(count):
+                offset += every
+                time += draw(st.integers(0, 3)) if count < 20 else 1
+                column[offset] = time
+        columns[number] = column
+    return Log(columns, tail=draw(st.sampled_from([0, 1, 100_000])))
+
+
+@given(log=sparse(), rows=st.integers(1, 300), by_search=st.booleans())
+def test_gaps_make_no_row_late(log: Log, rows: int, by_search: bool) -> None:
+    assert late_rows(log, rows, by_search=by_search) == 0
+
+
+def thinned(records: int, every: int, *, first: int = 0) -> dict[int, int]:
+    """A record at each so many offsets, a second after the other, `first` of them without gaps."""
+    return {at if at < first else first + (at - first) * every: 1_000 * at for at in range(records)}
+
+
+@pytest.mark.parametrize("by_search", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param([thinned(10_000, 1_000)], id="compacted"),
+        pytest.param([thinned(10_000, 3)] * 4, id="transactions of two records"),
+        pytest.param([thinned(2_500, 1_000), thinned(7_500, 1)], id="one of two compacted"),
+        pytest.param([thinned(10_000, 1_000, first=150)], id="dense, then compacted"),
+        pytest.param(
+            [{1_000 * at if at < 5_000 else 5_000_000 + at: 1_000 * at for at in range(10_000)}],
+            id="compacted, then dense",
+        ),
+        pytest.param(
+            [{at + 1_000_000 * (at // 400): 1_000 * at for at in range(10_000)}],
+            id="blocks with gaps between",
+        ),
+    ],
+)
+def test_gaps_do_not_count(columns: list[dict[int, int]], by_search: bool) -> None:
+    """10,000 records, a thousand at a time: as many batches with gaps as without, and as few questions."""
+    log = Log(dict(enumerate(columns)))
+
+    sizes = [len(batch) for batch in batches(log, 1_000, by_search=by_search)]
+
+    assert sum(sizes) == sum(map(len, columns))
+    assert max(sizes) <= 4 * 1_000
+    assert len(sizes) <= 3 * sum(sizes) // 1_000
+    assert log.questions <= (200 if by_search else 60) * len(sizes)
+
+
+def test_large_records_make_a_batch_end_sooner() -> None:
+    log = Log({0: thinned(1_000, 1), 1: thinned(1_000, 1)}, size=100 * UNIT)
+
+    sizes = [len(batch) for batch in batches(log, 10_000, by_search=False)]
+
+    assert max(sizes) <= 2 * 10_000 // 100
+    assert len(sizes) <= 3 * 2_000 * 100 // 10_000
+
+
+def test_where_nothing_can_be_seen_a_batch_has_no_more_offsets_than_it_may_have_records() -> None:
+    log = Log({0: thinned(10, 1_000)})
+
+    end = aligned(log.start, log.end, 500, lambda _: {}, log.first_at)
+
+    assert end == {Partition("t", 0): 500}
+
+
 def test_a_batch_by_equal_counts_would_have_lost_most_rows() -> None:
     dense, sparse = range(6000), range(0, 6000, 10)
     log = Log({0: sparse, 1: dense})
@@ -111,24 +220,16 @@ def test_records_of_one_instant_still_make_progress() -> None:
 
 
 @given(
-    backlog=st.dictionaries(st.integers(0, 5), st.integers(0, 100), min_size=1),
+    backlog=st.dictionaries(st.integers(0, 5), st.integers(1, 100), min_size=1),
     rows=st.integers(1, 300),
 )
 def test_shares_use_all_rows_there_are_and_no_more(backlog: dict[int, int], rows: int) -> None:
-    start = {Partition("t", number): 10 for number in backlog}
-    end = {Partition("t", number): 10 + size for number, size in backlog.items()}
+    size = {Partition("t", number): float(one) for number, one in backlog.items()}
 
-    until = shares(start, end, rows)
-    taken = sum(until[p] - start[p] for p in start)
-    hungry = sum(1 for size in backlog.values() if size)
+    given = shares(size, rows)
+    taken = sum(min(size[p], given[p]) for p in size)
 
-    assert (
-        min(sum(backlog.values()), rows) <= taken <= max(rows, hungry),
-        all(until[p] <= end[p] for p in end),
-    ) == (
-        True,
-        True,
-    )
+    assert min(sum(backlog.values()), rows) <= taken <= max(rows, len(backlog))
 
 
 def test_the_search_steps_over_a_record_out_of_order() -> None:

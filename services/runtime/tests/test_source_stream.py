@@ -351,6 +351,32 @@ def test_two_uneven_partitions_are_caught_up_without_losing_a_row(
     assert (job.rows, job.total(lambda c: c.late), batches > 9) == (windows(dense + sparse), 0, True)
 
 
+@pytest.mark.parametrize("kafka_time", ["event time", "now"])
+def test_a_backlog_with_gaps_is_caught_up_by_records(
+    feed: Feed, run: Callable[..., Job], kafka_time: str
+) -> None:
+    """Each record stands behind one that was committed and a hundred that were not, and two markers."""
+    feed.create()
+    seconds = [float(i) for i in range(200)]
+    producer = Producer({"bootstrap.servers": feed.kafka, "transactional.id": feed.topic})
+    producer.init_transactions()
+    for second in seconds:
+        stamp = int((BEGIN.timestamp() if kafka_time == "event time" else time.time()) * 1000 + second * 1000)
+        for end, count in ((producer.abort_transaction, 100), (producer.commit_transaction, 1)):
+            producer.begin_transaction()
+            for _ in range(count):
+                producer.produce(feed.topic, booking(second), timestamp=stamp)
+            producer.flush()
+            end()
+
+    job = run(feed.resolved(idle_timeout={"seconds": 1}), max_rows=50).start()
+    job.until(lambda job: sum(job.rows.values()) + job.total(lambda c: c.late) >= len(seconds))
+    batches = [count.rows for count in job.counts if count.rows]
+
+    assert (job.rows, job.total(lambda c: c.late)) == (windows(seconds), 0)
+    assert 4 <= len(batches) <= 12
+
+
 def test_a_launch_that_finds_nothing_to_read_begins_with_an_empty_batch(
     feed: Feed, run: Callable[..., Job]
 ) -> None:

@@ -11,35 +11,41 @@ event time itself, searched for by reading a few records at each candidate offse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from runtime.source.offsets import Partition, Positions
+from runtime.source.sampling import Sample, Samples, newest, reach, together, weight
 
-# Records read at one place to learn what time it is there.
-SAMPLE = 100
-
-# Offset and time (ms) of some records of one partition, in order of offset.
-Sample = Sequence[tuple[int, int]]
-# The first SAMPLE records in each partition from these offsets on; empty or left out: none is readable.
-Samples = Callable[[Positions], Mapping[Partition, Sample]]
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]
 
 
-def shares(start: Positions, end: Positions, rows: int) -> dict[Partition, int]:
-    """The furthest each partition may go, when together they may read `rows` records (at least one each).
+def shares(backlog: Mapping[Partition, float], rows: float) -> dict[Partition, float]:
+    """How many records each partition may give, when together they may give `rows` (at least one each).
 
     What a partition does not need, the others get.
     """
-    backlog = {partition: end[partition] - start[partition] for partition in start}
-    limit = dict.fromkeys(start, 0)
+    given: dict[Partition, float] = {}
     left = rows
-    hungry = sorted((size, partition) for partition, size in backlog.items() if size > 0)
+    hungry = sorted((size, partition) for partition, size in backlog.items())
     for index, (size, partition) in enumerate(hungry):
-        share = max(1, left // (len(hungry) - index))
-        limit[partition] = min(size, share)
-        left -= limit[partition]
-    return {partition: start[partition] + limit[partition] for partition in start}
+        given[partition] = max(1.0, left // (len(hungry) - index))
+        left -= min(size, given[partition])
+    return given
+
+
+def furthest(start: Positions, end: Positions, rows: int, samples: Samples) -> dict[Partition, int]:
+    """How far each partition may go, when together they may give about `rows` records."""
+    heads = samples({partition: offset for partition, offset in start.items() if offset < end[partition]})
+    backlog = {
+        partition: weight(start[partition], heads[partition], end[partition])
+        if partition in heads
+        else end[partition] - start[partition]
+        for partition, offset in start.items()
+        if offset < end[partition]
+    }
+    walks = {p: reach(start[p], end[p], share) for p, share in shares(backlog, rows).items()}
+    return {**start, **together(walks, samples)}
 
 
 def aligned(
@@ -53,24 +59,24 @@ def aligned(
     after a record of the horizon, so it is late only if it would have been late anyway. The batch is never
     empty when there is something to read.
     """
-    furthest = shares(start, end, rows)
-    cut = {partition for partition, offset in furthest.items() if offset < end[partition]}
+    most = furthest(start, end, rows, samples)
+    cut = {partition for partition, offset in most.items() if offset < end[partition]}
     if not cut:
-        return furthest
-    open_ = {partition: offset for partition, offset in furthest.items() if offset > start[partition]}
+        return most
+    open_ = {partition: offset for partition, offset in most.items() if offset > start[partition]}
     heads = oldest(samples({partition: start[partition] for partition in open_}))
     horizon = min(heads.values(), default=0) + 1
-    tails = samples({p: max(start[p], furthest[p] - SAMPLE) for p in cut})
-    reached = newest({p: [one for one in tail if one[0] < furthest[p]] for p, tail in tails.items()})
-    if cut <= reached.keys():
-        horizon = max(horizon, min(reached.values()))
+    reached = together({partition: newest(start[partition], most[partition]) for partition in cut}, samples)
+    times = [time for time in reached.values() if time is not None]
+    if len(times) == len(cut):
+        horizon = max(horizon, min(times))
     found = first_at(horizon, {partition: start[partition] for partition in open_}, open_)
     until = {
-        partition: max(start[partition], min(furthest[partition], found.get(partition, furthest[partition])))
+        partition: max(start[partition], min(most[partition], found.get(partition, most[partition])))
         for partition in start
     }
     # Only unreadable records at hand: there is nothing to align them by.
-    return furthest if until == dict(start) else until
+    return most if until == dict(start) else until
 
 
 def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
@@ -92,25 +98,28 @@ def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> 
     low, high = dict(start), dict(end)
     while still := {partition for partition in low if low[partition] < high[partition]}:
         middle = {partition: (low[partition] + high[partition]) // 2 for partition in still}
-        times = newest(samples(middle))
+        greatest = {
+            partition: max(_times(sample), default=None) for partition, sample in samples(middle).items()
+        }
         for partition in still:
-            if partition in times and times[partition] < horizon:
+            time = greatest.get(partition)
+            if time is not None and time < horizon:
                 low[partition] = middle[partition] + 1
             else:
                 high[partition] = middle[partition]
     found: dict[Partition, int] = {}
     for partition, sample in samples({p: low[p] for p in low if low[p] < end[p]}).items():
-        reached = [offset for offset, time in sample if time >= horizon and offset < end[partition]]
-        if reached:
-            found[partition] = reached[0]
+        for record in sample:
+            if record.time is not None and record.time >= horizon and record.offset < end[partition]:
+                found[partition] = record.offset
+                break
     return found
 
 
 def oldest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:
-    """The time of the first record of each sample that is not empty."""
-    return {partition: sample[0][1] for partition, sample in samples.items() if sample}
+    """The first time in each sample that has one."""
+    return {partition: times[0] for partition, sample in samples.items() if (times := _times(sample))}
 
 
-def newest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:
-    """The greatest time of each sample that is not empty."""
-    return {partition: max(time for _, time in sample) for partition, sample in samples.items() if sample}
+def _times(sample: Sample) -> list[int]:
+    return [record.time for record in sample if record.time is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -138,29 +139,47 @@ class Broker:
 
     def samples(self, start: Positions, count: int) -> dict[Partition, list[Message]]:
         """The first `count` records (fewer at the end of a partition) from these offsets on, in order."""
+        gathered, waiting = self._sampled(start, count, sys.maxsize)
+        if waiting:
+            names = ", ".join(map(str, sorted(waiting)))
+            raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
+        return gathered
+
+    def glimpses(self, start: Positions, count: int, most_bytes: int) -> dict[Partition, list[Message]]:
+        """The same, but no more than `most_bytes` or one record, and without partitions that had none in
+        time.
+
+        In a gap of gigabytes, where transactions were aborted, the next record is long in coming.
+        """
+        gathered, waiting = self._sampled(start, count, most_bytes)
+        return {partition: sample for partition, sample in gathered.items() if partition not in waiting}
+
+    def _sampled(
+        self, start: Positions, count: int, most_bytes: int
+    ) -> tuple[dict[Partition, list[Message]], set[Partition]]:
+        """What was read, and in which partitions there was not enough in time."""
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
-        waiting = set(start)
+        room = dict.fromkeys(start, (count, most_bytes))
         places = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
         self._consumer.assign(places)
         deadline = time.monotonic() + _TIMEOUT_S
         try:
-            while waiting:
-                if time.monotonic() > deadline:
-                    names = ", ".join(map(str, sorted(waiting)))
-                    raise TemporaryError(
-                        "KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}."
-                    )
-                for message in self._consumer.consume(count * len(waiting), 0.05):
-                    self._gather(message, gathered, waiting, count)
+            while room and time.monotonic() < deadline:
+                for message in self._consumer.consume(count * len(room), 0.05):
+                    self._gather(message, gathered, room)
         finally:
             # A pause outlives the assignment.
             self._consumer.resume(places)
             self._consumer.unassign()
-        return gathered
+        return gathered, set(room)
 
     def _gather(
-        self, message: Message, gathered: dict[Partition, list[Message]], waiting: set[Partition], count: int
+        self,
+        message: Message,
+        gathered: dict[Partition, list[Message]],
+        room: dict[Partition, tuple[int, int]],
     ) -> None:
+        """Takes a message in; `room` is for how many records and bytes more, of partitions that go on."""
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _DENIED
             problem = failure(error, "reading a record")
@@ -169,12 +188,14 @@ class Broker:
             _log.warning("%s", problem.error.detail)
             return
         partition = Partition(str(message.topic()), int(message.partition() or 0))
-        if partition not in waiting:
+        if partition not in room:
             return
         if error is None:
             gathered[partition].append(message)
-        if error is not None or len(gathered[partition]) >= count:
-            waiting.discard(partition)
+            count, size = room[partition]
+            room[partition] = count - 1, size - len(message)
+        if error is not None or min(room[partition]) <= 0:
+            del room[partition]
             # Else it would be read on to its end, before the others: brokers serve partitions in turn.
             self._consumer.pause([TopicPartition(partition.topic, partition.number)])
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,15 +27,21 @@ from runtime.errors import TemporaryError
 from runtime.source import alignment, hangup, worker
 from runtime.source.board import Word
 from runtime.source.broker import Broker
+from runtime.source.glimpses import Glimpses
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.ranges import Range, tasks
 from runtime.source.rows import event_times
+from runtime.source.sampling import SAMPLE, UNIT, newest, together
 from runtime.source.starts import skips
 from runtime.source.survey import Survey
 from runtime.source.ticks import next_tick
 
 _log = logging.getLogger(__name__)
+# As how many records one counts before any was seen: 10 MiB.
+_HEAVY = 10 * 2**20 / UNIT
+# A batch of more than this part of what one may hold is worth a look at how heavy its records are.
+_SMALL = 10
 
 
 class RangePartition(InputPartition):
@@ -84,6 +89,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._plan = plan
         self._survey: Survey | None = None
         self._decoder: Decoder | None = None
+        self._weight = _HEAVY
         self._word = Word(plan.delay, warnings=plan.warnings)
         self._begun = False
         self._busy_until: float | None = None
@@ -199,51 +205,41 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _aligned(self, start: Positions, end: Positions, rows: int) -> Positions:
         """The end of a batch of about `rows` records; see `alignment`."""
-        if sum(end[partition] - start[partition] for partition in end) <= rows:
+        offsets = sum(end[partition] - start[partition] for partition in end)
+        if offsets * max(self._weight, _SMALL) <= rows:
             return end
-        heads = self._samples({p: offset for p, offset in start.items() if offset < end[p]})
-        lags = {
-            partition: median(int(message.timestamp()[1]) - micros // 1000 for message, micros in sample)
-            for partition, sample in heads.items()
-            if sample
-        }
+        glimpses = Glimpses(self._surveyed().broker, self._timed)
+        heads = {p: offset for p, offset in start.items() if offset < end[p]}
+        self._weight = glimpses.weight(heads)
+        if offsets * self._weight <= rows:
+            return end
         broker = self._surveyed().broker
-        if alignment.follows_event_time(lags, self._plan.delay):
+        if alignment.follows_event_time(glimpses.lags(heads), self._plan.delay):
             return alignment.aligned(
                 start,
                 end,
                 rows,
-                lambda at: {
-                    partition: [(int(m.offset() or 0), int(m.timestamp()[1])) for m in sample]
-                    for partition, sample in broker.samples(at, alignment.SAMPLE).items()
-                },
+                glimpses.by_kafka_time,
                 lambda horizon, from_, _: broker.first_at(horizon, from_),
             )
-
-        def samples(at: Positions) -> Mapping[Partition, alignment.Sample]:
-            return {
-                partition: [(int(message.offset() or 0), micros // 1000) for message, micros in sample]
-                for partition, sample in self._samples(at).items()
-            }
-
         return alignment.aligned(
             start,
             end,
             rows,
-            samples,
-            lambda horizon, from_, until: alignment.search(horizon, from_, until, samples),
+            glimpses.by_event_time,
+            lambda horizon, from_, until: alignment.search(horizon, from_, until, glimpses.by_event_time),
         )
 
     def _samples(self, at: Positions) -> dict[Partition, list[tuple[Message, int]]]:
         """The next few records from these offsets on that have an event time, with that time in us."""
+        messages = self._surveyed().broker.samples(at, SAMPLE)
+        return {partition: list(self._timed(some)) for partition, some in messages.items()}
+
+    def _timed(self, messages: Sequence[Message]) -> Iterator[tuple[Message, int]]:
+        """The messages that have an event time, with that time in us."""
         if self._decoder is None:
             self._decoder = Decoder(self._plan.descriptor, (), self._plan.time_field)
-        messages = self._surveyed().broker.samples(at, alignment.SAMPLE)
-        now_ms, tolerance = int(time.time() * 1000), self._plan.tolerance
-        return {
-            partition: list(event_times(some, self._decoder, now_ms, tolerance))
-            for partition, some in messages.items()
-        }
+        return event_times(messages, self._decoder, int(time.time() * 1000), self._plan.tolerance)
 
     def _complete_from(self, here: Offsets, start: Positions, until: Positions) -> int:
         """With the first records behind skipped ones: the event time (us) from which windows are whole."""
@@ -284,15 +280,9 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Once in each silence: how new what has been read is, whoever has read it."""
         if self._sampled == here.next:
             return
-        before = {
-            partition: max(0, offset - alignment.SAMPLE) for partition, offset in here.next.items() if offset
-        }
-        times = [
-            micros // 1000
-            for partition, sample in self._samples(before).items()
-            for message, micros in sample
-            if int(message.offset() or 0) < here.next[partition]
-        ]
+        glimpses = Glimpses(self._surveyed().broker, self._timed)
+        walks = {partition: newest(0, offset) for partition, offset in here.next.items() if offset}
+        times = [time for time in together(walks, glimpses.by_event_time).values() if time is not None]
         self._sampled = here.next
         self._say(data=max(times, default=None))
 

@@ -1,0 +1,137 @@
+"""What a few records here and there tell of a partition: how far so many records reach, and what is newest.
+
+Offsets are no count: transactions and compaction leave gaps, which may be as long as all else. Pure: a walk
+yields the offset from which it wants to see records and is sent what is there; `together` asks for all
+partitions at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from runtime.source.offsets import Partition, Positions
+
+SAMPLE = 100
+"""Records read at one place."""
+SAMPLE_BYTES = 2**20
+"""Fewer are read where they have as many bytes."""
+UNIT = 1024
+"""A record counts as one, or as many as it has of so many bytes."""
+# How much of what a batch may hold is not looked for any longer.
+_SLACK = 1 / 8
+# What is newest is looked for so many times further back each time.
+_BACK = 8
+
+
+class Seen(NamedTuple):
+    """A record: its offset, its time (ms; None when it cannot be used), the bytes of its value."""
+
+    offset: int
+    time: int | None
+    size: int = 0
+
+    @property
+    def weight(self) -> float:
+        """As how many records it counts."""
+        return max(1.0, self.size / UNIT)
+
+
+_T = TypeVar("_T")
+# The first records from an offset on, in order of offset.
+Sample = Sequence[Seen]
+# The sample at each offset; left out: Kafka found no record in time, as in a gap of gigabytes.
+Samples = Callable[[Positions], Mapping[Partition, Sample]]
+
+
+def together(
+    walks: Mapping[Partition, Generator[int, Sample | None, _T]], samples: Samples
+) -> dict[Partition, _T]:
+    """What each walk returns; each round is one question for all of them."""
+    found: dict[Partition, _T] = {}
+    asked = {partition: next(walk) for partition, walk in walks.items()}
+    while asked:
+        answers, before, asked = samples(asked), asked, {}
+        for partition in before:
+            try:
+                asked[partition] = walks[partition].send(answers.get(partition))
+            except StopIteration as end:
+                found[partition] = end.value
+    return found
+
+
+def weight(at: int, sample: Sample, end: int) -> float:
+    """As how many records [at, end) counts, if all of it is like the sample that was taken at `at`."""
+    until = end if _is_last(sample) else sample[-1].offset + 1
+    return sum(record.weight for record in sample) / max(1, until - at) * (end - at)
+
+
+def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, int]:
+    """How far about `most` records reach in [start, end), at least one.
+
+    The steps become longer as long as there seem to be no more records than `most`, by what their two ends
+    look like, then shorter. Where it cannot be seen what there is, `most` offsets are taken.
+    """
+    at, left = start, most
+    head = yield at
+    if head is None:
+        return min(end, at + max(1, int(most)))
+    for record in head:
+        left -= record.weight
+        if left <= 0 or record.offset >= end:
+            return min(end, record.offset + 1)
+    if _is_last(head):
+        return end
+    here = weight(at, head, end) / (end - at)
+    # How far before its end a step is looked at: what is hidden behind that is little.
+    length = min(head[-1].offset + 1 - at, max(1, int(most * _SLACK)))
+    left, shorter = most, False
+    step = max(1, int(min(most, most / here)))
+    while at < end and left > most * _SLACK and step:
+        until = min(end, at + step)
+        look = max(at, until - length)
+        sample = yield look
+        if sample is None:
+            break
+        there = weight(look, sample, end) / (end - look)
+        if (until - at) * max(here, there) <= left:
+            left -= (until - at) * (here + there) / 2
+            at, here = until, there
+        else:
+            shorter = True
+        step = step // 2 if shorter else step * 2
+    return max(at, head[-1].offset + 1)
+
+
+def newest(start: int, end: int) -> Generator[int, Sample | None, int | None]:
+    """The greatest time of the last records in [start, end); None where none can be used."""
+    at = low = high = end
+    time, distance = None, SAMPLE
+    while time is None and at > start:
+        at, high = max(start, end - distance), at
+        sample = yield at
+        if sample is None:
+            return None
+        time, low = _before(end, sample)
+        distance *= _BACK
+    # Between `low` and `high` there may be more of them.
+    while time is not None and low < high:
+        middle = (low + high) // 2
+        found, after = _before(end, (yield middle) or ())
+        if found is None:
+            high = middle
+        else:
+            time, low = max(time, found), after
+    return time
+
+
+def _before(end: int, sample: Sample) -> tuple[int | None, int]:
+    """The greatest time of the records before `end`, and the offset from which more of them may follow."""
+    times = [record.time for record in sample if record.offset < end and record.time is not None]
+    more = bool(sample) and not _is_last(sample) and sample[-1].offset < end
+    return max(times, default=None), sample[-1].offset + 1 if more else end
+
+
+def _is_last(sample: Sample) -> bool:
+    """Whether nothing follows."""
+    return len(sample) < SAMPLE and sum(record.size for record in sample) < SAMPLE_BYTES
