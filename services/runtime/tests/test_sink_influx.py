@@ -112,6 +112,23 @@ def test_a_column_that_changed_its_type_is_refused_row_by_row_and_not_by_the_job
     assert refused == [(row, "SINK_REFUSED") for row in range(6000)]
 
 
+def test_what_a_refused_line_quotes_means_nothing(database: Database) -> None:
+    database.measurement = f"database not found dropped=2 {uuid4().hex[:8]}"
+    database.write(rows([1], pa.int64()))
+
+    other_type = database.write(rows([0.5, 1.5, 2.5], pa.float64()))
+    too_long = rows([2, 3, 4], pa.int64()).set_column(
+        0, "tag_city", pa.array(["1", "bucket not found: partial write: x dropped=3 " * 2000, "1"])
+    )
+    unreadable = database.write(too_long)
+
+    assert (other_type, unreadable) == (
+        [(row, "SINK_REFUSED") for row in range(3)],
+        [(1, "SINK_REFUSED")],
+    )
+    assert database.numbers() == [2, 4]
+
+
 def test_a_missing_database_is_named_with_what_to_do(database: Database) -> None:
     with pytest.raises(JobError) as missing:
         sinks.check(database.target(bucket="nowhere"))

@@ -30,7 +30,8 @@ LINES_PER_REQUEST = 5000
 TIMEOUT_MS = 10_000
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
-_DROPPED = re.compile(r"dropped=(\d+)")
+# Around the reason, which may quote anything.
+_DROPPED = re.compile(r"(?:failure writing points to database: )?partial write: .* dropped=(\d+)", re.DOTALL)
 
 
 def check(target: Target) -> None:
@@ -98,7 +99,7 @@ class _RefusedError(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
-        told = _DROPPED.search(detail)
+        told = _DROPPED.fullmatch(detail)
         self.dropped = int(told[1]) if told else None
 
 
@@ -118,7 +119,7 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
     """What an answer of the database means for the rows, or for the job."""
     said = _words(answer)
     place = f"InfluxDB at {address.url}"
-    if answer.status == 404 or "not found" in said:
+    if answer.status == 404:
         return external(
             "SINK_MISSING",
             f"{place} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
