@@ -8,7 +8,8 @@ why and comes again, for the sinks and partitions that are still open.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -37,7 +38,6 @@ _REPORT = pa.schema(
     ]
 )
 WRITTEN, REFUSED, PRINTED, TROUBLE = "written", "refused", "printed", "trouble"
-_PARTITION, _OFFSET = 1, 2  # places in the key of a forwarded record
 _PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.2
 
@@ -63,23 +63,25 @@ class Delivery:
             for at, target in enumerate(self.targets)
             if (partition, at) not in self.done
         ]
+        quarantine: Quarantine | None = None
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
-                sink.write(batch, self.batch_id)
-        self._set_aside(open_sinks)
+                if refusals := sink.write(batch, self.batch_id):
+                    quarantine = quarantine or _quarantine(self.platform)
+                    self._set_aside(quarantine, sink.target, batch, refusals)
+        if quarantine is not None:
+            quarantine.flush()  # before the sinks that refused count as done
         lines = [line for sink in open_sinks for line in sink.report()]
         yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=_REPORT)
 
-    def _set_aside(self, sinks: list[_Sink]) -> None:
-        """Write what finished sinks refused to the quarantine topic, before it counts as done."""
-        records = [record for sink in sinks if sink.trouble is None for record in sink.set_aside]
-        if not records:
-            return
-        quarantine = _quarantine(self.platform)
-        for record in records:
+    def _set_aside(
+        self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
+    ) -> None:
+        """Hand refused rows to the quarantine at once: however many they are, few are held here."""
+        sink = target.resolved.SerializeToString(deterministic=True).hex()
+        for record, key in quarantined(target, batch, refusals):
             record.generation = self.generation
-            quarantine.put(record)
-        quarantine.flush()
+            quarantine.put(record, rows.event_id(sink, key, self.batch_id if target.updates else None))
 
 
 @dataclass(slots=True)
@@ -90,25 +92,23 @@ class _Sink:
     target: Target
     writer: Writer
     written: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
     printed: list[str] = field(default_factory=list)
-    set_aside: list[telemetry_pb2.Quarantined] = field(default_factory=list)
     trouble: TemporaryError | None = None
 
-    def write(self, batch: pa.RecordBatch, batch_id: int) -> None:
-        """Write one Arrow batch, unless this sink is in trouble already."""
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[Refusal]:
+        """Write one Arrow batch, unless this sink is in trouble already; the rows it refused."""
         if self.trouble is not None or batch.num_rows == 0:
-            return
+            return ()
         try:
             outcome = _patiently(lambda: self.writer.write(batch, batch_id))
         except TemporaryError as trouble:
             self.trouble = trouble
-            return
+            return ()
         self.written += batch.num_rows - len(outcome.refused)
         self.printed += outcome.printed
-        for refusal in outcome.refused:
-            self.refused[refusal.reason] = self.refused.get(refusal.reason, 0) + 1
-            self.set_aside.append(quarantined(self.target, batch, refusal))
+        self.refused.update(refusal.reason for refusal in outcome.refused)
+        return outcome.refused
 
     def report(self) -> list[Mapping[str, Any]]:
         """The report rows of this sink: what it did, or why it must be tried again."""
@@ -127,24 +127,35 @@ class _Sink:
         return [written, *refused, *printed]
 
 
-def quarantined(target: Target, batch: pa.RecordBatch, refusal: Refusal) -> telemetry_pb2.Quarantined:
-    """The record of a row that a sink refused: its visible columns as JSON, its row key as key."""
-    layout, row = target.layout, batch.slice(refusal.row, 1)
-    record = telemetry_pb2.Quarantined(
-        dagger=target.dagger,
-        topic=target.name,
-        stage="sink",
-        reason=refusal.reason,
-        detail=refusal.detail,
-    )
-    columns = [(column.name, values) for column, values in layout.visible(row)]
-    if not layout.windowed and len(layout.key_columns) > _OFFSET:  # topic, partition, offset, …
-        record.partition = row.column(layout.key_columns[_PARTITION])[0].as_py() or 0
-        record.offset = row.column(layout.key_columns[_OFFSET])[0].as_py() or 0
-    record.decoded_prefix = json_text.objects(columns)[0]
-    record.value = record.decoded_prefix.encode()
-    record.key = "".join(rows.keys(layout, row)).encode()
-    return record
+def quarantined(
+    target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
+) -> Iterator[tuple[telemetry_pb2.Quarantined, str]]:
+    """For each row that a sink refused its record, visible columns as JSON, and its whole row key."""
+    layout, refused = target.layout, batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
+    texts = json_text.objects([(column.name, values) for column, values in layout.visible(refused)])
+    keys = rows.keys(layout, refused)
+    places: list[tuple[int, int]] = [(0, 0)] * len(refusals)
+    if not layout.windowed:  # topic, partition, offset, …
+        places = [
+            (partition or 0, offset or 0)
+            for partition, offset in zip(
+                *(refused.column(name).to_pylist() for name in layout.key_columns[1:3]), strict=True
+            )
+        ]
+    for refusal, text, key, (partition, offset) in zip(refusals, texts, keys, places, strict=True):
+        record = telemetry_pb2.Quarantined(
+            dagger=target.dagger,
+            topic=target.name,
+            partition=partition,
+            offset=offset,
+            stage="sink",
+            reason=refusal.reason,
+            detail=refusal.detail,
+            value=text.encode(),
+            key=key.encode(),
+            decoded_prefix=text,
+        )
+        yield record, key
 
 
 def _patiently(write: Callable[[], Outcome]) -> Outcome:

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from zlib import crc32
 
 from confluent_kafka import KafkaError, Message, Producer
 from daggers.v1 import telemetry_pb2
@@ -18,6 +17,8 @@ TOPIC = "daggers.quarantine"
 MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
 MAX_PREFIX_CHARS = 64 * 1024
+# What may wait for the platform's Kafka in one process: a flood is no faster than Kafka takes it.
+MAX_WAITING_KIB = 16 * 1024
 
 _log = logging.getLogger(__name__)
 _TYPE = telemetry_pb2.Quarantined.DESCRIPTOR.full_name
@@ -43,14 +44,16 @@ class Quarantine:
                 "acks": "all",
                 "enable.idempotence": True,
                 "message.timeout.ms": 0,
+                "queue.buffering.max.kbytes": MAX_WAITING_KIB,
                 "compression.type": "gzip",  # what every client can read without further libraries
             }
         )
 
-    def put(self, record: telemetry_pb2.Quarantined) -> None:
+    def put(self, record: telemetry_pb2.Quarantined, row: str = "") -> None:
         """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset.
 
-        Raises `JobError` as `flush` does, when too many wait already.
+        `row` tells rows that sinks refused apart: they are windows as often as records. Waits for room while
+        `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
         """
         record.value = record.value[:MAX_VALUE_BYTES]
         record.key = record.key[:MAX_KEY_BYTES]
@@ -58,10 +61,9 @@ class Quarantine:
         now = datetime.now(UTC)
         if not record.HasField("time"):
             record.time.FromDatetime(now)
-        # A row that a sink refused is a window as often as a record: then only its key tells it apart.
-        row = f"/{crc32(record.key):08x}" if record.stage == "sink" else ""
+        place = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
         headers = cloudevent_headers(
-            ce_id=f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}{row}",
+            ce_id=f"{place}/{row}" if row else place,
             ce_type=_TYPE,
             source=f"/runtime/{record.dagger}/{record.generation}",
             subject=record.dagger,

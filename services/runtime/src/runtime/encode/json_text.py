@@ -1,7 +1,7 @@
 """Arrow columns to JSON text, element by element: nested values stay native.
 
-Times are ISO 8601 UTC with `Z`, integers and decimals numbers, bytes base64, NaN and infinity null, map keys
-sorted so that equal maps give equal text, non-ASCII as it is.
+Times are ISO 8601 UTC with `Z`, integers and decimals numbers, bytes base64, map keys sorted so that equal
+maps give equal text, non-ASCII as it is. A `Form` says what becomes of times, and of NaN and infinity.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any
@@ -20,7 +21,15 @@ from pyarrow import types
 from runtime.errors import user
 
 NULL = "null"
-Times = Callable[[pa.Array], list[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a kind of text has its times and floats."""
+
+    times: Callable[[pa.Array], list[str | None]]
+    floats: Callable[[float | None], str | None]
+    """The JSON text of a float; None is null."""
 
 
 def shortest_times(array: pa.Array) -> list[str | None]:
@@ -33,23 +42,59 @@ def millisecond_times(array: pa.Array) -> list[str | None]:
     return _times(array, "ms")
 
 
+def distinct_times(array: pa.Array) -> list[str | None]:
+    """Timestamps with 3 digits of a second, or with 6 where 3 would be another time."""
+    return [None if t is None else f"{t[:-4]}Z" if t.endswith("000Z") else t for t in _times(array, "us")]
+
+
 def dates(array: pa.Array) -> list[str | None]:
-    """Dates as ISO text."""
-    return [None if day is None else day.isoformat() for day in array.to_pylist()]
+    """Dates as ISO text; years beyond 9999 are written too."""
+    days = array.cast(pa.int32()).cast(pa.int64())
+    return _written(days.fill_null(0).to_numpy().astype("datetime64[D]"), days)
 
 
-def texts(array: pa.Array, times: Times = shortest_times) -> list[str]:
+def float_name(value: float) -> str:
+    """A float as text: another for each that is a group of its own in SQL; 0.0 and -0.0 are one."""
+    if math.isnan(value):
+        return "NaN"
+    return repr(value + 0.0) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _finite(value: float | None) -> str | None:
+    return repr(value) if value is not None and math.isfinite(value) else None
+
+
+def _told_apart(value: float | None) -> str | None:
+    """As Protobuf's JSON has it: what is no number for JSON is a string."""
+    if value is None:
+        return None
+    return float_name(value) if math.isfinite(value) else f'"{float_name(value)}"'
+
+
+# What is read as JSON, and what stands in a field of InfluxDB.
+VALUE = Form(shortest_times, _finite)
+FIELD = Form(millisecond_times, _finite)
+# What tells rows apart: different values have different texts, and what is equal to SQL has the same.
+KEY = Form(shortest_times, _told_apart)
+TAG = Form(distinct_times, _told_apart)
+
+
+def texts(array: pa.Array, form: Form = VALUE) -> list[str]:
     """The JSON text of each element; `null` for a null. Raises `JobError` (USER) for a type without one."""
     kind = array.type
     if types.is_struct(kind):
-        return _structs(array, times)
+        return _structs(array, form)
     if types.is_map(kind):
-        return _maps(array, times)
+        return _maps(array, form)
     if types.is_list(kind) or types.is_large_list(kind):
-        return _lists(array, times)
+        return _lists(array, form)
     if types.is_timestamp(kind):
-        return [NULL if text is None else f'"{text}"' for text in times(array)]
-    return [NULL if value is None else value for value in map(_scalar(kind), array.to_pylist())]
+        return [NULL if text is None else f'"{text}"' for text in form.times(array)]
+    if types.is_date(kind):
+        return [NULL if text is None else f'"{text}"' for text in dates(array)]
+    if types.is_floating(kind):
+        return [form.floats(value) or NULL for value in array.to_pylist()]
+    return [text or NULL for text in map(_scalar(kind), array.to_pylist())]
 
 
 def _scalar(kind: pa.DataType) -> Callable[[Any], str | None]:
@@ -60,10 +105,6 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], str | None]:
         return {True: "true", False: "false"}.get
     if types.is_integer(kind) or types.is_decimal(kind):
         return lambda value: None if value is None else str(value)
-    if types.is_floating(kind):
-        return lambda value: repr(value) if value is not None and math.isfinite(value) else None
-    if types.is_date(kind):
-        return lambda value: None if value is None else f'"{value.isoformat()}"'
     if types.is_binary(kind) or types.is_large_binary(kind):
         return lambda value: None if value is None else f'"{base64.b64encode(value).decode()}"'
     if types.is_duration(kind):
@@ -73,10 +114,10 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], str | None]:
     raise user("UNSUPPORTED_TYPE", f"A column of type {kind} cannot be written; cast it to a string.")
 
 
-def _structs(array: pa.StructArray, times: Times) -> list[str]:
+def _structs(array: pa.StructArray, form: Form) -> list[str]:
     names = [encode_basestring(field.name) for field in array.type]
     columns = [
-        [f"{name}:{text}" for text in texts(child, times)]
+        [f"{name}:{text}" for text in texts(child, form)]
         for name, child in zip(names, array.flatten(), strict=True)
     ]
     rows = zip(*columns, strict=True) if columns else ((),) * len(array)
@@ -84,20 +125,20 @@ def _structs(array: pa.StructArray, times: Times) -> list[str]:
     return [f"{{{','.join(row)}}}" if there else NULL for row, there in zip(rows, valid, strict=True)]
 
 
-def _lists(array: pa.ListArray, times: Times) -> list[str]:
-    elements = iter(texts(array.flatten(), times))
+def _lists(array: pa.ListArray, form: Form) -> list[str]:
+    elements = iter(texts(array.flatten(), form))
     return [
         NULL if length is None else f"[{','.join(islice(elements, length))}]"
         for length in array.value_lengths().to_pylist()
     ]
 
 
-def _maps(array: pa.MapArray, times: Times) -> list[str]:
+def _maps(array: pa.MapArray, form: Form) -> list[str]:
     kind = array.type
     entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
     keys, values = entries.flatten().flatten()
-    quoted = (text if text.startswith('"') else f'"{text}"' for text in texts(keys, times))
-    pairs = iter([f"{key}:{value}" for key, value in zip(quoted, texts(values, times), strict=True)])
+    quoted = (text if text.startswith('"') else f'"{text}"' for text in texts(keys, form))
+    pairs = iter([f"{key}:{value}" for key, value in zip(quoted, texts(values, form), strict=True)])
     return [
         NULL if length is None else f"{{{','.join(sorted(islice(pairs, length)))}}}"
         for length in entries.value_lengths().to_pylist()
@@ -108,9 +149,14 @@ def _times(array: pa.Array, unit: str) -> list[str | None]:
     """ISO text with `Z`, at the unit's precision; years beyond 9999 are written too."""
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     stamps = micros.fill_null(0).to_numpy().astype("datetime64[us]").astype(f"datetime64[{unit}]")
+    return [None if text is None else f"{text}Z" for text in _written(stamps, array)]
+
+
+def _written(stamps: np.ndarray, array: pa.Array) -> list[str | None]:
+    """ISO text of numpy's times, None where the array has none."""
     written = np.datetime_as_string(stamps).tolist()
     valid = array.is_valid().to_pylist()
-    return [f"{text}Z" if there else None for text, there in zip(written, valid, strict=True)]
+    return [text if there else None for text, there in zip(written, valid, strict=True)]
 
 
 def _shorten(text: str) -> str:
@@ -119,7 +165,12 @@ def _shorten(text: str) -> str:
     return f"{text[:-4]}Z" if text.endswith("000Z") else text
 
 
-def objects(columns: Sequence[tuple[str, pa.Array]], times: Times = shortest_times) -> list[str]:
+def objects(columns: Sequence[tuple[str, pa.Array]]) -> list[str]:
     """One JSON object for each row of named columns, nulls included."""
-    pairs = [[f"{encode_basestring(name)}:{text}" for text in texts(array, times)] for name, array in columns]
+    return named([(name, texts(array)) for name, array in columns])
+
+
+def named(columns: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """One JSON object for each row of named columns of JSON texts."""
+    pairs = [[f"{encode_basestring(name)}:{text}" for text in values] for name, values in columns]
     return [f"{{{','.join(row)}}}" for row in zip(*pairs, strict=True)]

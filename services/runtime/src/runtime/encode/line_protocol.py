@@ -1,14 +1,16 @@
 """Output rows to InfluxDB line protocol.
 
-Tags and fields are sorted by key; null and empty tags are left out, null, NaN and infinite fields too;
-integers carry `i`, whole floats lose `.0`; text is escaped as influxdb-client escapes it. A row without a
-field or without a time that fits is refused, the others are written.
+Tags and fields are sorted by key; null tags are left out, null, NaN and infinite fields too; integers carry
+`i`, whole floats lose `.0`; text is escaped as influxdb-client escapes it, and a tag that InfluxDB cannot
+hold in a way that no other tag is: rows that differ in a tag are different points. A row without a field or
+without a time that fits is refused, the others are written.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
@@ -21,6 +23,9 @@ from runtime.errors import user
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _KEY = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
+# What would read as one of the escapes above or below, and what would escape the separator behind the tag.
+_BACKSLASH = re.compile(r"\\(?=[nrt]|x5c|x22|\Z)")
+_EMPTY = '""'
 _TEXT = str.maketrans({'"': r"\"", "\\": r"\\"})
 # What the store keeps: the extreme 64-bit values are its own sentinels.
 _MIN_TIME, _MAX_TIME = -(2**63) + 2, 2**63 - 2
@@ -105,14 +110,21 @@ def _tags(key: str, array: pa.Array) -> list[str]:
     pieces = _Pieces(f",{key.translate(_KEY)}=", _tag_text)
     if types.is_string(array.type):
         return [pieces[value] for value in array.to_pylist()]
-    return [pieces[text] for text in _plain(array)]
+    return [pieces[text] for text in _plain(array, json_text.TAG)]
 
 
 def _tag_text(text: str | None) -> str | None:
-    if not text:
+    """A tag as it stands in a line: another for every other text.
+
+    InfluxDB has no empty tag and none that ends with a backslash, and a line has no line break. So empty text
+    is two quotes, a line break is a backslash and n, and of what would be taken for such the first character
+    is spelt out, in hexadecimal.
+    """
+    if text is None:
         return None
-    escaped = text.translate(_KEY)
-    return f"{escaped} " if escaped.endswith("\\") else escaped
+    if text in ("", _EMPTY):
+        return text.replace('"', r"\x22", 1) or _EMPTY
+    return _BACKSLASH.sub(r"\\x5c", text).translate(_KEY)
 
 
 def _fields(key: str, array: pa.Array) -> list[str]:
@@ -131,7 +143,8 @@ def _fields(key: str, array: pa.Array) -> list[str]:
     if types.is_decimal(kind):
         return ["" if v is None else f"{start}{str(v).removesuffix('.0')}" for v in array.to_pylist()]
     pieces = _Pieces(start, lambda text: None if text is None else f'"{text.translate(_TEXT)}"')
-    return [pieces[text] for text in (array.to_pylist() if types.is_string(kind) else _plain(array))]
+    values = array.to_pylist() if types.is_string(kind) else _plain(array, json_text.FIELD)
+    return [pieces[text] for text in values]
 
 
 class _Pieces(dict[str | None, str]):
@@ -147,11 +160,11 @@ class _Pieces(dict[str | None, str]):
         return piece
 
 
-def _plain(array: pa.Array) -> Iterable[str | None]:
-    """A column that is no text as text: the same words in tags and in text fields."""
+def _plain(array: pa.Array, form: json_text.Form) -> Iterable[str | None]:
+    """A column that is no text as text."""
     kind = array.type
     if types.is_timestamp(kind):
-        return json_text.millisecond_times(array)
+        return form.times(array)
     if types.is_date(kind):
         return json_text.dates(array)
     if types.is_binary(kind):
@@ -159,17 +172,8 @@ def _plain(array: pa.Array) -> Iterable[str | None]:
     if types.is_boolean(kind):
         return [None if value is None else str(value).lower() for value in array.to_pylist()]
     if types.is_floating(kind):
-        return map(_float_text, array.to_pylist())
+        return [None if value is None else json_text.float_name(value) for value in array.to_pylist()]
     if types.is_integer(kind) or types.is_decimal(kind):
         return [None if value is None else str(value) for value in array.to_pylist()]
-    texts = json_text.texts(array, json_text.millisecond_times)
+    texts = json_text.texts(array, form)
     return [text if there else None for text, there in zip(texts, array.is_valid().to_pylist(), strict=True)]
-
-
-def _float_text(value: float | None) -> str | None:
-    """A float as a tag: NaN and infinity are values there, or two groups would become one series."""
-    if value is None:
-        return None
-    if math.isnan(value):
-        return "NaN"
-    return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,9 +63,19 @@ class Layout:
 
 
 def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
-    """The key of each row as compact JSON text: the same row has the same key in every attempt."""
-    parts = [json_text.texts(batch.column(name)) for name in layout.key_columns]
+    """The key of each row as compact JSON text: the same in every attempt, another for every other row."""
+    parts = [json_text.texts(batch.column(name), json_text.KEY) for name in layout.key_columns]
     return [f"[{','.join(values)}]" for values in zip(*parts, strict=True)] if parts else []
+
+
+def event_id(source: str, key: str, batch_id: int | None) -> str:
+    """128 bits, in hexadecimal, that tell an event of a row from all others of its source.
+
+    With early emission each update of a row is an event of its own, and `batch_id` says which: a replay has
+    its old number. None where a row is written once.
+    """
+    part = "" if batch_id is None else f"/{batch_id}"
+    return hashlib.blake2b(f"{source}{part}/{key}".encode(), digest_size=16).hexdigest()
 
 
 def microseconds(array: pa.Array) -> list[int | None]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.encode.json_text import objects
+from daggersql import Role
+from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.sinks import Outcome, Target
 
 PREFIX = "row "
@@ -42,5 +43,8 @@ class LogWriter:
         del batch_id
         shown = batch.slice(0, self._left)
         self._left -= shown.num_rows
-        columns = [(column.name, values) for column, values in self._layout.visible(shown)]
-        return Outcome(printed=[f"{PREFIX}{text}" for text in objects(columns)])
+        columns = [
+            (column.name, texts(values, KEY if column.role is Role.TAG else VALUE))
+            for column, values in self._layout.visible(shown)
+        ]
+        return Outcome(printed=[f"{PREFIX}{text}" for text in named(columns)])
