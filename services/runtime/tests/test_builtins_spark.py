@@ -1,5 +1,6 @@
 """Flink's functions in a real Spark mean what they mean in Flink; expected values are worked out by hand."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from tests.conformance.corpus import tables
 from tests.conformance.engine import Engine, engine
 
 from daggersql import check
+from daggersql.functions.javaregexes import compiled, matches
 
 pytestmark = pytest.mark.integration
 
@@ -152,14 +154,19 @@ def spark() -> Iterator[Engine]:
 
 def asked(spark: Engine, sql: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The one row that the query gives over these calls."""
+    (row,) = rows(spark, sql, calls)
+    return row
+
+
+def rows(spark: Engine, sql: str, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the query gives over these calls."""
     (table,) = tables("api_logs")
     checked = check(sql, [table])
     assert checked.plan is not None, checked.findings
     made = [ParseDict(call, GetMessageClass(table.message)()) for call in calls]
     view = records.decoded(table, checked.plan.reads[0].paths, made, "api_logs", 0)
-    (row,) = spark.answer(checked.plan, {"api_logs": view}).to_pylist()
-    answer: dict[str, Any] = row
-    return answer
+    found: list[dict[str, Any]] = spark.answer(checked.plan, {"api_logs": view}).to_pylist()
+    return found
 
 
 def test_functions_of_single_rows_mean_what_they_mean_in_flink(spark: Engine) -> None:
@@ -183,3 +190,43 @@ def test_aggregates_mean_what_they_mean_in_flink(spark: Engine) -> None:
     found = {expression: row[f"c{number}"] for number, expression in enumerate(GROUPED)}
 
     assert found == pytest.approx(GROUPED, nan_ok=True)
+
+
+PATTERNS = r"""\Qa.b*\E+ | \h+ | \H+ | \v | \V+ | \R | \p{Alpha}+ | \P{Alpha}+ | \p{Punct} | \p{XDigit}+
+\p{Cntrl} | \p{L}+
+\pL+ | \PL+ | \p{IsLu} | (?i)\p{Lu}+ | (?i)[A-C&&[^b]]+ | a(?i)b\Q|\Ec | (?s).+ | (?m)^. | (?m).$ | .$
+a++b | (?>a+)b
+(?<n>a)\k<n> | (a)(b)\2? | (?<!a)b | (?<=a)b | [a-z&&[^aeiou]]+ | [a-d[m-p]]+ | [^a-c&&[^x]]+
+[\Q^-]\E]+ | [\w&&\D]+
+[^\s,;]+ | \x41 | \u0042 | \0101 | \x{1F600} | \b\w+\b | \B. | \w+ | \s+ | \D+ | a{1,2}? | (?x) a b \s c
+[.*+?$]
+\z | \Z | ^a | .+ | \. | [\h\v]+ | \p{Sc}"""
+TEXTS = [
+    "", "abc", "ABC aXb", "a.b*c a.b*a.b*", "x\r\ny\u2028z\x85", "é\xa0ü caféCAFÉ", "tab\tvt\x0bff\x0c\n",
+    "aab aaa",
+    "a,b;c d_e-1", "[^-]] $9.5 😀", "ไทย 日本 42", "line1\nline2\n", "ab c|a b\x00",
+]  # fmt: skip
+
+
+def test_java_finds_in_a_text_what_python_is_told_to_find(spark: Engine) -> None:
+    patterns = re.split(r" \| |\n", PATTERNS)
+    columns = ", ".join(f"{marked(pattern)} AS c{at}" for at, pattern in enumerate(patterns))
+    calls = [CALL | {"api_uri": text} for text in TEXTS]
+    answers = rows(spark, f"SELECT api_uri, {columns} FROM api_logs", calls)
+    found = {(row["api_uri"], one): row[f"c{at}"] for row in answers for at, one in enumerate(patterns)}
+    expected = {(text, one): "".join(in_marks(compiled(one), text)) for text in TEXTS for one in patterns}
+
+    assert found == expected
+
+
+def marked(pattern: str) -> str:
+    return f"REGEXP_REPLACE(api_uri, '{pattern}', '<$0>')"
+
+
+def in_marks(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """The text with every match in marks."""
+    start = 0
+    for found in matches(pattern, text):
+        yield f"{text[start : found.start()]}<{found[0]}>"
+        start = found.end()
+    yield text[start:]

@@ -9,49 +9,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum, auto
 from functools import lru_cache
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daggersql.functions import jsonpaths, jsonsteps
+from daggersql.functions import jsonpaths
 from daggersql.functions.jsonsteps import (
-    Comparison,
-    Condition,
+    Constant,
     Deep,
     Everything,
     Indexes,
     Inner,
-    Junction,
     Matching,
     Names,
+    Number,
     Path,
     Slice,
     Step,
+    is_definite,
 )
+from runtime import jsonfilter
+from runtime.jsonfilter import UNDEFINED, MissingError
 
 Place: TypeAlias = tuple[Any, Any]
-"""A list or object, and the position or name in it."""
+"""A list or object, and the position or name in it, or several names."""
 
 compiled = lru_cache(maxsize=256)(jsonpaths.parse)
 """The path of a text, which the check has let through."""
 
 
-class Number(str):
-    """A number as it was written."""
-
-    __slots__ = ()
-
-
 class BadDocumentError(ValueError):
     """The text is no JSON."""
-
-
-class MissingError(LookupError):
-    """A path that leads to one place leads nowhere in this document."""
 
 
 _LONE = re.compile("[\ud800-\udfff]")
@@ -76,41 +66,33 @@ def dumps(value: Any) -> str:
     return text if text.isascii() else _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-class Absent(Enum):
-    """Whether a last name that an object does not have is a place."""
-
-    NEVER = auto()
-    AMONG_SEVERAL = auto()
-    """Behind a step that leads to several places."""
-    ALWAYS = auto()
-
-
-def places(document: list[Any], path: Path, absent: Absent) -> list[Place]:
-    """Where a path leads, in a list whose one element is the document.
+def follow(document: list[Any], path: Path) -> list[Place]:
+    """Where a path leads, in a list whose one element is the document. A missing last name is a place too.
 
     Raises `MissingError` where it leads nowhere although it is one to a single place.
     """
-    found: list[Place] = [(document, 0)]
-    definite = True
-    steps = path.steps
-    for at, step in enumerate(steps):
-        if isinstance(step, Deep):
-            found = [below for place in found for below in _with_all_below(place)]
-            definite = False
-            continue
-        last = at == len(steps) - 1
-        deep = at > 0 and isinstance(steps[at - 1], Deep)
-        several = absent is Absent.AMONG_SEVERAL and not definite
-        missing = last and not deep and (several or absent is Absent.ALWAYS)
-        found = list(chain.from_iterable(_step(each, step, definite, missing, document) for each in found))
-        definite = definite and jsonsteps.is_definite(step, last=last)
-    return found
+    return _Walk(document).places((document, 0), path, required=False)
+
+
+def answers(document: list[Any], path: Path) -> list[Any]:
+    """What stands where a path leads, or what its function makes of it, in a document as `follow` has it.
+
+    Raises `MissingError` as `follow` does, and where a function has nothing to go by.
+    """
+    return _Walk(document).values((document, 0), path)
 
 
 def value(place: Place) -> Any:
     """What stands at a place; None where a name is missing."""
     holder, key = place
+    if isinstance(key, tuple):
+        return {name: holder.get(name) for name in key}
     return holder.get(key) if isinstance(holder, dict) else holder[key]
+
+
+def names(place: Place) -> tuple[Any, ...]:
+    """The positions or names that a place has in its list or object."""
+    return place[1] if isinstance(place[1], tuple) else (place[1],)
 
 
 def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None]) -> tuple[pa.Array, int]:
@@ -171,6 +153,136 @@ def _written(value: Any) -> Iterator[str]:
             yield {None: "null", True: "true", False: "false"}[value]
 
 
+class _Asked(NamedTuple):
+    """How a path is followed: whether every name is `required`, which is how json-path asks whether it leads
+    anywhere, and whether the last step is a `leaf`, so that a name that is missing there is null."""
+
+    required: bool
+    leaf: bool
+
+
+class _Walk:
+    """Through one document, as json-path goes."""
+
+    def __init__(self, document: list[Any]) -> None:
+        self._document = document
+        self._filter = jsonfilter.Filter(self._inner)
+
+    def places(self, place: Place, path: Path, *, required: bool = False) -> list[Place]:
+        asked = _Asked(required, path.function is None)
+        found = list(self._lead(place, path.steps, True, asked))
+        if path.definite and not found:
+            raise MissingError
+        return found
+
+    def values(self, place: Place, path: Path) -> list[Any]:
+        return self._made(path, self.places(place, path))
+
+    def _made(self, path: Path, found: list[Place]) -> list[Any]:
+        values = [value(each) for each in found]
+        if path.function is None:
+            return values
+        root = (self._document, 0)
+        parameters = [
+            each.value if isinstance(each, Constant) else self.values(root, each.path)[0]
+            for each in path.function.parameters
+        ]
+        return [jsonfilter.applied(path.function, each, parameters) for each in values]
+
+    def _inner(self, inner: Inner, exists: bool, element: Any) -> Any:
+        """What a path in a filter gives, or whether it leads anywhere."""
+        try:
+            found = self.places(
+                (self._document if inner.from_root else [element], 0), inner.path, required=exists
+            )
+        except MissingError:
+            return False if exists else UNDEFINED
+        if exists:
+            return True
+        values = self._made(inner.path, found)
+        return values[0] if inner.path.definite else values
+
+    def _lead(self, place: Place, steps: tuple[Step, ...], definite: bool, asked: _Asked) -> Iterator[Place]:
+        """From one place over the steps; `definite` while it can only be this one."""
+        if not steps:
+            yield place
+            return
+        step, rest = steps[0], steps[1:]
+        if isinstance(step, Deep):
+            yield from self._scan(place, rest[0], rest[1:], asked)
+            return
+        last = asked.leaf and not rest
+        below = definite and is_definite(step, last=last)
+        for each in self._step(place, step, definite, last=last, required=asked.required):
+            yield from self._lead(each, rest, below, asked)
+
+    def _scan(self, place: Place, step: Step, rest: tuple[Step, ...], asked: _Asked) -> Iterator[Place]:
+        """From this place and all below. In a list that fits, each element does where more steps follow."""
+        last = asked.leaf and not rest
+        for here in _with_all_below(place):
+            holder = value(here)
+            if not self._fits(holder, step, last, asked.required):
+                continue
+            if isinstance(holder, list) and not last:
+                for element in _all(holder):
+                    yield from self._lead(element, rest, False, asked)
+            else:
+                yield from self._lead(here, (step, *rest), False, asked)
+
+    def _fits(self, holder: Any, step: Step, last: bool, required: bool) -> bool:
+        """Whether a scan takes its step here."""
+        match step:
+            case Names(names) if isinstance(holder, dict):
+                several = len(names) > 1 and not last
+                return several or (last and not required) or all(name in holder for name in names)
+            case Names():
+                return False
+            case Indexes() | Slice():
+                return isinstance(holder, list)
+            case Matching(condition):
+                return isinstance(holder, list | dict) and self._filter.accepts(condition, holder)
+        return isinstance(holder, list | dict)
+
+    def _step(
+        self, place: Place, step: Step, definite: bool, *, last: bool, required: bool
+    ) -> Iterator[Place]:
+        """Where one step leads from one place."""
+        holder = value(place)
+        match step:
+            case Everything():
+                yield from _all(holder)
+            case Names(names) if isinstance(holder, dict):
+                yield from _members(holder, names, definite, last=last, required=required)
+            case Indexes(indexes) if isinstance(holder, list):
+                there = [index + len(holder) * (index < 0) for index in indexes]
+                yield from ((holder, index) for index in there if 0 <= index < len(holder))
+            case Slice(start, stop) if isinstance(holder, list):
+                yield from ((holder, index) for index in range(*slice(start, stop).indices(len(holder))))
+            case Matching(condition) if isinstance(holder, list):
+                yield from (each for each in _all(holder) if self._filter.accepts(condition, value(each)))
+            case Matching(condition) if isinstance(holder, dict):
+                if self._filter.accepts(condition, holder):
+                    yield place
+            case _ if definite:
+                raise MissingError
+
+
+def _members(
+    holder: dict[str, Any], names: tuple[str, ...], definite: bool, *, last: bool, required: bool
+) -> Iterator[Place]:
+    """The members of these names: at the end of a path one object of all of them."""
+    if last and len(names) > 1:
+        if required and not all(name in holder for name in names):
+            raise MissingError
+        yield holder, names
+        return
+    for name in names:
+        if name in holder or (last and not required):
+            yield holder, name
+        elif required or (definite and len(names) == 1):
+            raise MissingError
+
+
 def _with_all_below(place: Place) -> Iterator[Place]:
     stack = [place]
     while stack:
@@ -183,88 +295,3 @@ def _all(holder: Any) -> Iterator[Place]:
     if isinstance(holder, dict | list):
         for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
             yield holder, key
-
-
-def _step(place: Place, step: Step, definite: bool, missing: bool, document: list[Any]) -> Iterator[Place]:
-    """Where one step leads from one place."""
-    holder = value(place)
-    match step:
-        case Everything():
-            yield from _all(holder)
-        case Names(names) if isinstance(holder, dict):
-            there = [name for name in names if missing or name in holder]
-            if definite and not there:
-                raise MissingError
-            yield from ((holder, name) for name in there)
-        case Indexes(indexes) if isinstance(holder, list):
-            there_at = [index + len(holder) * (index < 0) for index in indexes]
-            found = [index for index in there_at if 0 <= index < len(holder)]
-            if definite and len(indexes) == 1 and not found:
-                raise MissingError
-            yield from ((holder, index) for index in found)
-        case Slice(start, stop) if isinstance(holder, list):
-            yield from ((holder, index) for index in range(*slice(start, stop).indices(len(holder))))
-        case Matching(condition) if isinstance(holder, list):
-            yield from (each for each in _all(holder) if _holds(condition, value(each), document))
-        case Matching(condition) if isinstance(holder, dict):
-            if _holds(condition, holder, document):
-                yield place
-        case _ if definite:
-            raise MissingError
-
-
-_ABSENT = object()
-
-
-def _holds(condition: Condition, element: Any, document: list[Any]) -> bool:
-    match condition:
-        case Junction("not", (one,)):
-            return not _holds(one, element, document)
-        case Junction(kind, conditions):
-            return (all if kind == "all" else any)(_holds(each, element, document) for each in conditions)
-        case Comparison("exists", left):
-            return _side(left, element, document) is not _ABSENT
-        case Comparison("in" | "nin" as word, left, tuple() as choices):
-            found = _side(left, element, document)
-            return any(_equal(found, _plain(each)) for each in choices) == (word == "in")
-        case Comparison(operator, left, right):
-            return _compared(operator, _side(left, element, document), _side(right, element, document))
-    raise AssertionError(condition)
-
-
-def _side(side: Any, element: Any, document: list[Any]) -> Any:
-    """A side's value, numbers as Python has them; absent when its path leads nowhere."""
-    if not isinstance(side, Inner):
-        return _plain(side)
-    path = Path(side.steps)
-    try:
-        found = places(document if side.from_root else [element], path, Absent.NEVER)
-    except MissingError:
-        return _ABSENT
-    if not path.definite:
-        return [_plain(value(each)) for each in found] or _ABSENT
-    return _plain(value(found[0])) if found else _ABSENT
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Number) else value
-
-
-def _equal(left: Any, right: Any) -> bool:
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
-
-
-def _compared(operator: str, left: Any, right: Any) -> bool:
-    if operator in ("==", "!="):
-        return _equal(left, right) == (operator == "==")
-    numbers = isinstance(left, float) and isinstance(right, float)
-    if not numbers and not (isinstance(left, str) and isinstance(right, str)):
-        return False
-    match operator:
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-    return bool(left >= right)

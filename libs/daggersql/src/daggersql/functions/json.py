@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.jsonpaths import constant_path
-from daggersql.functions.jsonsteps import Indexes, Names, Step
 from daggersql.functions.signature import Signature, overloaded
 from daggersql.tree import Expr
 from daggersql.types import BOOLEAN, STRING, Family
 
+# What Spark reads as a path of a VARIANT.
+_ONE_PLACE = re.compile(r"""\$(?:\.[^\s.\[\]()'"]+|\[\d{1,9}\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""", re.ASCII)
 _AT = "try_variant_get(try_parse_json({0}), {1}, 'variant')"
 _KIND = f"schema_of_variant({_AT})"
 _NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
@@ -19,26 +21,13 @@ _NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
 def _check_path(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     """The path is a constant that leads to one place."""
     path = arguments[1]
-    found = constant_path(path, report)
-    if found is None:
-        return
-    rooted = isinstance(path.value, str) and path.value.strip().startswith("$")
-    if not rooted or not all(map(_is_one, found.steps)):
+    if constant_path(path, report) is not None and not _ONE_PLACE.fullmatch(str(path.value)):
         report.error(
             "INVALID_JSON_PATH",
             path.span,
             "The path begins with $ and leads to one place by names and positions: JsonQuery takes others.",
             "JsonQuery",
         )
-
-
-def _is_one(step: Step) -> bool:
-    match step:
-        case Names(names):
-            return len(names) == 1
-        case Indexes(indexes):
-            return len(indexes) == 1 and indexes[0] >= 0
-    return False
 
 
 FUNCTIONS = (

@@ -1,9 +1,10 @@
-"""JSON paths as Jayway reads them (https://github.com/json-path/JsonPath), which is what Dagger uses.
+"""JSON paths as Jayway's json-path 2.4 reads them (https://github.com/json-path/JsonPath), which Dagger uses.
 
     $  .name  ['name']  ['a','b']  [0]  [-1]  [0,2]  [1:3]  [*]  .*  ..name  ..*  [?(@.price > 10 && @.sku)]
 
-A path without the dollar begins at the root too; a path to one place may end with .length(). Not taken:
-Jayway's other functions, and the filters' operators other than == != < <= > >= in nin && || !.
+A path without the dollar begins at the root too, and @ is the root as well. The last step may be a function:
+length() size() sum() avg() min() max() stddev() concat(). What json-path takes but reads as something else (a
+slice from one end to the other, a position behind `..` that goes on) is refused: it would be silently wrong.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from typing import TypeVar
 
 from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
+from daggersql.functions.jsonfilters import FilterReader
 from daggersql.functions.jsonsteps import (
-    Comparison,
-    Condition,
+    Constant,
     Deep,
     Everything,
+    Function,
     Indexes,
     Inner,
-    Junction,
-    Literal,
     Matching,
     Names,
+    Number,
     Path,
     Slice,
     Step,
@@ -35,14 +36,15 @@ from daggersql.tree import Expr
 
 MAX_PATH = 1024
 _NAME = re.compile(r"[^\s.\[\]()]+")
+# In a filter a path ends before an operator.
+_INNER_NAME = re.compile(r"[^\s.\[\](),<>=!~&|]+")
 _WHOLE = re.compile(r"-?\d{1,9}", re.ASCII)
 _SLICE = re.compile(r"(-?\d{1,9})?\s*:\s*(-?\d{1,9})?", re.ASCII)
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
-_OPERATOR = re.compile(r"==|!=|<=|>=|<|>|(?:nin|in)\b", re.IGNORECASE)
-_DEEPEST = 20
-_LENGTH = ".length()"
+# What json-path reads as a parameter, and as what it is.
+_PARAMETER = re.compile(r"(\d+(?:\.\d+)?)|\"([^\"\\,()\[\]{}]*)\"", re.ASCII)
 _Part = TypeVar("_Part")
+_OF_LENGTH = ("length", "size")
+_OF_VALUES = ("sum", "avg", "min", "max", "stddev", "concat")
 
 
 def parse(text: str) -> Path:
@@ -52,15 +54,10 @@ def parse(text: str) -> Path:
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("A JSON path is not empty.")
-    length = trimmed.endswith(_LENGTH)
-    trimmed = trimmed.removesuffix(_LENGTH)
-    reader = _Reader(trimmed if trimmed[:1] == "$" else f"$.{trimmed}", at=1)
-    steps = reader.steps()
+    reader = _Reader(trimmed if trimmed[0] in "$@" else f"$.{trimmed}", at=1)
+    path = reader.path()
     if reader.rest:
         raise ValueError(f"A JSON path goes on with . or [, not with {reader.rest[:20]!r}.")
-    path = Path(steps, length)
-    if length and not path.definite:
-        raise ValueError("A JSON path to several places has no length().")
     return path
 
 
@@ -83,49 +80,93 @@ def check_json_path(number: int, *, place_only: bool = False) -> Check:
 
     def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
         found = constant_path(arguments[number], report)
-        if found is not None and place_only and (found.length or not found.steps):
-            detail = "The path leads to a place in the document: not to all of it, and not to a length."
+        if found is None or not place_only:
+            return
+        if found.function is not None:
+            detail = "A function has no place in the document that could be changed."
             report.error("INVALID_JSON_PATH", arguments[number].span, detail)
+        elif any(map(_turns_back, found.steps, found.steps[1:], found.steps[2:])):
+            detail = "With a filter behind ..* json-path changes the list around what the filter finds."
+            report.error("INVALID_JSON_PATH", arguments[number].span, detail)
+        elif not found.steps:
+            detail = "The path leads to the whole document, which stays as it is."
+            report.warn("INVALID_JSON_PATH", arguments[number].span, detail)
 
     return check
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Reader(FilterReader):
     """Reads a path from left to right."""
 
-    text: str
-    at: int
-    depth: int = 0
-
-    @property
-    def rest(self) -> str:
-        """What is still to be read."""
-        return self.text[self.at :]
-
-    def steps(self) -> tuple[Step, ...]:
-        """All steps up to what is none."""
+    def path(self) -> Path:
+        """All steps up to what is none, and a function behind them."""
         found: list[Step] = []
-        while True:
+        function = None
+        while function is None:
             if self.take(".."):
                 found += [Deep(), self.bracket() if self.take("[") else self.name()]
             elif self.take("."):
-                found.append(self.name())
+                function = self.function()
+                if function is None:
+                    found.append(self.bracket() if self.take("[") else self.name())
             elif self.take("["):
                 found.append(self.bracket())
             else:
-                return tuple(found)
+                break
+        behind = found[1:] if function else found[1:-1]
+        if any(
+            isinstance(step, Deep) and isinstance(each, Indexes | Slice)
+            for step, each in zip(found, behind, strict=False)
+        ):
+            raise ValueError("A position behind .. ends a JSON path: json-path would not look at it.")
+        return Path(tuple(found), function)
 
     def name(self) -> Step:
         """Behind a dot."""
         if self.take("*"):
             return Everything()
-        name = self.match(_NAME)
+        name = self.match(_INNER_NAME if self.inside else _NAME)
         if name is None:
             raise ValueError("A name or * must follow a dot; names with blanks stand in brackets: ['a b'].")
         if self.rest.startswith("("):
-            raise ValueError(f"Functions such as {name[0]}() are not supported in JSON paths.")
+            raise ValueError(f"There is no function {name[0]}() in a JSON path, or not at this place.")
         return Names((name[0],))
+
+    def function(self) -> Function | None:
+        """Behind a dot, the function that ends a path; None, and nothing is read, for a name."""
+        start = self.at
+        name = self.match(_INNER_NAME)
+        if name is None or not self.take("("):
+            self.at = start
+            return None
+        if name[0] not in (*_OF_LENGTH, *_OF_VALUES):
+            known = ", ".join((*_OF_LENGTH, *_OF_VALUES))
+            raise ValueError(f"There is no function {name[0]}() in a JSON path: there are {known}.")
+        first = self.at
+        parameters = tuple(self.several(self.parameter, ")"))
+        if parameters and (self.inside or name[0] in _OF_LENGTH):
+            raise ValueError(f"The function {name[0]}() has no parameters here.")
+        if self.at - first == 2 and parameters:
+            raise ValueError("A parameter of one character is not seen by json-path: write 4.0 for 4.")
+        if self.rest[:1] in (".", "["):
+            raise ValueError("A function ends a JSON path.")
+        return Function(name[0], parameters)
+
+    def parameter(self) -> Constant | Inner:
+        """A number without a sign, a text in double quotes, or a path to one place."""
+        if self.rest[:1] in ("$", "@"):
+            self.at += 1
+            self.inside += 1
+            path = self.path()
+            self.inside -= 1
+            if not path.definite:
+                raise ValueError("A parameter leads to one place: json-path would not count another.")
+            return Inner(True, path)
+        constant = self.match(_PARAMETER)
+        if constant is None:
+            raise ValueError('A parameter is a number, a plain "text" or a path.')
+        return Constant(constant[2] if constant[1] is None else Number(constant[1]))
 
     def bracket(self) -> Step:
         """Behind an opening bracket, which is closed."""
@@ -134,109 +175,25 @@ class _Reader:
         if self.take("*"):
             step = Everything()
         elif self.take("?"):
-            step = self.filter()
+            step = Matching(self.filter())
         elif (part := self.match(_SLICE)) is not None:
-            step = Slice(*(None if each is None else int(each) for each in part.groups()))
+            step = _slice(part)
         elif self.rest[:1] in ("'", '"'):
-            step = Names(tuple(self.several(self.quoted)))
+            step = Names(self.list_of(self.quoted))
         else:
-            step = Indexes(tuple(self.several(self.whole)))
+            step = Indexes(self.list_of(self.whole))
         self.blanks()
         self.must("]")
         return step
 
-    def filter(self) -> Step:
-        """Behind the question mark."""
-        self.blanks()
-        self.must("(")
-        condition = self.either()
-        self.must(")")
-        return Matching(condition)
-
-    def either(self) -> Condition:
-        """Conditions with || between them; && binds closer."""
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise ValueError("The filter of this JSON path is nested too deeply.")
-        choices = [self.both()]
-        while self.take("||"):
-            choices.append(self.both())
-        self.depth -= 1
-        return choices[0] if len(choices) == 1 else Junction("any", tuple(choices))
-
-    def both(self) -> Condition:
-        """Conditions with && between them."""
-        parts = [self.condition()]
-        while self.take("&&"):
-            parts.append(self.condition())
-        return parts[0] if len(parts) == 1 else Junction("all", tuple(parts))
-
-    def condition(self) -> Condition:
-        """One condition, and the blanks around it."""
-        self.blanks()
-        found: Condition
-        if self.take("!"):
-            found = Junction("not", (self.condition(),))
-        elif self.take("("):
-            found = self.either()
-            self.must(")")
-        else:
-            found = self.comparison()
-        self.blanks()
-        return found
-
-    def comparison(self) -> Condition:
-        """Two sides, or a path that must exist."""
-        left = self.side()
-        self.blanks()
-        operator = self.match(_OPERATOR)
-        if operator is None:
-            if not isinstance(left, Inner):
-                raise ValueError("A constant alone is no filter of a JSON path.")
-            return Comparison("exists", left)
-        self.blanks()
-        word = operator[0].lower()
-        if word in ("in", "nin"):
-            self.must("[")
-            choices = tuple(self.several(self.literal))
-            self.must("]")
-            return Comparison(word, left, choices)
-        return Comparison(word, left, self.side())
-
-    def side(self) -> Inner | Literal:
-        """A path or a constant."""
-        if self.rest[:1] in ("@", "$"):
-            self.at += 1
-            return Inner(self.text[self.at - 1] == "$", self.steps())
-        return self.literal()
-
-    def literal(self) -> Literal:
-        """A constant."""
-        if self.rest[:1] in ("'", '"'):
-            return self.quoted()
-        for word, value in (("true", True), ("false", False), ("null", None)):
-            if self.take(word):
-                return value
-        number = self.match(_NUMBER)
-        if number is None:
-            raise ValueError(f"The filter of this JSON path does not go on with {self.rest[:20]!r}.")
-        return float(number[0])
-
-    def several(self, read: Callable[[], _Part]) -> list[_Part]:
+    def list_of(self, read: Callable[[], _Part]) -> tuple[_Part, ...]:
         """One or more, with commas between them."""
         found: list[_Part] = []
         while not found or self.take(","):
             self.blanks()
             found.append(read())
             self.blanks()
-        return found
-
-    def quoted(self) -> str:
-        """A text in quotes."""
-        found = self.match(_QUOTED)
-        if found is None:
-            raise ValueError("A quote is not closed in this JSON path.")
-        return re.sub(r"\\(.)", r"\1", found[1] if found[1] is not None else found[2], flags=re.DOTALL)
+        return tuple(found)
 
     def whole(self) -> int:
         """A position."""
@@ -245,25 +202,15 @@ class _Reader:
             raise ValueError("Brackets hold 'names', positions, a slice, * or ?(a filter).")
         return int(found[0])
 
-    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """What comes next, if it is this."""
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
 
-    def take(self, text: str) -> bool:
-        """Whether this comes next; if so, it is read."""
-        found = self.text.startswith(text, self.at)
-        self.at += len(text) * found
-        return found
+def _turns_back(first: Step, second: Step, third: Step) -> bool:
+    every = isinstance(second, Everything | Matching)
+    return isinstance(first, Deep) and every and isinstance(third, Matching)
 
-    def must(self, text: str) -> None:
-        """This comes next."""
-        if not self.take(text):
-            raise ValueError(f"There is a {text} missing in this JSON path.")
 
-    def blanks(self) -> None:
-        """Blanks do not matter here."""
-        while self.rest[:1] == " ":
-            self.at += 1
+def _slice(part: re.Match[str]) -> Slice:
+    """Both ends of a slice, when they are counted from the same end of the list."""
+    start, stop = (None if each is None else int(each) for each in part.groups())
+    if start is not None and stop is not None and (start < 0) != (stop < 0):
+        raise ValueError("Both ends of a slice are counted from the same end: json-path does not mix them.")
+    return Slice(start, stop)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+
+class Number(str):
+    """A number of a document or of a path, as it was written."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Members of an object."""
+    """Members of an object; at the end of a path several of them make one object."""
 
     names: tuple[str, ...]
 
@@ -46,24 +53,59 @@ class Matching:
 
 
 Step: TypeAlias = Names | Indexes | Slice | Everything | Deep | Matching
-Literal: TypeAlias = str | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What is made of that to which a path leads: the last step of one that has it."""
+
+    name: str
+    parameters: tuple[Constant | Inner, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A whole path, from the root."""
+
+    steps: tuple[Step, ...]
+    function: Function | None = None
+
+    @property
+    def definite(self) -> bool:
+        """Whether it can lead to one place only."""
+        last = len(self.steps) - 1 if self.function is None else None
+        return all(is_definite(step, last=at == last) for at, step in enumerate(self.steps))
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A path inside a filter: from the element (`@`) or from the root (`$`)."""
+    """A path inside a path: from the element (`@`) or from the root (`$`)."""
 
     from_root: bool
-    steps: tuple[Step, ...]
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value in a filter, made of None, bool, `Number`, str, lists and objects."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A pattern in a filter, as Python has it."""
+
+    pattern: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides and what stands between them; `exists` has no right side, `in` and `nin` have a tuple."""
+    """Two sides and the operator between them, in lower case; `exists` is about the left one alone."""
 
     operator: str
-    left: Inner | Literal
-    right: Inner | Literal | tuple[Literal, ...] = None
+    left: Inner | Constant | Regex
+    right: Inner | Constant | Regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +117,6 @@ class Junction:
 
 
 Condition: TypeAlias = Comparison | Junction
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A whole path, from the root."""
-
-    steps: tuple[Step, ...]
-    length: bool = False
-    """Whether the number of elements or members there is asked for."""
-
-    @property
-    def definite(self) -> bool:
-        """Whether it can lead to one place only."""
-        return all(is_definite(step, last=at == len(self.steps) - 1) for at, step in enumerate(self.steps))
 
 
 def is_definite(step: Step, *, last: bool) -> bool:

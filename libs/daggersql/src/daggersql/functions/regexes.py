@@ -8,30 +8,33 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
+from daggersql.functions.javaregexes import compiled
 from daggersql.functions.signature import Check
 from daggersql.limits import MAX_REGEX
 from daggersql.tree import Expr
 
 _QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})[^()]*\)(?:[+*]|\{\d+,\d*\})")
 _ALTERNATIVES = re.compile(r"\((?:[^()\\]|\\.)*\|(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")
-# Python's own: named groups, conditions, comments, flags in the middle.
-_PYTHONS = re.compile(r"\(\?(?:P|\(|#)|\\[ZN]\{?")
-# Java's own, told to Python in its words so that it can look at the rest.
-_JAVAS = (
-    (re.compile(r"\\[pP]\{\^?\w+\}"), r"\\w"),
-    (re.compile(r"\(\?<(?=[A-Za-z])"), "(?P<"),
-    (re.compile(r"\\[hRX]"), r"\\s"),
-)
-_REFERENCE = re.compile(r"\\.|\$(\d)?|\\$", re.DOTALL)
+_REFERENCE = re.compile(r"\\.|\$(?:(\d)|\{([a-zA-Z][a-zA-Z0-9]*)\})?|\\$", re.DOTALL)
+_QUOTED = re.compile(r"(?<!\\)\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 
 
-def compiled(text: str) -> re.Pattern[str]:
-    """The pattern as Python has it. Raises `re.error` for what Java does not read either."""
-    if _PYTHONS.search(text):
-        raise re.error("Java does not know this construct")
-    for pattern, other in _JAVAS:
-        text = pattern.sub(other, text)
-    return re.compile(text)
+def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
+    """The code and a sentence about a pattern that cannot be taken; None for one that can.
+
+    `native` for a pattern that Java itself runs; otherwise Python does.
+    """
+    plain = _QUOTED.sub(lambda quoted: re.escape(quoted[1]), text)
+    if len(text) > MAX_REGEX or _QUANTIFIED_GROUP.search(plain) or _ALTERNATIVES.search(plain):
+        return (
+            "REGEX_TOO_COSTLY",
+            "This pattern may take exponential time: do not repeat a group that repeats itself.",
+        )
+    try:
+        compiled(text, native=native)
+    except (re.error, OverflowError, RecursionError) as wrong:
+        return "INVALID_REGEX", f"This is not a pattern: {wrong}."
+    return None
 
 
 def check_regex(number: int) -> Check:
@@ -44,36 +47,27 @@ def check_regex(number: int) -> Check:
         if not (pattern.is_constant and isinstance(pattern.value, str)):
             report.error("INVALID_REGEX", pattern.span, "The pattern must be a text constant.")
             return
-        text = pattern.value
-        if len(text) > MAX_REGEX or _QUANTIFIED_GROUP.search(text) or _ALTERNATIVES.search(text):
-            report.error(
-                "REGEX_TOO_COSTLY",
-                pattern.span,
-                "This pattern may take exponential time: do not repeat a group that repeats itself.",
-            )
-            return
-        try:
-            compiled(text)
-        except (re.error, OverflowError, RecursionError) as wrong:
-            report.error("INVALID_REGEX", pattern.span, f"This is not a pattern: {wrong}.")
+        wrong = what_is_wrong(pattern.value, native=True)
+        if wrong is not None:
+            report.error(wrong[0], pattern.span, wrong[1])
 
     return check
 
 
-def groups_of(pattern: Expr) -> int | None:
-    """How many groups a constant pattern has; None when it is no pattern."""
+def pattern_of(pattern: Expr) -> re.Pattern[str] | None:
+    """A constant pattern with its groups; None when it is no pattern."""
     try:
-        return compiled(pattern.value).groups if isinstance(pattern.value, str) else None
+        return compiled(pattern.value, native=True) if isinstance(pattern.value, str) else None
     except (re.error, OverflowError, RecursionError):
         return None
 
 
 def check_group(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     """The third argument of REGEXP_EXTRACT is the number of a group."""
-    groups = groups_of(arguments[1])
-    if len(arguments) < 3 or groups is None or arguments[2].wrong:
+    pattern = pattern_of(arguments[1])
+    if len(arguments) < 3 or pattern is None or arguments[2].wrong:
         return
-    number = arguments[2].value
+    number, groups = arguments[2].value, pattern.groups
     if not isinstance(number, int) or not 0 <= number <= groups:
         report.error(
             "INVALID_ARGUMENT",
@@ -85,8 +79,8 @@ def check_group(arguments: Sequence[Expr], place: Span, report: Report) -> None:
 
 def check_replacement(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     """The third argument of REGEXP_REPLACE names groups that there are."""
-    groups, replacement = groups_of(arguments[1]), arguments[2]
-    if groups is None or replacement.wrong:
+    pattern, replacement = pattern_of(arguments[1]), arguments[2]
+    if pattern is None or replacement.wrong:
         return
     if not isinstance(replacement.value, str):
         report.error(
@@ -94,11 +88,12 @@ def check_replacement(arguments: Sequence[Expr], place: Span, report: Report) ->
         )
         return
     for found in _REFERENCE.finditer(replacement.value):
-        if found[0] in ("\\", "$") or (found[1] and int(found[1]) > groups):
+        number, name = found[1] or 0, found[2]
+        if found[0] in ("\\", "$") or int(number) > pattern.groups or name not in (None, *pattern.groupindex):
             report.error(
                 "INVALID_ARGUMENT",
                 replacement.span,
-                f"In a replacement $0 to ${groups} are groups; a dollar of its own is written \\$.",
+                f"In a replacement $0 to ${pattern.groups} are groups; a dollar of its own is written \\$.",
                 "\\$",
             )
             return

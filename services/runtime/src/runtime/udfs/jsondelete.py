@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from runtime import badvalues, jsonpath
-from runtime.jsonpath import Absent
+from runtime.jsonfilter import MissingError
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -27,14 +27,20 @@ def delete(document: str, path: str) -> str:
     """The same. Raises `BadDocumentError`."""
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.places(root, jsonpath.compiled(path), Absent.NEVER)
-    except jsonpath.MissingError:
+        found = jsonpath.follow(root, jsonpath.compiled(path))
+    except MissingError:
         found = []
     # From the back, so that positions in a list stay true; a path may lead to one place more than once, and
-    # a filter to the document itself, which stays.
-    once = {(id(holder), key): (holder, key) for holder, key in found if holder is not root}
+    # to the document itself, which stays.
+    once = {
+        (id(place[0]), key): (place[0], key)
+        for place in found
+        for key in jsonpath.names(place)
+        if place[0] is not root
+    }
     for holder, key in sorted(once.values(), key=lambda place: isinstance(place[1], int) and -place[1]):
-        del holder[key]
+        if isinstance(holder, list) or key in holder:
+            del holder[key]
     return jsonpath.dumps(root[0])
 
 

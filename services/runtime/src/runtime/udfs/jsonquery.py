@@ -1,8 +1,9 @@
 """JsonQuery(document, path): the part of a JSON document that a path leads to, as JSON text.
 
 A path to one place gives what stands there, NULL for nothing and for null; a path that may lead to several
-gives a list, with null where the last name is missing. NULL for NULL and for what is no JSON. Fast form: each
-different document of an Arrow batch is read once (`jsonpath.for_distinct` tells why in Python).
+gives a list, with null where the last name is missing. A function at the end of the path gives what it makes
+of that, NULL where it has nothing to go by. NULL for NULL and for what is no JSON. Fast form: each different
+document of an Arrow batch is read once (`jsonpath.for_distinct` tells why in Python).
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from daggersql.functions.jsonsteps import Names
 from runtime import badvalues, jsonpath
-from runtime.jsonpath import Absent
+from runtime.jsonfilter import MissingError
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -28,22 +28,14 @@ def reference(document: str | None, path: str | None) -> str | None:
 
 def query(document: str, path: str) -> str | None:
     """The same. Raises `BadDocumentError`."""
-    root, way = [jsonpath.loads(document)], jsonpath.compiled(path)
+    way = jsonpath.compiled(path)
     try:
-        found = jsonpath.places(root, way, Absent.AMONG_SEVERAL)
-    except jsonpath.MissingError:
+        found = jsonpath.answers([jsonpath.loads(document)], way)
+    except MissingError:
         return None
-    if way.length:
-        holder = jsonpath.value(found[0])
-        return str(len(holder)) if isinstance(holder, list | dict) else None
-    last = way.steps[-1] if way.steps else None
-    if way.definite and isinstance(last, Names) and len(last.names) > 1:
-        holder = found[0][0]
-        return jsonpath.dumps({name: holder.get(name) for name in last.names})
-    values = [jsonpath.value(place) for place in found]
     if not way.definite:
-        return jsonpath.dumps(values)
-    return None if values[0] is None else jsonpath.dumps(values[0])
+        return jsonpath.dumps(found)
+    return None if found[0] is None else jsonpath.dumps(found[0])
 
 
 def register(spark: SparkSession) -> None:

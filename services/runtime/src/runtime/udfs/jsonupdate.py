@@ -19,8 +19,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from daggersql.functions.jsonsteps import Number
 from runtime import badvalues, jsonpath
-from runtime.jsonpath import Absent, Number
+from runtime.jsonfilter import MissingError
 from runtime.udfs.elementat import number_text
 
 
@@ -75,10 +76,11 @@ def as_json(new: Any) -> Any:
 def _updated(document: str, path: str, new: Any) -> str:
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.places(root, jsonpath.compiled(path), Absent.ALWAYS)
-    except jsonpath.MissingError:
+        found = jsonpath.follow(root, jsonpath.compiled(path))
+    except MissingError:
         found = []
-    for holder, key in found:
-        if holder is not root:  # to which a filter may lead
-            holder[key] = new
+    for place in found:
+        if place[0] is not root:  # the document itself stays
+            for key in jsonpath.names(place):
+                place[0][key] = new
     return jsonpath.dumps(root[0])

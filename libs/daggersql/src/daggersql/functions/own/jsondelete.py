@@ -19,6 +19,7 @@ FUNCTION = Function(
             ("""JsonDelete('{"a": 1, "b": 2}', '$.b')""", '{"a":1}'),
             ("""JsonDelete('{"a": [1, 2, 3]}', '$.a[-1]')""", '{"a":[1,2]}'),
         ),
-        dagger="ends the job on NULL, on what is no JSON, and on a path that leads nowhere.",
+        dagger="ends the job on NULL, on what is no JSON, on a path that leads nowhere, on a negative"
+        " position and on $, the whole document: it is never deleted here, and the check warns of it.",
     ),
 )

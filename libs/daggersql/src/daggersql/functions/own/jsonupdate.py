@@ -42,6 +42,7 @@ FUNCTION = Function(
             ("""JsonUpdate('{"a": 1}', '$.a', 2.5)""", '{"a":2.5}'),
             ("""JsonUpdate('{"a": [1, 2]}', '$.b', 'x')""", '{"a":[1,2],"b":"x"}'),
         ),
-        dagger="ends the job on NULL, on what is no JSON, and on a path that leads nowhere.",
+        dagger="ends the job on NULL, on what is no JSON, on a path that leads nowhere, on a negative"
+        " position and on $, the whole document: it is never replaced here, and the check warns of it.",
     ),
 )

@@ -1,0 +1,90 @@
+"""Sets of characters, as the classes of a regular expression are: unions, intersections, complements.
+
+A set is a sorted tuple of ranges of code points, both ends in it. Halves of surrogate pairs are in none: no
+text that we match has one.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeAlias
+
+CodePoints: TypeAlias = tuple[tuple[int, int], ...]
+
+NOTHING: CodePoints = ()
+EVERYTHING: CodePoints = ((0, 0xD7FF), (0xE000, sys.maxunicode))
+
+
+def union(*sets: CodePoints) -> CodePoints:
+    """What is in any of them."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(each for one in sets for each in one):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def complement(one: CodePoints) -> CodePoints:
+    """What is not in it."""
+    found, start = [], 0
+    for low, high in union(one, ((0xD800, 0xDFFF),)):
+        if start < low:
+            found.append((start, low - 1))
+        start = high + 1
+    return (*found, (start, sys.maxunicode)) if start <= sys.maxunicode else tuple(found)
+
+
+def intersection(one: CodePoints, other: CodePoints) -> CodePoints:
+    """What is in both."""
+    return complement(union(complement(one), complement(other)))
+
+
+def characters(text: Iterable[str]) -> CodePoints:
+    """A set of single characters."""
+    return union(tuple((ord(each), ord(each)) for each in text))
+
+
+def both_cases(one: CodePoints) -> CodePoints:
+    """With the other case of every ASCII letter in it."""
+    added = []
+    for first, last, other in ((65, 90, 32), (97, 122, -32)):
+        for low, high in intersection(one, ((first, last),)):
+            added.append((low + other, high + other))
+    return union(one, tuple(added))
+
+
+@lru_cache(maxsize=1)
+def by_category() -> dict[str, CodePoints]:
+    """The characters of each of Unicode's categories: of `Lu`, and of all of `L`."""
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for low, high in EVERYTHING:
+        start, before = low, unicodedata.category(chr(low))
+        for number in range(low + 1, high + 1):
+            category = unicodedata.category(chr(number))
+            if category != before:
+                found[before].append((start, number - 1))
+                start, before = number, category
+        found[before].append((start, high))
+    exact = {name: union(tuple(ranges)) for name, ranges in found.items()}
+    groups = {name[0] for name in exact}
+    return exact | {
+        group: union(*(ranges for name, ranges in exact.items() if name[0] == group)) for group in groups
+    }
+
+
+def written(one: CodePoints) -> str:
+    """The set as a class that Python and RE2 read alike."""
+    if not one:
+        return "(?!)"
+    return f"[{''.join(_end(low) if low == high else f'{_end(low)}-{_end(high)}' for low, high in one)}]"
+
+
+def _end(number: int) -> str:
+    letter = chr(number)
+    return letter if number > 0x7F or letter.isalnum() else f"\\x{number:02x}"

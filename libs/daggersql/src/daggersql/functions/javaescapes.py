@@ -1,0 +1,164 @@
+"""What one escape, or one class in brackets, stands for in Java's regular expressions: a set of
+characters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import reduce
+
+from daggersql.functions.codepoints import (
+    EVERYTHING,
+    NOTHING,
+    CodePoints,
+    both_cases,
+    characters,
+    complement,
+    intersection,
+    union,
+)
+from daggersql.functions.javaclasses import CLASSES, named
+
+MAX_DEPTH = 100
+"""How deeply groups, and classes, may be nested."""
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_NUMBERS = (
+    (re.compile(r"0([0-3][0-7]{2}|[0-7]{1,2})"), 8),
+    (re.compile(r"x\{([0-9a-fA-F]{1,6})\}"), 16),
+    (re.compile(r"x([0-9a-fA-F]{2})"), 16),
+    (re.compile(r"u([0-9a-fA-F]{4})"), 16),
+)
+_COMMENT = re.compile(r"[ \t\n\x0b\f\r]+|#[^\n\r\x85\u2028\u2029]*")
+
+
+@dataclass(slots=True)
+class ClassReader:
+    """Reads from left to right. Flags are Java's letters; of those only i and x matter here."""
+
+    text: str
+    native: bool
+    """Whether Java itself will run the pattern, so that what only Java can match is let through."""
+    at: int = 0
+    depth: int = 0
+
+    def comment(self) -> bool:
+        """Whether what comes next means nothing under the flag x; if so, it is passed."""
+        found = _COMMENT.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found is not None
+
+    def quoted(self) -> str:
+        """From Q up to the E that ends it, or the end."""
+        text, _, _ = self.text[self.at + 1 :].partition("\\E")
+        self.at = min(len(self.text), self.at + 1 + len(text) + 2)
+        return text
+
+    def set_of_escape(self, flags: frozenset[str]) -> CodePoints | None:
+        """The characters that an escape stands for; None, and nothing is read, when it is another."""
+        letter = self.text[self.at : self.at + 1]
+        if letter in CLASSES:
+            self.at += 1
+            return CLASSES[letter]
+        if letter in ("p", "P"):
+            return self.property(letter == "P", flags)
+        number = self.character()
+        if number is None:
+            return None
+        one = ((number, number),)
+        return both_cases(one) if "i" in flags else one
+
+    def character(self) -> int | None:
+        """The one character that an escape stands for."""
+        for pattern, base in _NUMBERS:
+            found = pattern.match(self.text, self.at)
+            if found is not None:
+                self.at = found.end()
+                return min(int(found[1], base), EVERYTHING[-1][1])
+        letter = self.text[self.at : self.at + 1]
+        if letter == "c" and self.at + 1 < len(self.text):
+            self.at += 2
+            return ord(self.text[self.at - 1]) ^ 64
+        if letter in _CONTROLS or (letter and not (letter.isascii() and letter.isalnum())):
+            self.at += 1
+            return ord(_CONTROLS.get(letter, letter))
+        return None
+
+    def property(self, other: bool, flags: frozenset[str]) -> CodePoints:
+        r"""From the p of `\p{name}` on; `other` for all but those."""
+        found = re.compile(r"[pP](?:\{([\w=]+)\}|([A-Z]))", re.ASCII).match(self.text, self.at)
+        if found is None:
+            raise re.error("\\p is followed by the name of a class in braces")
+        self.at = found.end()
+        one = named(found[1] or found[2], ignore_case="i" in flags)
+        if one is None:
+            if not self.native:
+                raise re.error(f"\\p{{{found[1]}}} is not supported here")
+            one = EVERYTHING
+        return complement(one) if other else one
+
+    def of_class(self, flags: frozenset[str]) -> CodePoints:
+        """Behind an opening bracket, which is closed: `&&` takes what both its sides have."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise re.error("its classes are nested too deeply")
+        negative = self.take("^")
+        sides: list[CodePoints] = []
+        side, empty = NOTHING, True
+        while empty or not self.next_is("]"):
+            if self.at >= len(self.text):
+                raise re.error("a [ is not closed")
+            if self.take("&&"):
+                sides += [side] * (side != NOTHING)
+                side, empty = NOTHING, False
+            elif not ("x" in flags and self.comment()):
+                side, empty = union(side, self.member(flags)), False
+        self.at += 1
+        self.depth -= 1
+        sides += [side] * (side != NOTHING)
+        one = reduce(intersection, sides, EVERYTHING)
+        return complement(one) if negative else one
+
+    def member(self, flags: frozenset[str]) -> CodePoints:
+        """One character, a range of them, or a class in a class."""
+        if self.take("["):
+            return self.of_class(flags)
+        if self.text.startswith("\\Q", self.at):
+            self.at += 1
+            one = characters(self.quoted())
+            return both_cases(one) if "i" in flags else one
+        low = self.end_of_range(flags)
+        if isinstance(low, tuple):
+            return low
+        high = low
+        following = self.text[self.at + 1 : self.at + 2]
+        if self.next_is("-") and following not in ("]", "[", "") and not self.text.startswith("-&&", self.at):
+            self.at += 1
+            upper = self.end_of_range(flags)
+            if isinstance(upper, tuple) or upper < low:
+                raise re.error("a range in a class runs backwards")
+            high = upper
+        one = ((low, high),)
+        return both_cases(one) if "i" in flags else one
+
+    def end_of_range(self, flags: frozenset[str]) -> int | CodePoints:
+        """A character, or the class that an escape stands for."""
+        if not self.take("\\"):
+            self.at += 1
+            return ord(self.text[self.at - 1])
+        number = self.character()
+        if number is not None:
+            return number
+        one = self.set_of_escape(flags)
+        if one is None:
+            raise re.error(f"\\{self.text[self.at : self.at + 1]} is not supported in a class")
+        return one
+
+    def next_is(self, text: str) -> bool:
+        """Whether this comes next."""
+        return self.text.startswith(text, self.at)
+
+    def take(self, text: str) -> bool:
+        """Whether this comes next; if so, it is read."""
+        found = self.next_is(text)
+        self.at += len(text) * found
+        return found

@@ -1,0 +1,237 @@
+"""The filters of JSON paths as Jayway's json-path 2.4 reads them: what stands in `[?( )]`.
+
+What it reads in a way that nobody means (an operator that never holds, a name with && in it) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from daggersql.functions.javaregexes import compiled
+from daggersql.functions.jsonsteps import (
+    Comparison,
+    Condition,
+    Constant,
+    Inner,
+    Junction,
+    Number,
+    Path,
+    Regex,
+)
+from daggersql.functions.regexes import what_is_wrong
+
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_OPERATOR = re.compile(r"[<>=!~]+|[a-zA-Z]+\b")
+_PATTERN = re.compile(r"/((?:[^/\\]|\\.)*)/(i?)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_EQUAL = ("==", "!=", "===", "!==")
+_RELATIONS = (*_EQUAL, "<", "<=", ">", ">=", "=~")
+_OF_LISTS = ("in", "nin", "subsetof")
+_WORDS = (*_OF_LISTS, "contains", "size", "empty")
+# Words that json-path knows too, but that never hold in it.
+_INSTEAD = {
+    "exists": "the path alone asks whether it leads anywhere",
+    "all": "subsetof, with the sides exchanged, asks that",
+    "type": "it asks for no type",
+    "matches": "=~ takes a pattern",
+    "anyof": "json-path 2.4 has subsetof only",
+    "noneof": "json-path 2.4 has subsetof only",
+}
+_DEEPEST = 20
+_Part = TypeVar("_Part")
+
+
+@dataclass(slots=True)
+class FilterReader:
+    """Reads from left to right; where a filter names a path, `path` reads it."""
+
+    text: str
+    at: int
+    depth: int = 0
+    inside: int = 0
+    """How many filters are open around this place."""
+
+    @abstractmethod
+    def path(self) -> Path:
+        """The steps from here on."""
+
+    @property
+    def rest(self) -> str:
+        """What is still to be read."""
+        return self.text[self.at :]
+
+    def filter(self) -> Condition:
+        """Behind the question mark."""
+        self.inside += 1
+        self.blanks()
+        self.must("(")
+        condition = self.either()
+        self.must(")")
+        self.inside -= 1
+        return condition
+
+    def either(self) -> Condition:
+        """Conditions with || between them; && binds closer."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError("The filter of this JSON path is nested too deeply.")
+        choices = [self.both()]
+        while self.take("||"):
+            choices.append(self.both())
+        self.depth -= 1
+        return choices[0] if len(choices) == 1 else Junction("any", tuple(choices))
+
+    def both(self) -> Condition:
+        """Conditions with && between them."""
+        parts = [self.condition()]
+        while self.take("&&"):
+            parts.append(self.condition())
+        return parts[0] if len(parts) == 1 else Junction("all", tuple(parts))
+
+    def condition(self) -> Condition:
+        """One condition, and the blanks around it."""
+        self.blanks()
+        found: Condition
+        if self.take("!"):
+            self.blanks()
+            path = self.rest[:1] in ("@", "$")
+            found = self.condition()
+            if path and isinstance(found, Comparison) and found.operator != "exists":
+                raise ValueError("What ! is about stands in parentheses: !(@.a == 1).")
+            found = Junction("not", (found,))
+        elif self.take("("):
+            found = self.either()
+            self.must(")")
+        else:
+            found = self.comparison()
+        self.blanks()
+        return found
+
+    def comparison(self) -> Condition:
+        """Two sides, or a path that must lead somewhere."""
+        left = self.side()
+        self.blanks()
+        operator = self.match(_OPERATOR)
+        if operator is None:
+            if not isinstance(left, Inner):
+                raise ValueError("A constant alone is no filter of a JSON path.")
+            if left.from_root:
+                raise ValueError("Alone, a path from $ asks about the element in json-path: write @.a.")
+            return Comparison("exists", left, left)
+        word = operator[0].lower()
+        self.blanks()
+        if word not in (*_RELATIONS, *_WORDS):
+            known = f"{', '.join(_RELATIONS)}, {', '.join(_WORDS)}"
+            why = _INSTEAD.get(word, f"there are {known}")
+            raise ValueError(f"There is no operator {operator[0]} in a JSON path's filter: {why}.")
+        right = self.side()
+        _check_sides(word, left, right)
+        return Comparison(word, left, right)
+
+    def side(self) -> Inner | Constant | Regex:
+        """A path, a pattern or a constant."""
+        if self.rest[:1] in ("@", "$"):
+            self.at += 1
+            inner = Inner(self.text[self.at - 1] == "$", self.path())
+            if self.rest[:1] in ("&", "|"):
+                raise ValueError("A blank stands between a path and && or || in a filter.")
+            return inner
+        pattern = self.match(_PATTERN)
+        if pattern is None:
+            return Constant(self.literal())
+        wrong = what_is_wrong(pattern[1], native=False)
+        if wrong is not None:
+            raise ValueError(wrong[1])
+        return Regex(compiled(pattern[1], ignore_case=bool(pattern[2])))
+
+    def literal(self) -> Any:
+        """A constant, a list of constants or an object with them."""
+        if self.rest[:1] in ("'", '"'):
+            return self.quoted()
+        for word, value in (("true", True), ("false", False), ("null", None)):
+            if self.take(word):
+                return value
+        if self.take("["):
+            return self.several(self.literal, "]")
+        if self.take("{"):
+            return dict(self.several(self.member, "}"))
+        number = self.match(_NUMBER)
+        if number is None:
+            raise ValueError(f"The filter of this JSON path does not go on with {self.rest[:20]!r}.")
+        return Number(number[0])
+
+    def member(self) -> tuple[str, Any]:
+        """A name and its value."""
+        name = self.quoted()
+        self.blanks()
+        self.must(":")
+        self.blanks()
+        return name, self.literal()
+
+    def several(self, read: Callable[[], _Part], end: str) -> list[_Part]:
+        """Some, or none, with commas between them, up to what ends them."""
+        found: list[_Part] = []
+        self.blanks()
+        while not self.take(end):
+            if found:
+                self.must(",")
+                self.blanks()
+            found.append(read())
+            self.blanks()
+        return found
+
+    def quoted(self) -> str:
+        """A text in quotes."""
+        found = self.match(_QUOTED)
+        if found is None:
+            raise ValueError("A text in quotes is missing, or a quote is not closed, in this JSON path.")
+        return _ESCAPED.sub(_unescaped, found[1] if found[1] is not None else found[2])
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What comes next, if it is this."""
+        found = pattern.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+        return found
+
+    def take(self, text: str) -> bool:
+        """Whether this comes next; if so, it is read."""
+        found = self.text.startswith(text, self.at)
+        self.at += len(text) * found
+        return found
+
+    def must(self, text: str) -> None:
+        """This comes next."""
+        if not self.take(text):
+            raise ValueError(f"There is a {text} missing in this JSON path.")
+
+    def blanks(self) -> None:
+        """Blanks do not matter here."""
+        while self.rest[:1] == " ":
+            self.at += 1
+
+
+def _check_sides(word: str, left: object, right: object) -> None:
+    """Sides with which this operator can ever hold."""
+    if (word == "=~") != (isinstance(left, Regex) != isinstance(right, Regex)):
+        raise ValueError("The operator =~, and no other, has a pattern on one side: @.a =~ /x.*/i.")
+    if word in _EQUAL and isinstance(left, Constant) and isinstance(left.value, list | dict):
+        raise ValueError("A list or an object stands on the right: on the left it equals nothing.")
+    if not isinstance(right, Constant):
+        return
+    if word in _OF_LISTS and not isinstance(right.value, list):
+        raise ValueError(f"The operator {word} is followed by a list: @.a {word} ['x', 'y'].")
+    if word == "empty" and not isinstance(right.value, bool):
+        raise ValueError("The operator empty is followed by true or false.")
+    if word == "size" and not isinstance(right.value, Number):
+        raise ValueError("The operator size is followed by a number.")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])
