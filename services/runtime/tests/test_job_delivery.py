@@ -1,6 +1,7 @@
 """One partition, many sinks: one pass, troubles kept apart, refused rows set aside."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,8 @@ from services.runtime.tests.test_sink_contract import (
 
 from runtime.batch import read_report
 from runtime.delivery import Delivery
+from runtime.errors import FencedError, explain
+from runtime.lease import LocalStore
 from runtime.sinks import Target
 
 NOWHERE = "http://127.0.0.1:1"
@@ -110,6 +113,24 @@ def test_a_sink_in_trouble_does_not_hold_the_others_and_they_are_not_written_aga
     assert [why.detail[:7] for why in first.troubles] == ["influx:"]
     assert (second.done, second.written) == (frozenset(), {})
     assert len(records(kafka, topic)) == 3
+
+
+def test_a_driver_that_stood_still_writes_nothing_once_a_newer_generation_runs(tmp_path: Path) -> None:
+    store, printed = LocalStore(tmp_path), log_target()
+    delivery = Delivery((printed,), 7, b"", batch_id=3, done=frozenset(), store=store)
+    computed = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch(COUNTS)
+        store.take(8)  # while the workers compute, or the driver stands still behind its own look
+        computed.append(True)
+        yield batch(COUNTS)
+
+    store.take(7)
+    with pytest.raises(FencedError) as fenced:
+        list(delivery(batches()))
+
+    assert (computed, explain(fenced.value).reason) == ([True], "FENCED")
 
 
 @pytest.mark.integration

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -20,8 +21,9 @@ from pyspark import TaskContext
 
 from runtime.encode import json_text, rows
 from runtime.encode.rows import Refusal
-from runtime.errors import TemporaryError
+from runtime.errors import FencedError, TemporaryError
 from runtime.kafka import client_properties
+from runtime.lease import LocalStore
 from runtime.quarantine import Quarantine
 from runtime.sinks import Outcome, Target, Writer, open_writer
 
@@ -53,9 +55,11 @@ class Delivery:
     batch_id: int
     done: frozenset[tuple[int, int]]
     """(partition, sink) pairs that earlier attempts have finished."""
+    store: LocalStore | None = None
+    """Where the lease is, if workers can look at it: a driver that stood still may have lost it meanwhile."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the partition; yields one Arrow batch of report rows."""
+        """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         open_sinks = [
@@ -66,6 +70,7 @@ class Delivery:
         quarantine: Quarantine | None = None
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
+                self._stand()
                 if refusals := sink.write(batch, self.batch_id):
                     quarantine = quarantine or _quarantine(self.platform)
                     self._set_aside(quarantine, sink.target, batch, refusals)
@@ -73,6 +78,12 @@ class Delivery:
             quarantine.flush()  # before the sinks that refused count as done
         lines = [line for sink in open_sinks for line in sink.report()]
         yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=_REPORT)
+
+    def _stand(self) -> None:
+        """Return unless a newer generation is known to hold the lease: the driver looks for all else."""
+        with suppress(OSError, ValueError):
+            if self.store is not None and (held := self.store.read()) > self.generation:
+                raise FencedError(self.generation, held)
 
     def _set_aside(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]

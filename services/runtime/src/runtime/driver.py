@@ -29,7 +29,7 @@ from runtime.checkpoint import Checkpoint, Place
 from runtime.delivery import Delivery
 from runtime.errors import internal, user
 from runtime.heartbeat import Heart, Identity
-from runtime.lease import Keeper, Lease, open_root
+from runtime.lease import Keeper, Lease, LocalStore, open_root
 from runtime.listener import Listener
 from runtime.parent import Parent
 from runtime.references.loading import References
@@ -95,7 +95,8 @@ class Driver:
                 job.check_sinks(assembled.targets)
                 if self._must_stop():
                     return
-                batches = self._batches(session, assembled, lease, heart, references)
+                store = LocalStore(root) if isinstance(root, Path) else None
+                batches = self._batches(session, assembled, lease, store, heart, references)
                 session.streams.addListener(
                     Listener(
                         heart=heart,
@@ -131,6 +132,7 @@ class Driver:
         session: SparkSession,
         assembled: job.Job,
         lease: Lease,
+        store: LocalStore | None,
         heart: Heart,
         references: References,
     ) -> Batches:
@@ -138,7 +140,7 @@ class Driver:
         platform = self._spec.platform.SerializeToString(deterministic=True)
         return Batches(
             session,
-            delivery=Delivery(targets, self._spec.generation, platform, -1, frozenset()),
+            delivery=Delivery(targets, self._spec.generation, platform, -1, frozenset(), store),
             lease=lease,
             heart=heart,
             stopping=self.stopping,
