@@ -93,10 +93,14 @@ class Reader:
         """
         messages = await self.read()
         if not messages:
-            _, last = await self.bounds()
-            if last < end:
-                raise LogDamaged(f"topic {self._partition.topic} ends at {last}, but {end} was there before")
+            await self.check_end(end)
         return messages
+
+    async def check_end(self, sequence: int) -> None:
+        """Raises: LogDamaged when the topic ends before a sequence that was known; LogUnavailable."""
+        _, last = await self.bounds()
+        if last < sequence:
+            raise LogDamaged(f"topic {self._partition.topic} ends at {last}, but {sequence} was read before")
 
     async def read(self) -> list[Message]:
         """What came next; empty when nothing came for a while. Raises: LogDamaged."""

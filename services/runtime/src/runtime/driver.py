@@ -28,6 +28,7 @@ from runtime.batch import Batches
 from runtime.checkpoint import Checkpoint, Place
 from runtime.delivery import Delivery
 from runtime.errors import internal, user
+from runtime.files import replace_text
 from runtime.heartbeat import Heart, Identity
 from runtime.lease import Keeper, Lease, LocalStore, open_root
 from runtime.listener import Listener
@@ -200,9 +201,7 @@ class Driver:
         """Write driver.json: what proves that a process is this driver."""
         ticks = start_ticks(self._identity.pid)
         facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
-        fresh = self._run_dir / f"{DRIVER_FILE}.new"
-        fresh.write_text(json.dumps(facts), encoding="utf-8")
-        fresh.replace(self._run_dir / DRIVER_FILE)
+        replace_text(self._run_dir / DRIVER_FILE, json.dumps(facts))
 
 
 def _stop(session: SparkSession) -> None:

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from chassis.logging import configure, logger
 from runtime import errors, job
 from runtime.driver import Driver
+from runtime.files import replace_text
 from runtime.parent import Parent
 
 EXIT_FILE = "exit.json"
@@ -61,9 +62,7 @@ def _orphaned(folder: Path) -> None:
 
 def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
     """Leave word of why the driver ends; its exit code."""
-    fresh = folder / f"{EXIT_FILE}.{threading.get_ident()}"  # of two threads' words, one's are read whole
-    fresh.write_text(errors.as_json(error), encoding="utf-8")
-    fresh.replace(folder / EXIT_FILE)
+    replace_text(folder / EXIT_FILE, errors.as_json(error))
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
         if failure is not None:
             traceback.print_exception(failure)

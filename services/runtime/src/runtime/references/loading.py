@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 import daggersql
 from chassis.logging import logger
 from runtime.errors import external
+from runtime.files import replace_text
 from runtime.references.content import InvalidContent, entries, mapping, parse
 from runtime.references.worker import PROPERTY
 
@@ -190,9 +191,7 @@ class References:
     def _keep(self, name: str, version: Version) -> None:
         self._store.mkdir(parents=True, exist_ok=True)
         known = {"version": version.id, "loaded": version.loaded, "content": version.content}
-        fresh = self._store / f".{name}.new"
-        fresh.write_text(json.dumps(known, default=str), encoding="utf-8")
-        fresh.replace(self._store / f"{name}.json")
+        replace_text(self._store / f"{name}.json", json.dumps(known, default=str))
 
     def _kept(self, name: str, table: _Table) -> Version | None:
         """The last good version of an earlier launch, if it fits what is asked of it now."""

@@ -123,26 +123,25 @@ class KafkaWriter:
 
     def _meaning(self, error: KafkaError) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
-        place = self._place
         said = error.str()
         code = error.code()
         if code in _REFUSED:
-            return f"{place} refuses the record: {said}."
+            return f"{self._place} refuses the record: {said}."
         if code in _MISSING:
             raise external(
                 "SINK_MISSING",
-                f"{place} has no topic {self._topic!r} and does not create it ({said}); create it.",
+                f"{self._place} has no topic {self._topic!r} and does not create it ({said}); create it.",
                 retryable=True,
             )
         if code in _DENIED:
             raise external(
                 "SINK_DENIED",
-                f"{place} does not let this job write to {self._topic!r} ({said}); check its rights.",
+                f"{self._place} does not let this job write to {self._topic!r} ({said}); check its rights.",
                 retryable=True,
             )
         if error.fatal():
             _producer.cache_clear()  # this producer will never work again
-        raise TemporaryError("SINK_UNAVAILABLE", f"{place} does not take records now: {said}.")
+        raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {said}.")
 
 
 def _produce(

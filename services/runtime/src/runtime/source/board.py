@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from runtime.files import replace_text
 from runtime.source.ticks import Clock
 
 _DRIVER = "_driver.json"
@@ -80,11 +81,8 @@ class Board:
         return {key: (reached, data) for key, (reached, data) in json.loads(text).items()}
 
     def _write(self, name: str, form: Mapping[str, Any]) -> None:
-        """Replaces a file in one step: a reader never sees half of it."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        fresh = self._folder / f".{name}.new"
-        fresh.write_text(json.dumps(form), encoding="utf-8")
-        fresh.replace(self._folder / name)
+        replace_text(self._folder / name, json.dumps(form))
 
 
 def _later(one: int | None, other: int | None) -> int | None:
