@@ -18,6 +18,7 @@ from health_monitor.receivers import Permanent, Sent, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
 POLICY = Policy(hold=10 * SECOND, resolve_hold=30 * SECOND)
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 AILING = Finding(True, "it was given up", NOON)
@@ -48,7 +49,9 @@ def fired(incident: int = 1, receivers: Sequence[str] = ("slack",)) -> alerts_pb
 
 
 def resolved(incident: int = 1) -> alerts_pb2.AlertResolved:
-    return alerts_pb2.AlertResolved(meta=meta(incident), summary="it runs again")
+    event = alerts_pb2.AlertResolved(meta=meta(incident), summary="it runs again")
+    event.until.FromDatetime(NOON)
+    return event
 
 
 def sent(notice: str = "FIRED", incident: int = 1, attempt: int = 1) -> alerts_pb2.NotificationSent:
@@ -75,7 +78,7 @@ def given(*events: Event) -> Alert:
 
 def when(alert: Alert, finding: Finding | None, held_for: timedelta) -> Any:
     """What is decided when a finding has held for so long."""
-    held = Held(finding, NOON - held_for) if finding else None
+    held = Held(finding, NOON - held_for, finding.since) if finding else None
     return decide(alert, held, dagger=DAGGER, receivers=BOTH, now=NOON, policy=POLICY)
 
 
@@ -120,7 +123,9 @@ def test_a_stopped_dagger_resolves_without_a_wait() -> None:
 
     event = when(given(fired()), over, timedelta())
 
-    assert event == alerts_pb2.AlertResolved(meta=meta(), summary="it was stopped")
+    expected = resolved()
+    expected.summary = "it was stopped"
+    assert event == expected
 
 
 def test_without_evidence_nothing_is_decided() -> None:
@@ -146,7 +151,7 @@ def test_a_summary_without_end_is_cut() -> None:
 def test_the_dedup_key_of_the_longest_name_fits_pagerduty() -> None:
     event = decide(
         Alert(dagger="b" * 63, condition=alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE),
-        Held(AILING, NOON - 10 * SECOND),
+        Held(AILING, NOON - 10 * SECOND, NOON),
         dagger=DAGGER,
         receivers=BOTH,
         now=NOON,
@@ -165,6 +170,31 @@ def test_a_hold_begins_anew_when_the_finding_changes_or_is_missing() -> None:
         since.append(None if held is None else (held.since - NOON) // SECOND)
 
     assert since == [0, 0, 2, 3, None, 5, 5]
+
+
+def test_an_incident_lasts_from_when_the_condition_began_until_it_was_over_whenever_that_was_noticed() -> (
+    None
+):
+    """A stall from 12:00:00 to 12:02:43: it fires after two minutes, and resolves half a minute late."""
+    alert, held = NOBODY, None
+    for second in range(121, 300):
+        now = NOON + second * SECOND
+        progress = NOON + max(second - 2, 163) * SECOND
+        finding = Finding(True, "no progress", NOON) if second < 165 else Finding(False, "progress", progress)
+        held = hold(held, finding, now)
+        event = decide(alert, held, dagger=DAGGER, receivers=BOTH, now=now, policy=POLICY)
+        alert = alert if event is None else evolve(alert, event, now)
+
+    assert (alert.fired_at, alert.resolved_at) == (NOON + 131 * SECOND, NOON + 195 * SECOND)
+    assert alert.lasted == timedelta(minutes=2, seconds=43)
+
+
+def test_a_resolution_from_before_it_said_when_it_was_over_lasted_until_it_was_written() -> None:
+    began, over = fired(), resolved()
+    began.since.FromDatetime(NOON - MINUTE)
+    over.ClearField("until")
+
+    assert given(began, over).lasted == MINUTE + SECOND
 
 
 # ---- todo --------------------------------------------------------------------------------------------------
@@ -272,7 +302,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
             )
             event = conclude(notify, outcome, now=now, policy=POLICY)
         else:
-            held = Held(WELL if alert.firing else AILING, NOON - timedelta(hours=1))
+            held = Held(WELL if alert.firing else AILING, NOON - timedelta(hours=1), NOON)
             event = decide(alert, held, dagger=DAGGER, receivers=BOTH, now=now, policy=POLICY)
         events.append(event)
         alert = evolve(alert, event, now)

@@ -33,6 +33,7 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 LIMITS = Limits()
 SKEW = timedelta(hours=3)
+QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
 PHASES = [PENDING, STARTING, RUNNING, DEGRADED, UNREACHABLE, BACKING_OFF, FAILED, STOPPING, STOPPED, DELETED]
 
 
@@ -100,6 +101,8 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "UNREACHABLE": False,
         "NO_PROGRESS": False,
         "QUARANTINE_RATE": False,
+        "LATE_ROWS": False,
+        "NO_OUTPUT": False,
     }
 
 
@@ -143,7 +146,7 @@ def test_a_silent_driver_without_an_address_is_unreachable() -> None:
 
 
 def test_a_silent_driver_that_answers_is_stuck_and_not_unreachable() -> None:
-    silent = watch.probe(watched((NOON - 3 * MINUTE, NOON - 3 * MINUTE)), answers=True)
+    silent = watch.probe(watched((NOON - 3 * MINUTE, NOON - 4 * MINUTE)), answers=True)
 
     assert found(a_dagger(), silent) == {"FAILED": False, "UNREACHABLE": False, "NO_PROGRESS": True}
     assert summary(a_dagger(), silent, "NO_PROGRESS") == (
@@ -156,12 +159,15 @@ def test_a_driver_that_died_for_certain_is_not_unreachable() -> None:
 
 
 def test_heartbeats_without_progress_are_no_progress() -> None:
-    stuck = watched((NOON - SECOND, NOON - 3 * MINUTE), running_batch_age_ms=170_000, batch_id=41)
+    beat = NOON - 5 * SECOND, NOON - 3 * MINUTE
+    stuck = watched(beat, running_batch_age_ms=170_000, running_batch_id=42, batch_id=-1)
+    unnamed = watched(beat, running_batch_age_ms=170_000, batch_id=-1)
 
     assert found(a_dagger(), stuck)["NO_PROGRESS"]
     assert summary(a_dagger(), stuck, "NO_PROGRESS") == (
-        "no progress for 3 min: batch 42 has been running for 2 min 50 s"
+        "no progress for 3 min: batch 42 has been running for 2 min 55 s"
     )
+    assert "a batch has been running for 2 min 55 s" in summary(a_dagger(), unnamed, "NO_PROGRESS")
 
 
 def test_a_sink_that_is_retried_is_named() -> None:
@@ -186,7 +192,7 @@ def test_what_nobody_launches_makes_no_progress() -> None:
 
     assert found(dagger, watched())["NO_PROGRESS"]
     assert summary(dagger, watched(), "NO_PROGRESS") == (
-        "no driver has been launched for 1 h; does a scheduler run?"
+        "no driver has been launched for 10 min; does a scheduler run?"
     )
 
 
@@ -258,7 +264,7 @@ def test_hearing_ends_with_a_gap_and_begins_again() -> None:
 
 
 def counted(*samples: tuple[int, int, int]) -> Watch:
-    """A watch that heard these counters: seconds before NOON, rows in, records quarantined."""
+    """A watch that heard these counters: seconds before NOON, rows in (none of them set aside), set aside."""
     seen = watch.begin(NOON - 60 * MINUTE, 3)
     for seconds, rows_in, quarantined in samples:
         at = NOON - seconds * SECOND
@@ -276,7 +282,62 @@ def test_a_share_above_the_limit_is_too_much() -> None:
     )
 
 
-@pytest.mark.parametrize(("rows_in", "quarantined"), [(1_000, 10), (10, 9)])
+@for_all(st.lists(st.sampled_from(["row", "MALFORMED", "FROM_THE_FUTURE"]), min_size=30, max_size=90))
+def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) -> None:
+    """Each record is a row or set aside, never both; the alert's numbers are counted from the records."""
+    seen, rows, aside = (
+        watch.begin(NOON - 60 * MINUTE, 3),
+        0,
+        dict.fromkeys(["MALFORMED", "FROM_THE_FUTURE"], 0),
+    )
+    first_bad = None
+    for second, record in enumerate([None, *records]):
+        at = NOON - (len(records) - second) * SECOND
+        rows += record == "row"
+        if record in aside:
+            aside[record] += 1
+            first_bad = first_bad or at
+        seen = watch.hear(seen, a_heartbeat(at, progressed=at, rows_in=rows, quarantined=aside), at)
+    bad = len(records) - records.count("row")
+    finding = diagnose(a_dagger(), seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[QUARANTINE]
+
+    assert finding.ailing == (bad >= 10)
+    if finding.ailing:
+        share = 100 * bad / len(records)
+        span = (
+            f"{len(records)} s"
+            if len(records) < 60
+            else f"1 min{f' {len(records) - 60} s' * (len(records) > 60)}"
+        )
+        assert finding.summary.startswith(f"{bad} records were set aside in {span}, {share:.1f}%: ")
+        assert finding.since == first_bad
+
+
+def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_the_records() -> None:
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for ago, rows_in, rows_out, refused in ((61, 0, 0, 0), (31, 50_000, 9, 3), (1, 100_000, 28, 12)):
+        at = NOON - ago * SECOND
+        beat = a_heartbeat(
+            at, progressed=at, rows_in=rows_in, rows_out=[rows_out, rows_out],
+            quarantined={"NO_FIELDS": refused, "MALFORMED": 7}, refused_rows={"NO_FIELDS": refused},
+        )  # fmt: skip
+        seen = watch.hear(seen, beat, at)
+
+    assert summary(a_dagger(), seen, "QUARANTINE_RATE") == (
+        "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS"
+    )
+
+
+def test_only_reasons_of_the_last_minutes_are_named() -> None:
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for ago, aside in ((60, {"MALFORMED": 900}), (1, {"MALFORMED": 900, "NO_EVENT_TIME": 40})):
+        at = NOON - ago * SECOND
+        seen = watch.hear(seen, a_heartbeat(at, progressed=at, rows_in=60 - ago, quarantined=aside), at)
+
+    assert summary(a_dagger(), seen, "QUARANTINE_RATE").endswith(", 40.4%: NO_EVENT_TIME")
+
+
+@pytest.mark.parametrize(("rows_in", "quarantined"), [(990, 10), (10, 9)])
 def test_a_share_at_the_limit_or_few_records_are_not(rows_in: int, quarantined: int) -> None:
     assert found(a_dagger(), counted((60, 0, 0), (1, rows_in, quarantined)))["QUARANTINE_RATE"] is False
 
@@ -298,6 +359,22 @@ def test_a_new_launch_counts_from_zero() -> None:
     seen = watch.hear(seen, beat, NOON - SECOND)
 
     assert found(a_dagger(), seen)["QUARANTINE_RATE"]
+
+
+# ---- What a driver says of itself --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT"])
+def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(code: str) -> None:
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for ago, said in ((40, "1 of 9"), (30, ""), (20, "2 of 9"), (10, "3 of 9"), (5, "4 of 9")):
+        at = NOON - ago * SECOND
+        warnings = ["TOPICS_SHARE_WATERMARK a, b: both", f"{code}: {said}"] if said else []
+        seen = watch.hear(seen, a_heartbeat(at, progressed=at, warnings=warnings), at)
+    condition = alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{code}")
+    finding = diagnose(a_dagger(DEGRADED), seen, now=NOON, hearing=NOON, limits=LIMITS)[condition]
+
+    assert finding == Finding(True, "4 of 9", NOON - 20 * SECOND)
 
 
 # ---- The watch ---------------------------------------------------------------------------------------------

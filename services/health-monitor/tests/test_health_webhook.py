@@ -42,6 +42,7 @@ def notify(
     alert = evolve(Alert(dagger="bookings", condition=meta.condition), fired, NOON)
     if resolved:
         over = alerts_pb2.AlertResolved(meta=meta, summary="it runs again")
+        over.until.FromDatetime(NOON + timedelta(minutes=2, seconds=43))
         alert = evolve(alert, over, NOON + timedelta(minutes=3))
     return Notify(alert, "slack", attempt)
 
@@ -99,7 +100,7 @@ async def test_slack_is_told_how_long_it_lasted() -> None:
     _, shown, _ = await send(slack, notice=notify(resolved=True))
 
     assert "resolved, failed" in shown[0]
-    assert "it lasted 0:03:00; it was: it was given up" in shown[0]
+    assert "it lasted 2 min 43 s; it was: it was given up" in shown[0]
 
 
 async def test_pagerduty_takes_what_fired_and_what_is_over_under_one_key() -> None:

@@ -54,6 +54,7 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
         plan_warnings=(),
         references=References((), (), store=source.run_dir, folder=source.run_dir, clock=float),
         wake=Event(),
+        patience=None,
     )
 
     listener.onQueryIdle(IDLE)

@@ -110,6 +110,7 @@ def test_a_heartbeat_says_everything() -> None:
     expected = Beat(
         dagger="bookings", generation=7, host="h1", pid=42, ui_url="http://h1:1",
         state=Beat.STATE_RUNNING, batch_id=0, batch_duration_ms=150, running_batch_age_ms=90_000,
+        running_batch_id=1, refused_rows={"NO_FIELDS": 1},
         rows_in=100, rows_out=[3, 4], late_rows=2, quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
         lag={"bookings/0": 5}, state_rows=9, retrying=[DOWN],
         warnings=["NOT_REPEATABLE: rows have no time"], bad_values={"s2id": 2, "jsonquery": 6},
@@ -123,7 +124,8 @@ def test_a_heartbeat_says_everything() -> None:
 def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
     beat = message(WHO, after(batch(0)), NOON)
 
-    assert (beat.running_batch_age_ms, beat.HasField("watermark")) == (0, False)
+    assert (beat.running_batch_age_ms, beat.HasField("running_batch_id")) == (0, False)
+    assert not beat.HasField("watermark")
 
 
 @pytest.mark.timeout(30)

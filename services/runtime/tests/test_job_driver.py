@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from services.runtime.tests.launches import MAIN, Beat, Dagger, terminate
 from services.runtime.tests.test_sink_contract import query, records
 from services.runtime.tests.test_sink_protobuf import FILES
-from tests.integration.bookings import booking, recount, spread
+from tests.integration.bookings import NOON, booking, recount, spread
 from tests.proxy import Proxy
 
 from runtime.lease import LocalStore
@@ -147,7 +147,7 @@ def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
     assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, topic))) == recount(first + next_ + last)
 
 
-def test_a_driver_that_is_killed_repeats_its_batch_and_the_points_are_the_same(
+def test_a_driver_that_is_killed_repeats_its_batch_and_tells_what_made_later_rows_late(
     tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:
     dagger = Dagger(tmp_path, kafka, idle_timeout_s=0)
@@ -164,9 +164,18 @@ def test_a_driver_that_is_killed_repeats_its_batch_and_the_points_are_the_same(
         dagger.write(*bookings(events[150:]), closing)
     with dagger.launch() as relaunch:
         relaunch.until(lambda beat: in_influx(influx, dagger).total() >= len(events))
+        dagger.write(*[booking(40)] * 12, booking(-NOON - 10))
+        told = relaunch.until(lambda beat: beat.late_rows >= 13)
         relaunch.stop()
 
+    late = dict(warning.split(": ", 1) for warning in told.warnings)
     assert in_influx(influx, dagger) == recount(events)
+    share = f"13 of the {told.rows_in} rows of the last 5 min ({13 / told.rows_in:.1%})"
+    expected = (
+        f"{share} came after their windows were closed and are in none. Event time was moved to"
+        f" 2026-01-01T12:06:40Z by {dagger.topic}/0, offset {len(events)}: 6 min ahead of the newest of them."
+    )
+    assert (late["LATE_ROWS"], late["LATE_RECORDS"]) == (expected, expected)
     values: dict[Any, set[Any]] = {}
     for record in records(kafka, topic):
         ids = dict(record.headers() or [])["ce_id"]

@@ -10,7 +10,8 @@ from fleet.phases import RUNNING, STARTING
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 START_TIMEOUT: Final = "START_TIMEOUT"
-REFERENCE_STALE: Final = "REFERENCE_STALE"
+SAID: Final = ("REFERENCE_STALE", "LATE_ROWS", "NO_OUTPUT")
+"""Codes of the warnings by which a driver says itself that not all is well."""
 # Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
 _LATE: Final = timedelta(seconds=8)
 
@@ -34,12 +35,20 @@ def ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[
         reasons.append(behind)
     if heartbeat.retrying:
         reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
-    if any(warning.startswith(REFERENCE_STALE) for warning in heartbeat.warnings):
-        reasons.append(REFERENCE_STALE)
+    reasons += [code for code in SAID if code in said(heartbeat)]
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         late = now - dagger.phase_time >= policy.start_timeout
         return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []
     return reasons
+
+
+def said(heartbeat: Heartbeat) -> dict[str, str]:
+    """The driver's warnings by their code: the text behind it. Of one code the first counts."""
+    texts: dict[str, str] = {}
+    for warning in heartbeat.warnings:
+        code, _, text = warning.partition(" ")
+        texts.setdefault(code.removesuffix(":"), text)
+    return texts
 
 
 def _behind(dagger: Dagger, heartbeat: Heartbeat, quiet: timedelta) -> str | None:

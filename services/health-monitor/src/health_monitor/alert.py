@@ -89,6 +89,16 @@ class Alert:
         return alerts_pb2.ALERT_NOTICE_FIRED if self.firing else alerts_pb2.ALERT_NOTICE_RESOLVED
 
     @property
+    def lasted(self) -> timedelta:
+        """From when the condition first held until it was over; 0 while it is not."""
+        if self.fired is None or self.resolved is None or self.resolved_at is None:
+            return timedelta()
+        until = self.resolved_at
+        if self.resolved.HasField("until"):
+            until = self.resolved.until.ToDatetime(tzinfo=UTC)
+        return max(until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
+
+    @property
     def noticed_at(self) -> datetime | None:
         """When that turn was."""
         return self.resolved_at or self.fired_at
@@ -109,14 +119,17 @@ class Held:
 
     finding: Finding
     since: datetime
+    begun: datetime
+    """Since when it was so by the first of these findings: before anybody looked."""
 
 
 def hold(held: Held | None, finding: Finding | None, now: datetime) -> Held | None:
     """What is held after a look at `now`; a look without evidence begins anew."""
     if finding is None:
         return None
-    same = held is not None and held.finding.ailing == finding.ailing
-    return Held(finding, held.since if held is not None and same else now)
+    if held is not None and held.finding.ailing == finding.ailing:
+        return replace(held, finding=finding)
+    return Held(finding, now, finding.since)
 
 
 def decide(
@@ -139,7 +152,9 @@ def decide(
         return _fired(alert, finding, dagger, receivers) if lasted >= policy.hold else None
     if finding.final or lasted >= policy.resolve_hold:
         meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
-        return alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
+        resolved = alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
+        resolved.until.FromDatetime(held.begun)
+        return resolved
     return None
 
 

@@ -6,6 +6,7 @@ condition says it better), nothing is found, and an incident stays what it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +14,9 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
+from chassis.durations import spoken
 from fleet import Dagger
+from fleet.ailments import said
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -36,8 +39,17 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_UNREACHABLE: alerts_pb2.ALERT_SEVERITY_CRITICAL,
     alerts_pb2.ALERT_CONDITION_NO_PROGRESS: alerts_pb2.ALERT_SEVERITY_ERROR,
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
 """Every condition that is watched, and how soon a person has to look."""
+
+
+_SAID: Final[Mapping[Condition, str]] = {
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS: "its rows come in time, but for a few",
+    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: "no window of it is overdue",
+}
+"""Conditions whose names are codes that a driver warns with, and what is true without the warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +61,10 @@ class Limits:
     progress: timedelta = timedelta(minutes=2)
     """Longest time without a committed batch or an empty poll; at least three triggers."""
     quarantine_share: float = 0.01
-    """Share of the records read that may be set aside, over `watch.WINDOW`."""
+    """Share of the records read that may be set aside, and of the rows to be written that sinks may refuse,
+    over `watch.WINDOW`."""
     quarantine_records: int = 10
-    """Fewer records than this are never too many."""
+    """Fewer records, or rows, than this are never too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +100,11 @@ def diagnose(
     if unreachable is None or not unreachable.ailing:
         progress = _no_progress(dagger, watch, now=now, hearing=hearing, limits=limits)
         found[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
-    if dagger.phase in (RUNNING, DEGRADED) and not silent:
+    fresh = watch.heard is not None and now - watch.heard < limits.silence
+    if dagger.phase in (RUNNING, DEGRADED) and fresh:
         found[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
+        for condition, well in _SAID.items():
+            found[condition] = _said(watch, condition, well)
     return {condition: finding for condition, finding in found.items() if finding is not None}
 
 
@@ -140,9 +156,9 @@ def _unreachable(
     if watch.answers is None and ui_url(dagger, watch):
         return None  # it is being asked
     if watch.answers:
-        return Finding(False, "its Spark driver answers", since)
+        return Finding(False, "its Spark driver answers", now)
     what = (
-        f"no heartbeat for {_span(quiet)}, and its Spark driver on {host} does not answer; it may still run"
+        f"no heartbeat for {spoken(quiet)}, and its Spark driver on {host} does not answer; it may still run"
     )
     return Finding(True, what, since)
 
@@ -167,13 +183,15 @@ def _no_progress(
     since = max(told or max(watch.since, hearing), dagger.update_time)
     if now - since < patience:
         return None
-    return Finding(True, _stall(dagger, watch, _span(now - since)), since)
+    return Finding(True, _stall(dagger, watch, spoken(now - since), hearing, now), since)
 
 
-def _stall(dagger: Dagger, watch: Watch, span: str) -> str:
-    """What it is doing instead of getting on."""
+def _stall(dagger: Dagger, watch: Watch, span: str, hearing: datetime, now: datetime) -> str:
+    """What it is doing instead of getting on, for `span` now."""
     heartbeat = watch.heartbeat
+    silence = spoken(now - max(watch.heard or watch.launched, hearing))
     if dagger.phase == PENDING:
+        span = spoken(now - max(dagger.phase_time, dagger.update_time))
         waits = f": {_why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
         return f"no driver has been launched for {span}{waits}"
     if dagger.phase == BACKING_OFF:
@@ -183,12 +201,13 @@ def _stall(dagger: Dagger, watch: Watch, span: str) -> str:
     if dagger.phase == STARTING:
         return f"no progress for {span}, its driver has not reached its source yet"
     if heartbeat is None:
-        return f"no heartbeat for {span}"
+        return f"no heartbeat for {silence}"
     if watch.answers:
-        return f"no heartbeat for {span}, though its Spark driver answers"
-    if heartbeat.running_batch_age_ms:
-        age = _span(timedelta(milliseconds=heartbeat.running_batch_age_ms))
-        return f"no progress for {span}: batch {heartbeat.batch_id + 1} has been running for {age}"
+        return f"no heartbeat for {silence}, though its Spark driver answers"
+    if heartbeat.running_batch_age_ms and watch.heard is not None:
+        age = spoken(timedelta(milliseconds=heartbeat.running_batch_age_ms) + (now - watch.heard))
+        batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
+        return f"no progress for {span}: {batch} has been running for {age}"
     return f"no progress for {span}: no batch was committed and the source was not found empty"
 
 
@@ -196,28 +215,62 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
     if len(watch.samples) < 2:
         return None
     first, last = watch.samples[0], watch.samples[-1]
-    records = last.quarantined - first.quarantined
-    share = records / max(last.rows_in - first.rows_in, records, 1)
-    if records < limits.quarantine_records or share <= limits.quarantine_share:
-        return Finding(False, f"{share:.1%} of its records are set aside", last.time)
-    heartbeat = watch.heartbeat
-    reasons = sorted(heartbeat.quarantined.items(), key=lambda each: -each[1])[:3] if heartbeat else []
-    named = ", ".join(reason for reason, _ in reasons)
-    span = _span(last.time - first.time)
-    return Finding(True, f"{records:,} records were set aside in {span}, {share:.1%}: {named}", first.time)
+    refused = _growth(first.refused, last.refused)
+    records = _growth(first.quarantined, last.quarantined) - refused
+    aside = _Share(records, last.rows_in - first.rows_in)
+    back = _Share(refused, last.rows_out - first.rows_out)
+    span = spoken(last.time - first.time)
+    told = [
+        f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}"
+        for share, what, of in (
+            (aside, "records were set aside", ""),
+            (back, "rows were refused by sinks", " of those to be written"),
+        )
+        if share.count >= limits.quarantine_records and share.value > limits.quarantine_share
+    ]
+    if not told:
+        return Finding(False, f"{aside.value:.1%} of its records are set aside", last.time)
+    begun = sum(first.quarantined.values())
+    since = next(each.time for each in watch.samples if sum(each.quarantined.values()) > begun)
+    return Finding(True, "; ".join(told), since)
+
+
+def _growth(first: Mapping[str, int], last: Mapping[str, int]) -> Counter[str]:
+    return Counter(last) - Counter(first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What was kept back, by reason, beside what went on."""
+
+    kept_back: Counter[str]
+    went_on: int
+
+    @property
+    def count(self) -> int:
+        return self.kept_back.total()
+
+    @property
+    def value(self) -> float:
+        return self.count / max(self.count + self.went_on, 1)
+
+    @property
+    def reasons(self) -> list[str]:
+        """The three that are most of it."""
+        return [reason for reason, _ in self.kept_back.most_common(3)]
+
+
+def _said(watch: Watch, condition: Condition, well: str) -> Finding | None:
+    """What the driver says of itself, in its own words: it has the numbers, and the limits."""
+    if watch.heartbeat is None or watch.heard is None:
+        return None
+    code = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
+    if code not in watch.said:
+        return Finding(False, well, watch.heard)
+    return Finding(True, said(watch.heartbeat)[code], watch.said[code])
 
 
 def _why(error: events_pb2.DaggerError | None) -> str:
     if error is None:
         return "it left no reason"
     return f"{error.reason}: {error.detail}" if error.detail else error.reason
-
-
-def _span(span: timedelta) -> str:
-    """A duration for a person, by its two greatest units."""
-    seconds = max(int(span.total_seconds()), 0)
-    for size, name, below, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= size:
-            rest = seconds % size // below
-            return f"{seconds // size} {name} {rest} {part}" if rest else f"{seconds // size} {name}"
-    return f"{seconds} s"

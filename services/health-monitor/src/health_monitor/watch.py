@@ -5,11 +5,14 @@ Every instant here is of the monitor's clock: a driver's clock is used only for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from daggers.v1 import telemetry_pb2
+
+from fleet.ailments import said
 
 Heartbeat = telemetry_pb2.Heartbeat
 
@@ -24,8 +27,13 @@ class Sample:
     """A launch's counters at one instant."""
 
     time: datetime
-    rows_in: int
-    quarantined: int
+    rows_in: int = 0
+    rows_out: int = 0
+    """Of all sinks together."""
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    """Records set aside and rows refused, by reason."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """The rows among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,8 @@ class Watch:
     """When that was last told."""
     samples: tuple[Sample, ...] = ()
     """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
+    said: Mapping[str, datetime] = field(default_factory=dict)
+    """Codes of the warnings in its newest heartbeat, and since when each has been in every one."""
     answers: bool | None = None
     """Whether its Spark driver answered when last asked; None when not asked since the last heartbeat."""
 
@@ -70,7 +80,7 @@ def launch(watch: Watch, generation: int, now: datetime) -> Watch:
         generation=generation,
         progressed=watch.progressed,
         told=watch.told,
-        samples=(Sample(now, 0, 0),),
+        samples=(Sample(now),),
     )
 
 
@@ -90,7 +100,13 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
     if heartbeat.HasField("last_progress"):
         age_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
         progressed, told = now - timedelta(milliseconds=max(age_ms, 0)), now
-    sample = Sample(now, heartbeat.rows_in, sum(heartbeat.quarantined.values()))
+    sample = Sample(
+        now,
+        heartbeat.rows_in,
+        sum(heartbeat.rows_out),
+        dict(heartbeat.quarantined),
+        dict(heartbeat.refused_rows),
+    )
     return replace(
         watch,
         heartbeat=heartbeat,
@@ -98,6 +114,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         progressed=progressed,
         told=told,
         samples=_within(WINDOW, (*watch.samples, sample)),
+        said={code: watch.said.get(code, now) for code in said(heartbeat)},
         answers=None,
     )
 

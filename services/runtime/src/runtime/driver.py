@@ -107,6 +107,7 @@ class Driver:
                         plan_warnings=warnings,
                         references=references,
                         wake=self._wake,
+                        patience=assembled.patience,
                     )
                 )
                 query = self._start(assembled, batches, chosen)

@@ -57,6 +57,7 @@ def message(
         rows_out=done.rows_out,
         late_rows=done.late_rows,
         quarantined=done.quarantined,
+        refused_rows=done.refused_rows,
         bad_values=done.bad_values,
         references=done.references,
         lag=done.lag,
@@ -69,6 +70,7 @@ def message(
     if done.running_since is not None:
         age = (now - done.running_since).total_seconds()
         beat.running_batch_age_ms = max(1, round(age * 1000))
+        beat.running_batch_id = done.running
     if done.last_progress is not None:
         beat.last_progress.FromDatetime(done.last_progress)
     if done.watermark is not None:

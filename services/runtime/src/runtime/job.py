@@ -5,7 +5,7 @@ Everything that can be known to be wrong is known here, before the query starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +39,8 @@ class Job:
     updates: bool
     """Whether rows are written again and again while their window is open."""
     source: SourceContext
+    patience: timedelta | None
+    """How long windows may take to close; None where nothing waits for event time."""
 
 
 def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
@@ -140,7 +142,16 @@ def assemble(
     guard.check(spark, query.spark_sql, reads, query.functions)
     rows = spark.sql(query.spark_sql)
     again = updates(spec, plan)
-    return Job(rows, _targets(spec, plan, rows, again), again, source)
+    return Job(rows, _targets(spec, plan, rows, again), again, source, _patience(source, streams.values()))
+
+
+def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream]) -> timedelta | None:
+    if source.windows is None:
+        return None
+    inputs = [stream.input for stream in streams]
+    delay = max(each.watermark_delay.ToTimedelta() for each in inputs)
+    silence = max(each.idle_timeout.ToTimedelta() for each in inputs)
+    return timedelta(milliseconds=source.windows.size) + delay + silence
 
 
 def _targets(

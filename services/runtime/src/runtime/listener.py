@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from pyspark.sql.streaming.listener import (
@@ -16,13 +16,14 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from runtime import progress
+from runtime import progress, symptoms
 from runtime.checkpoint import Checkpoint
 from runtime.heartbeat import Heart
 from runtime.progress import Committed
 from runtime.references.loading import References
 from runtime.source.counts import SourceCounts
-from runtime.source.stream import SourceContext, note_progress, reached, warnings
+from runtime.source.stream import SourceContext, clocks, note_progress, reached, warnings
+from runtime.symptoms import Symptoms
 
 
 class Listener(StreamingQueryListener):
@@ -38,8 +39,11 @@ class Listener(StreamingQueryListener):
         plan_warnings: Sequence[str],
         references: References,
         wake: threading.Event,
+        patience: timedelta | None,
     ) -> None:
-        """`attempts` tells how often a batch was computed; `wake` is set when the query has ended."""
+        """`attempts` tells how often a batch was computed; `wake` is set when the query has ended; `patience`
+        is that of `Symptoms`.
+        """
         self._heart = heart
         self._checkpoint = checkpoint
         self._source = source
@@ -47,6 +51,8 @@ class Listener(StreamingQueryListener):
         self._plan_warnings = plan_warnings
         self._references = references
         self._wake = wake
+        self._symptoms = Symptoms(patience)
+        self._written = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has a thread."""
@@ -55,8 +61,10 @@ class Listener(StreamingQueryListener):
         """A batch was committed."""
         first = self._heart.progress.batch_id < 0
         report = event.progress
-        batch = committed(report, note_progress(self._source, report), self._attempts(report.batchId))
+        read = note_progress(self._source, report)
+        batch = committed(report, read, self._attempts(report.batchId))
         self._heart.note(partial(progress.batch_committed, batch=batch))
+        self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
         self._warn()
         if first:
             self._checkpoint.forget_outdated()
@@ -71,8 +79,27 @@ class Listener(StreamingQueryListener):
         """The query has ended; why is asked by whoever waits for it."""
         self._wake.set()
 
+    def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceCounts) -> symptoms.Batch:
+        written, self._written = self._written, sum(self._heart.progress.rows_out)
+        closed = any(operator.numRowsRemoved for operator in report.stateOperators)
+        return symptoms.Batch(
+            at=batch.at,
+            read=batch.rows,
+            late=batch.late,
+            open=batch.state_rows > 0,
+            gave=closed or self._written > written,
+            watermark=batch.watermark,
+            readers=read.readers,
+            clocks=clocks(self._source),
+        )
+
     def _warn(self) -> None:
-        found = (*self._plan_warnings, *warnings(self._source), *self._references.warnings())
+        found = (
+            *self._plan_warnings,
+            *warnings(self._source),
+            *self._references.warnings(),
+            *symptoms.warnings(self._symptoms, datetime.now(UTC)),
+        )
         self._heart.note(partial(progress.warned, warnings=found))
         self._heart.note(partial(progress.referenced, versions=self._references.versions()))
 

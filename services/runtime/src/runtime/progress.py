@@ -34,6 +34,8 @@ class Progress:
     late_rows: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Records set aside by the source and rows set aside by the sinks, by reason."""
+    refused_rows: Mapping[str, int] = field(default_factory=dict)
+    """Those of the sinks."""
     bad_values: Mapping[str, int] = field(default_factory=dict)
     """Values that a function could not use and gave NULL for, by function."""
     watermark: datetime | None = None
@@ -98,6 +100,7 @@ def batch_written(
         progress,
         rows_out=tuple(done + more for done, more in zip(progress.rows_out, rows, strict=True)),
         quarantined=_sum(progress.quarantined, refused),
+        refused_rows=_sum(progress.refused_rows, refused),
         bad_values=_sum(progress.bad_values, bad),
         retrying=(),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daggers.v1 import alerts_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from chassis.durations import spoken
 from health_monitor.receivers import Outcome, Sent, Temporary, refused
 
 if TYPE_CHECKING:
@@ -31,13 +32,16 @@ def request(notify: Notify, key: str) -> dict[str, Any]:
     assert fired is not None
     condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
     what = condition.replace("_", " ").lower()
-    if alert.firing or alert.resolved is None or alert.resolved_at is None or alert.fired_at is None:
+    if alert.resolved is None:
         head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {what}"
         lines = [head, escape(fired.summary), f"since {_time(fired.since)}"]
     else:
-        lasted = str(timedelta(seconds=int((alert.resolved_at - alert.fired_at).total_seconds())))
         head = f":white_check_mark: *{alert.dagger}*: resolved, {what}"
-        lines = [head, escape(alert.resolved.summary), f"it lasted {lasted}; it was: {escape(fired.summary)}"]
+        lines = [
+            head,
+            escape(alert.resolved.summary),
+            f"it lasted {spoken(alert.lasted)}; it was: {escape(fired.summary)}",
+        ]
     told = f"incident {alert.incident}"
     if fired.team:
         told += f", team {escape(fired.team)}"

@@ -23,8 +23,29 @@ _PREFIX = "source."
 
 
 @dataclass(frozen=True, slots=True)
+class Newest:
+    """The record with the greatest event time of some: times in ms, `place` for a person."""
+
+    time: int
+    place: str
+    ahead: int
+    """How far it is ahead of the earlier of its Kafka time and the time its batch was planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderCounts:
+    """One batch of one reader: `late` rows, the event time (ms) of the newest of them, and the newest of all
+    records; None without any.
+    """
+
+    late: int
+    late_newest: int | None
+    newest: Newest | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """One batch, all readers together.
+    """One batch, all readers together, and `readers` each by its key.
 
     `rows` were read and passed on, those `late` (after their last window was closed: Spark drops them) among
     them; `quarantined` counts by reason, `bad` values by the function that could not use them; `lag` is what
@@ -37,6 +58,7 @@ class SourceCounts:
     quarantined: Mapping[str, int]
     bad: Mapping[str, int]
     lag: Mapping[str, int]
+    readers: Mapping[str, ReaderCounts]
 
 
 def metric(key: str) -> str:
@@ -50,13 +72,19 @@ def metrics(computed: Sequence[str]) -> list[Column]:
     summed = ("rows", "late", "ticks", *Reason, *map(notes.bad, computed))
     return [
         *(F.sum(note[name]).alias(name) for name in summed),
-        *(F.max(note[name]).alias(name) for name in ("data", "reached")),
+        *(F.max(note[name]).alias(name) for name in ("data", "reached", "late_newest")),
+        *(F.max_by(note[name], note["data"]).alias(name) for name in ("place", "ahead_ms")),
     ]
 
 
 def read(progress: StreamingQueryProgress) -> SourceCounts:
     """The counts of a batch."""
-    observed = [row for name, row in progress.observedMetrics.items() if name.startswith(_PREFIX)]
+    readers = {
+        name.removeprefix(_PREFIX): row
+        for name, row in progress.observedMetrics.items()
+        if name.startswith(_PREFIX)
+    }
+    observed = list(readers.values())
     lag: dict[str, int] = {}
     for source in progress.sources:
         lag |= _lag(source.endOffset, source.latestOffset)
@@ -67,6 +95,7 @@ def read(progress: StreamingQueryProgress) -> SourceCounts:
         quarantined={reason.value: count for reason in Reason if (count := _sum(observed, reason))},
         bad=_bad(observed),
         lag=lag,
+        readers={key: _reader(row) for key, row in readers.items()},
     )
 
 
@@ -77,6 +106,12 @@ def seen(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | 
         for name, row in progress.observedMetrics.items()
         if name.startswith(_PREFIX)
     }
+
+
+def _reader(row: Row) -> ReaderCounts:
+    time = _ms(row["data"])
+    newest = None if time is None else Newest(time, row["place"] or "", row["ahead_ms"] or 0)
+    return ReaderCounts(row["late"] or 0, _ms(row["late_newest"]), newest)
 
 
 def _bad(observed: Iterable[Row]) -> dict[str, int]:

@@ -21,7 +21,7 @@ TALLY = "__tally"
 TIME = pa.timestamp("us", tz="UTC")
 # Of rows that have no event time: moves no watermark, whatever the age of the data.
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-_NUMBERS = ("rows", "late", "ticks", "data", "reached")
+_NUMBERS = ("rows", "late", "ticks", "data", "reached", "late_newest", "ahead_ms")
 _BAD = "bad_"
 
 
@@ -42,21 +42,38 @@ class Tally:
     """Records that became rows, those `late` among them."""
     late: int = 0
     """Rows that came after their last window was closed: Spark drops them."""
+    late_newest: int | None = None
+    """The greatest event time of those."""
     ticks: int = 0
     data: int | None = None
     """The greatest event time of a record; None without one."""
     reached: int | None = None
     """The greatest event time of a record or a tick."""
+    place: str | None = None
+    """Where the record stands whose event time is `data`, for a person."""
+    ahead_ms: int | None = None
+    """How far that is ahead of the earlier of its Kafka time and the time its batch was planned."""
     aside: Counter[Reason] = field(default_factory=Counter)
     bad: Counter[str] = field(default_factory=Counter)
     """Values that functions which are computed where records are read could not use, by function."""
 
-    def add(self, micros: np.ndarray, late: int) -> None:
-        """Count rows with these event times."""
-        if len(micros):
-            self.rows += len(micros)
-            self.late += late
-            self.data = self.reached = max(int(micros.max()), self.data or int(micros.max()))
+    def add(self, micros: np.ndarray, late_before_ms: int | None) -> int | None:
+        """Count rows with these event times, late before a time.
+
+        Returns the index of the row that is now the newest of all; None when one from before is.
+        """
+        if not len(micros):
+            return None
+        self.rows += len(micros)
+        if late_before_ms is not None and len(late := micros[micros < late_before_ms * 1000]):
+            self.late += len(late)
+            newest = int(late.max())
+            self.late_newest = newest if self.late_newest is None else max(newest, self.late_newest)
+        index = int(micros.argmax())
+        if self.data is not None and micros[index] <= self.data:
+            return None
+        self.data = self.reached = int(micros[index])
+        return index
 
     @property
     def is_empty(self) -> bool:
@@ -80,16 +97,18 @@ def with_notes(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -> pa.
     `computed` are the functions whose bad values notes tell of.
     """
     names = (*_NUMBERS, *Reason, *map(bad, computed))
-    tally = pa.struct([pa.field(name, pa.int64()) for name in names])
+    numbers = [pa.field(name, pa.int64()) for name in names]
+    tally = pa.struct([*numbers, pa.field("place", pa.string())])
     told = pa.schema([*columns, pa.field(TALLY, tally)])
     return to_arrow_schema(from_arrow_schema(told), timezone="UTC")
 
 
 def note(schema: pa.Schema, tally: Tally) -> pa.RecordBatch:
     """One row that says what a range held."""
-    told = {name: getattr(tally, name) for name in _NUMBERS}
+    told: dict[str, int | str | None] = {name: getattr(tally, name) for name in _NUMBERS}
     told |= {reason: tally.aside[reason] for reason in Reason}
     told |= {bad(function): count for function, count in tally.bad.items()}
+    told["place"] = tally.place
     time = _BEFORE_EVERYTHING_US if tally.reached is None else tally.reached
     fixed: Mapping[str, pa.Array] = {
         ROWTIME: pa.array([time]).cast(TIME),

@@ -96,7 +96,10 @@ class Rows:
             mask = pa.array(sound)
             columns, times, micros = columns.filter(mask), times.filter(mask), micros[sound]
             kept = [kept[index] for index in np.flatnonzero(sound).tolist()]
-        tally.add(micros, 0 if late_before_ms is None else int((micros < late_before_ms * 1000).sum()))
+        newest = tally.add(micros, late_before_ms)
+        if newest is not None:
+            tally.place = f"{partition}, offset {kept[newest].offset()}"
+            tally.ahead_ms = int(micros[newest]) // 1000 - _clock(kept[newest], planned_ms)
         tally.aside.update(one.reason for one in aside)
         metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
@@ -170,7 +173,11 @@ def _latest(message: Message, planned_ms: int, tolerance_ms: int) -> int:
     That is `tolerance_ms` after the earlier of its Kafka time, which its producer may have written by the
     same wrong clock, and the time when its batch was planned, which a replay knows too.
     """
-    return (min(_time_of(message, planned_ms), planned_ms) + tolerance_ms) * 1000
+    return (_clock(message, planned_ms) + tolerance_ms) * 1000
+
+
+def _clock(message: Message, planned_ms: int) -> int:
+    return min(_time_of(message, planned_ms), planned_ms)
 
 
 def _ahead(micros: np.ndarray, messages: Sequence[Message], planned_ms: int, tolerance_ms: int) -> np.ndarray:

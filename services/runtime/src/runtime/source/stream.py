@@ -28,7 +28,7 @@ from runtime.source.board import Board, Word
 from runtime.source.notes import ROWTIME, TALLY
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
-from runtime.source.ticks import Windows
+from runtime.source.ticks import Clock, Windows
 
 _DEFAULT_DELAY_MS = 5_000
 _DEFAULT_IDLE_MS = 10_000
@@ -120,7 +120,7 @@ def note_batch(spark: SparkSession) -> datetime | None:
     execution = query._jsq.streamingQuery().lastExecution()  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to the watermark
     before = execution.prevOffsetSeqMetadata()
     late = before.get().batchWatermarkMs() if before.isDefined() else 0
-    spark.sparkContext.setLocalProperty(worker.WATERMARK_PROPERTY, str(late) if late else "")
+    spark.sparkContext.setLocalProperty(worker.WATERMARK_PROPERTY, str(late))
     now = execution.offsetSeqMetadata().batchWatermarkMs()
     return datetime.fromtimestamp(now / 1000, UTC) if now else None
 
@@ -145,6 +145,11 @@ def warnings(context: SourceContext) -> tuple[str, ...]:
     words = sorted(Board(context.run_dir).words().items())
     away = tuple(f"STREAM_UNREACHABLE: {word.away}" for _, word in words if word.away)
     return (*away, *(warning for _, word in words for warning in word.warnings))
+
+
+def clocks(context: SourceContext) -> dict[str, Clock]:
+    """What is known of event time, by reader."""
+    return Board(context.run_dir).clocks()
 
 
 def reached(context: SourceContext) -> bool:

@@ -1,0 +1,166 @@
+"""What a driver finds wrong with its own work: rows that come late, input without output. Pure.
+
+A value and functions from it to the next one, and from it to warnings. Those that begin with LATE_ROWS or
+NO_OUTPUT make a dagger DEGRADED (`fleet.ailments`) and an alert (`health_monitor.condition`); what is too
+much is said here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from chassis.durations import spoken
+from runtime.source.counts import Newest, ReaderCounts
+from runtime.source.ticks import Clock
+
+SPAN: Final = timedelta(minutes=5)
+"""Late rows are told for so long, and their share is taken over it."""
+LATE_SHARE: Final = 0.01
+"""A greater share of the rows read is too much …"""
+LATE_COUNT: Final = 10
+"""… unless it is fewer rows than this."""
+OVERDUE: Final = timedelta(minutes=5)
+"""Input without output is too long when it lasts so much longer than windows, delays and silences may."""
+# Batches are added up for so long: a few dozen values, however short the trigger.
+_GRAIN: Final = timedelta(seconds=5)
+_SECOND_MS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What was read from `since` on, for a moment."""
+
+    since: datetime
+    read: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Why rows of a reader were late, by what was known when the last of them came; times in ms."""
+
+    at: datetime
+    newest: int
+    """The greatest event time of the late rows."""
+    mover: Newest | None
+    """The record that closed their windows; None when none of this launch did."""
+    moved: bool
+    """Whether this launch did at all: without a record, by a tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptoms:
+    """What is known of the batches of one launch.
+
+    `patience` is how long windows may take to close: their size, the watermark's delay and the time that a
+    topic may be silent; None where nothing waits for event time.
+    """
+
+    patience: timedelta | None = None
+    rows: tuple[Rows, ...] = ()
+    """The last minutes, oldest first."""
+    newest: Mapping[str, Newest] = field(default_factory=dict)
+    """By reader: the record that has moved event time furthest."""
+    late: Mapping[str, Late] = field(default_factory=dict)
+    """By reader, where it had late rows lately."""
+    waiting: Rows | None = None
+    """What was read since a window was closed, or rows were written, while windows were open."""
+    watermark: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One committed batch; `clocks` are those of its readers after it."""
+
+    at: datetime
+    read: int
+    late: int
+    open: bool
+    """Whether windows hold rows."""
+    gave: bool
+    """Whether windows were closed, or rows written."""
+    watermark: datetime | None
+    readers: Mapping[str, ReaderCounts]
+    clocks: Mapping[str, Clock]
+
+
+def committed(known: Symptoms, batch: Batch) -> Symptoms:
+    """What is known after a batch."""
+    rows = [each for each in known.rows if batch.at - each.since < SPAN]
+    if rows and batch.at - rows[-1].since < _GRAIN:
+        last = rows.pop()
+        rows.append(Rows(last.since, last.read + batch.read, last.late + batch.late))
+    elif batch.read:
+        rows.append(Rows(batch.at, batch.read, batch.late))
+    newest = dict(known.newest)
+    late = dict(known.late)
+    for key, reader in batch.readers.items():
+        if reader.late_newest is not None:
+            late[key] = _late(key, reader.late_newest, newest.get(key), batch)
+        if reader.newest is not None and (key not in newest or reader.newest.time > newest[key].time):
+            newest[key] = reader.newest
+    waiting = known.waiting
+    if batch.gave or not batch.open:
+        waiting = None
+    elif batch.read:
+        since = waiting or Rows(batch.at, 0, 0)
+        waiting = Rows(since.since, since.read + batch.read, since.late + batch.late)
+    watermark = batch.watermark or known.watermark
+    return replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
+
+
+def warnings(known: Symptoms, now: datetime) -> Sequence[str]:
+    """What a person should know at `now`, UPPER_SNAKE code first."""
+    found = []
+    rows = [each for each in known.rows if now - each.since < SPAN]
+    read, late = sum(each.read for each in rows), sum(each.late for each in rows)
+    if late:
+        found.append(f"LATE_RECORDS: {_late_rows(known, read, late, now)}")
+        if late >= LATE_COUNT and late > LATE_SHARE * read:
+            found.append(f"LATE_ROWS: {_late_rows(known, read, late, now)}")
+    waiting = known.waiting
+    if waiting and known.patience is not None and now - waiting.since >= known.patience + OVERDUE:
+        stands = f"event time stands at {_instant(known.watermark)}" if known.watermark else "no event time"
+        lasted = spoken(now - waiting.since)
+        found.append(
+            f"NO_OUTPUT: {waiting.read:,} rows were read in {lasted} ({waiting.late:,} of them late), and no"
+            f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
+        )
+    return tuple(found)
+
+
+def _late(key: str, late_newest: int, newest: Newest | None, batch: Batch) -> Late:
+    """Why a reader's rows are late in this batch, of which `newest` came before."""
+    watermark_ms = int(batch.watermark.timestamp() * _SECOND_MS) if batch.watermark else 0
+    clock = batch.clocks[key]
+    moved = newest is not None and newest.time - clock.delay >= watermark_ms
+    return Late(batch.at, late_newest, newest if moved else None, clock.watermark >= watermark_ms)
+
+
+def _late_rows(known: Symptoms, read: int, late: int, now: datetime) -> str:
+    counted = f"{late:,} of the {read:,} rows of the last {spoken(SPAN)} ({late / read:.1%}) came after"
+    causes = [_cause(each) for each in known.late.values() if now - each.at < SPAN]
+    return " ".join([counted, "their windows were closed and are in none.", *dict.fromkeys(causes)])
+
+
+def _cause(late: Late) -> str:
+    mover = late.mover
+    if late.newest < 0:
+        return "Spark's event time begins in 1970: windows before are closed from the beginning."
+    if mover is None and late.moved:
+        return "Their stream had been silent for its idle_timeout, and event time had gone on without it."
+    if mover is None:
+        return "Event time had come that far before this launch."
+    than = timedelta(milliseconds=mover.time - late.newest)
+    ahead = f"{spoken(than)} ahead of the newest of them"
+    if mover.ahead >= _SECOND_MS:
+        ahead = f"{spoken(timedelta(milliseconds=mover.ahead))} ahead of the clock when it was read, {ahead}"
+    at = datetime.fromtimestamp(mover.time / _SECOND_MS, UTC)
+    return f"Event time was moved to {_instant(at)} by {mover.place}: {ahead}."
+
+
+def _instant(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

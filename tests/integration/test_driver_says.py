@@ -1,0 +1,68 @@
+"""What a driver warns of, and what scheduler and monitor make of it: its codes stand in three places."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+
+from fleet import Dagger
+from fleet.ailments import SAID, ailments
+from fleet.phases import DEGRADED
+from fleet.seen import Policy, Presence, Seen
+from health_monitor import watch
+from health_monitor.condition import Limits, diagnose
+from runtime import symptoms
+from runtime.references import loading
+from runtime.source.counts import Newest, ReaderCounts
+from runtime.source.ticks import Clock
+from runtime.symptoms import Symptoms
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOW = NOON + timedelta(minutes=20)
+
+
+def silenced() -> Symptoms:
+    """A driver whose first record was 50 min ahead, so that all since is late and no window closes."""
+    noon_ms = int(NOON.timestamp() * 1000)
+    reached = noon_ms + 3_000_000
+    clocks = {"t.0": Clock(reached, reached, 5_000, False)}
+    known = Symptoms(timedelta(seconds=75))
+    for minute in range(21):
+        now_ms = noon_ms + minute * 60_000
+        first = Newest(reached, "bookings/0, offset 7", 3_000_000) if minute == 0 else None
+        late = 20 if minute else 0
+        reader = ReaderCounts(
+            late, now_ms if late else None, first or Newest(now_ms, "bookings/0, offset 9", 0)
+        )
+        watermark = datetime.fromtimestamp((reached - 5_000) / 1000, UTC) if minute else None
+        at = NOON + timedelta(minutes=minute)
+        batch = symptoms.Batch(at, 20, late, True, False, watermark, {"t.0": reader}, clocks)
+        known = symptoms.committed(known, batch)
+    return known
+
+
+def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alerts() -> None:
+    warnings = symptoms.warnings(silenced(), NOW)
+    beat = telemetry_pb2.Heartbeat(
+        dagger="d", generation=3, state=telemetry_pb2.Heartbeat.STATE_RUNNING, warnings=warnings
+    )
+    beat.time.FromDatetime(NOW)
+    beat.last_progress.FromDatetime(NOW)
+    dagger = Dagger(
+        name="d", warnings=(), version=1, phase=DEGRADED, phase_time=NOON, sequence=5, create_sequence=1,
+        create_time=NOON, update_time=NOON, generation=3, desired=gateway_pb2.DESIRED_RUNNING,
+        driver=events_pb2.DriverHandle(host="h"), spec=spec_pb2.DaggerSpec(),
+    )  # fmt: skip
+    seen = Seen(presence=Presence.ALIVE, quiet_since=NOW, heartbeat=beat)
+    watched = watch.hear(watch.begin(NOON, 3), beat, NOW)
+    found = diagnose(dagger, watched, now=NOW, hearing=NOON, limits=Limits())
+    told = {alerts_pb2.AlertCondition.Name(each): one.summary for each, one in found.items() if one.ailing}
+
+    assert ailments(dagger, NOW, seen, Policy()) == ["LATE_ROWS", "NO_OUTPUT"]
+    assert set(told) == {"ALERT_CONDITION_LATE_ROWS", "ALERT_CONDITION_NO_OUTPUT"}
+    assert "by bookings/0, offset 7: 50 min ahead of the clock" in told["ALERT_CONDITION_LATE_ROWS"]
+
+
+def test_a_stale_reference_table_goes_by_one_name() -> None:
+    assert loading.STALE in SAID
