@@ -5,6 +5,7 @@ import json
 import random
 import uuid
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,21 @@ def test_logs_keep_what_an_exception_says_and_drop_its_trace() -> None:
         "java.lang.IllegalStateException: stopped",
         "after",
     ]
+
+
+def test_a_log_that_was_moved_is_read_with_its_older_part(tmp_path: Path) -> None:
+    (tmp_path / "driver.log.1").write_text("first\nsecond\n")
+    (tmp_path / "driver.log").write_text("third\n")
+
+    assert list(driverlog.lines(tmp_path / "driver.log")) == ["first", "second", "third"]
+
+
+def test_a_log_is_followed_over_its_move(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text("old\nfirst\nsec")
+    followed = driverlog.follow(log, start=len("old\n"))
+    begin = next(followed)
+    (tmp_path / "driver.log.1").write_text("old\nfirst\nsecond\nthird\n")
+    log.write_text("fourth\n")
+
+    assert [begin, *islice(followed, 3)] == ["first", "second", "third", "fourth"]

@@ -1,7 +1,9 @@
 """The log of a dagger's driver, found on this machine."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from daggers.v1 import gateway_pb2
@@ -34,23 +36,32 @@ def find(dagger: gateway_pb2.Dagger, state_dir: Path | None) -> Path:
 
 
 def lines(log: Path) -> Iterator[str]:
-    """The lines of a log, without their ends."""
-    with log.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            yield line.rstrip("\n")
+    """The lines of a log, without their ends: first of its older part, if it was long enough to have one."""
+    for part in (_older(log), log):
+        with suppress(FileNotFoundError), part.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                yield line.rstrip("\n")
 
 
 def follow(log: Path, start: int) -> Iterator[str]:
-    """What is written after byte `start`, line by line, for ever."""
+    """What is written after byte `start`, line by line, for ever; also when it is moved meanwhile."""
     with log.open("rb") as file:
         file.seek(start)
         rest = b""
         while True:
+            if os.fstat(file.fileno()).st_size < file.tell():
+                rest += _older(log).read_bytes()[file.tell() :]
+                file.seek(0)
             rest += file.read()
             *whole, rest = rest.split(b"\n")
             for line in whole:
                 yield line.decode(errors="replace")
             time.sleep(POLL_S)
+
+
+def _older(log: Path) -> Path:
+    """Where the driver moves what is in its log when that is long."""
+    return log.with_name(f"{log.name}.1")
 
 
 def without_traces(lines: Iterable[str]) -> Iterator[str]:

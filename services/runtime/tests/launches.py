@@ -130,7 +130,7 @@ class Launch:
         settings = {f"spark.python.unix.domain.socket.{name}": value for name, value in sockets.items()}
         settings |= dagger.conf
         conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-        with (run_dir / "driver.log").open("wb") as log:
+        with (run_dir / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
                  "--driver-java-options", " ".join(java_options), *conf,

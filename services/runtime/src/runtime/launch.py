@@ -22,7 +22,7 @@ from daggers.v1 import events_pb2
 from pyspark.sql import SparkSession
 
 from chassis.logging import configure, logger
-from runtime import errors, job
+from runtime import driverlog, errors, job
 from runtime.driver import Driver
 from runtime.files import replace_text
 from runtime.parent import Parent
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     options = parser.parse_args(arguments)
     configure("runtime")
     folder = options.spec.resolve().parent
+    driverlog.follow(folder)
     jvm = Parent()
     jvm.follow(partial(_orphaned, folder))
     try:
