@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
@@ -95,7 +96,14 @@ def test_a_new_launch_has_told_of_no_versions_yet() -> None:
     assert fleet.daggers["d"].references == ()
 
 
-def test_a_table_that_cannot_be_refreshed_degrades_its_dagger() -> None:
-    action = owed(*UP, warnings=["REFERENCE_STALE api-owners: it cannot be read"])
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("REFERENCE_STALE api-owners: it cannot be read", "REFERENCE_STALE"),
+        ("QUARANTINE_FLOOD: the last batch set 2000 records aside", "QUARANTINE_FLOOD"),
+    ],
+)
+def test_a_driver_that_says_itself_what_is_wrong_is_degraded(said: str, reason: str) -> None:
+    action = owed(*UP, warnings=[said])
 
-    assert action == events_pb2.Degraded(reasons=["REFERENCE_STALE"])
+    assert action == events_pb2.Degraded(reasons=[reason])

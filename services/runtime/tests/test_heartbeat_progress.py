@@ -182,3 +182,21 @@ def said(kafka: str, who: Identity) -> list[Beat]:
     """Every heartbeat of this driver, in the order it was sent."""
     beats = [Beat.FromString(record.value() or b"") for record in records(kafka, TOPIC)]
     return [beat for beat in beats if beat.dagger == who.dagger]
+
+
+def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> None:
+    flooded = replace(batch(0), quarantined={"MALFORMED": 40_000, "EMPTY_VALUE": 9})
+    done = progress.batch_written(after(flooded), rows=[0, 5], refused={"NO_FIELDS": 2_000}, bad={})
+
+    said = list(message(WHO, done, NOON).warnings)
+    later = progress.batch_written(
+        progress.batch_committed(done, batch(1)), rows=[7, 7], refused={"NO_FIELDS": 5}, bad={}
+    )
+
+    assert said == [
+        "QUARANTINE_FLOOD: the last batch set 40009 records aside (40000 of them MALFORMED) and kept 100; "
+        "`daggers quarantine list` shows some.",
+        "QUARANTINE_FLOOD: the last batch set 2000 rows that sinks refused aside (2000 of them NO_FIELDS) "
+        "and kept 5; `daggers quarantine list` shows some.",
+    ]
+    assert list(message(WHO, later, NOON).warnings) == []

@@ -1,6 +1,10 @@
 """One partition, many sinks: one pass, troubles kept apart, refused rows set aside."""
 
+import multiprocessing
+import resource
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,7 +16,9 @@ from pyspark.sql import Row
 from services.runtime.tests.test_sink_contract import (
     COUNTS,
     LAYOUT,
+    NOON,
     SCHEMA,
+    TIME,
     Counts,
     batch,
     fresh_topic,
@@ -155,3 +161,40 @@ def test_rows_a_sink_refuses_are_set_aside_with_why_and_are_not_lost(
     assert found[0].decoded_prefix == '{"tag_city":"2","n":null,"window_timestamp":"2026-01-01T12:01:00Z"}'
     assert len({dict(record.headers() or [])["ce_id"] for record in aside}) == 2
     assert [n for _, n, _ in points(influx, dagger)] == [5]
+
+
+FAT = "x" * 4096
+AT_ONCE, FLOOD = 1_000, 20_000
+
+
+def flood(rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows of 4 KiB without a field: each is refused."""
+    for start in range(0, rows, AT_ONCE):
+        times = pa.array([NOON + timedelta(seconds=start + at) for at in range(AT_ONCE)], TIME)
+        text, none = pa.array([FAT] * AT_ONCE), pa.nulls(AT_ONCE, pa.int64())
+        yield pa.RecordBatch.from_arrays([text, none, times, times, times, text], schema=SCHEMA)
+
+
+def grown_by_a_flood(kafka: str) -> tuple[int, int]:
+    """How many bytes more this process holds at most during a flood than during a smaller one; its rows."""
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka).SerializeToString()
+    sink = influx_sink(dict.fromkeys(("url", "org", "bucket", "token_file"), NOWHERE), "m")
+    delivery = Delivery((target(f"d-{uuid4().hex[:8]}", sink),), 7, platform, batch_id=3, done=frozenset())
+    list(delivery(flood(5 * AT_ONCE)))
+    before = peak()
+    told = [line for report in delivery(flood(FLOOD)) for line in report.to_pylist()]
+    return peak() - before, sum(line["rows"] for line in told if line["kind"] == "refused")
+
+
+def peak() -> int:
+    """The most memory that this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.integration
+def test_a_flood_of_refused_rows_goes_to_the_quarantine_as_it_comes(kafka: str) -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as worker:
+        grown, refused = worker.submit(grown_by_a_flood, kafka).result()
+
+    assert refused == FLOOD
+    assert grown < FLOOD * len(FAT) / 2  # each is held as two texts and a key where it is held

@@ -1,5 +1,6 @@
 """What the quarantine holds of a record: all within limits, under an id that repeats with it."""
 
+from collections import deque
 from uuid import uuid4
 
 import pytest
@@ -8,7 +9,7 @@ from daggers.v1 import telemetry_pb2
 
 from runtime import errors
 from runtime.errors import JobError
-from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, TOPIC, Quarantine
+from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, TOPIC, Quarantine
 
 
 @pytest.mark.integration
@@ -61,3 +62,15 @@ def test_a_kafka_that_stays_away_fails_the_batch_and_not_for_good() -> None:
     told = failed.value.error
     assert (told.domain, told.reason, told.retryable) == (errors.EXTERNAL, "QUARANTINE_UNREACHABLE", True)
     assert "1 quarantined records" in told.detail
+
+
+def test_what_waits_for_a_kafka_that_is_away_is_bounded_in_bytes() -> None:
+    quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1"}, patience_s=0.2)
+    size = 256 * 1024
+    record = telemetry_pb2.Quarantined(dagger="d", topic="t", reason="MALFORMED", value=b"x" * size)
+    room = MAX_WAITING_KIB * 1024 // size
+    for _ in range(room - 1):
+        quarantine.put(record)
+
+    with pytest.raises(JobError, match="QUARANTINE_UNREACHABLE"):
+        deque((quarantine.put(record) for _ in range(room)), maxlen=0)

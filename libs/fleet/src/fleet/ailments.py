@@ -10,7 +10,7 @@ from fleet.phases import RUNNING, STARTING
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 START_TIMEOUT: Final = "START_TIMEOUT"
-SAID: Final = ("REFERENCE_STALE", "LATE_ROWS", "NO_OUTPUT")
+SAID: Final = ("REFERENCE_STALE", "LATE_ROWS", "NO_OUTPUT", "QUARANTINE_FLOOD")
 """Codes of the warnings by which a driver says itself that not all is well."""
 # Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
 _LATE: Final = timedelta(seconds=8)

@@ -63,7 +63,7 @@ def message(
         lag=done.lag,
         state_rows=done.state_rows,
         retrying=done.retrying,
-        warnings=done.warnings,
+        warnings=[*done.warnings, *progress.floods(done)],
         error=error,
     )
     beat.time.FromDatetime(now)

@@ -12,6 +12,8 @@ from datetime import datetime
 from daggers.v1 import events_pb2, telemetry_pb2
 
 State = telemetry_pb2.Heartbeat.State
+# So many records or rows that one batch sets aside, and more than it keeps, are a flood.
+FLOOD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class Progress:
     state_rows: int = 0
     retrying: tuple[events_pb2.DaggerError, ...] = ()
     warnings: tuple[str, ...] = ()
+    flood_read: str = ""
+    """That the source set most of the last batch aside; empty when it did not."""
+    flood_written: str = ""
+    """That the sinks set most of the last batch aside; empty when they did not."""
     references: Mapping[str, str] = field(default_factory=dict)
     """Version of the content of each reference table, by its name."""
 
@@ -103,6 +109,7 @@ def batch_written(
         refused_rows=_sum(progress.refused_rows, refused),
         bad_values=_sum(progress.bad_values, bad),
         retrying=(),
+        flood_written=_flood("rows that sinks refused", refused, max(rows, default=0)),
     )
 
 
@@ -124,6 +131,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
         watermark=batch.watermark or progress.watermark,
         lag=dict(batch.lag),
         state_rows=batch.state_rows,
+        flood_read=_flood("records", batch.quarantined, batch.rows),
     )
 
 
@@ -147,6 +155,22 @@ def draining(progress: Progress) -> Progress:
 def exiting(progress: Progress) -> Progress:
     """The job is over."""
     return replace(progress, state=telemetry_pb2.Heartbeat.STATE_EXITING, running_since=None)
+
+
+def floods(progress: Progress) -> tuple[str, ...]:
+    """Warnings while most of what comes is set aside: that takes longer than to write it."""
+    return tuple(each for each in (progress.flood_read, progress.flood_written) if each)
+
+
+def _flood(what: str, aside: Mapping[str, int], kept: int) -> str:
+    count = sum(aside.values())
+    if count < FLOOD or count <= kept:
+        return ""
+    reason = max(aside, key=lambda each: aside[each])
+    return (
+        f"QUARANTINE_FLOOD: the last batch set {count} {what} aside ({aside[reason]} of them {reason}) and "
+        f"kept {kept}; `daggers quarantine list` shows some."
+    )
 
 
 def _running(state: State.ValueType) -> State.ValueType:

@@ -8,7 +8,6 @@ the batch waits.
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache, partial
 from typing import Any
 
@@ -108,12 +107,10 @@ class KafkaWriter:
         return Outcome(refused=refusals)
 
     def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
-        # With early emission each update of a row is an event of its own; a replay has its old number.
-        part = f"/{batch_id}" if self._target.updates else ""
-        digest = hashlib.blake2b(f"{self._target.dagger}{part}/{key}".encode(), digest_size=16)
+        event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
         headers: _Headers = [
             ("ce_specversion", b"1.0"),
-            ("ce_id", digest.hexdigest().encode()),
+            ("ce_id", event.encode()),
             ("ce_source", f"/daggers/{self._target.dagger}".encode()),
             ("ce_type", self._values.type.encode()),
             ("ce_subject", self._target.dagger.encode()),
