@@ -73,8 +73,10 @@ def _value(value: Any) -> Any:
 
 TEXTS = [
     "2", "-7", "+3", " 2", "2\n", "2.0", "2.5", "1e3", ".5", "5.", "9999999999", "99999999999999999999",
-    "1e400",
-    "NaN", "Infinity", "-Infinity", "inf", "0x10", "2d", "true", "TRUE", "False", "yes", "", "é", "١", None,
+    "1e400", "1e39", "-1e39", "1e-46", "3.4028235677973366e38", "3.4028235677973365e38",
+    "1.00000005960464477539062500000001", "1.000000059604644775390625", "0x1.8p1", "\t2.5F ", "2dd", "nan",
+    "-nan", "NaN", "+NaN", "Infinity", "-Infinity", "INFINITY", "infinity", "inf", "+inf", "0x10", "2d",
+    "true", "TRUE", "False", "yes", "", " ", "é", "١", None,
 ]  # fmt: skip
 NUMBERS: list[Any] = [
     0.0,
@@ -96,17 +98,18 @@ COLUMNS: dict[str, list[Any]] = {
     "driver_id": TEXTS,
     "fare": NUMBERS,
     "discount": WHOLE,
+    "tip": [0.0, 0.1, -2.5, 1e10, 3.4028234663852886e38, 1e-45, math.nan, math.inf, None],
     "surge": [True, False, None],
     "raw_payload": [b"", b"abc", b"\xff", None],
     "event_timestamp": [START, None],
 }
 HOLDS = {
-    "StringType": ["driver_id", "fare", "discount", "surge", "raw_payload", "event_timestamp"],
+    "StringType": ["driver_id", "fare", "discount", "tip", "surge", "raw_payload", "event_timestamp"],
     "ByteType": ["driver_id", "raw_payload"],
-    "IntegerType": ["driver_id", "fare", "discount"],
-    "LongType": ["driver_id", "fare", "discount"],
-    "DoubleType": ["driver_id", "fare", "discount"],
-    "FloatType": ["driver_id", "fare", "discount"],
+    "IntegerType": ["driver_id", "fare", "discount", "tip"],
+    "LongType": ["driver_id", "fare", "discount", "tip"],
+    "DoubleType": ["driver_id", "fare", "discount", "tip"],
+    "FloatType": ["driver_id", "fare", "discount", "tip"],
     "BooleanType": ["driver_id", "surge"],
     "TimestampType": ["event_timestamp"],
 }
@@ -121,7 +124,9 @@ def test_both_forms_convert_alike(kind: str, column: str, session: SparkSession)
     found = [
         as_plain(row.f) for row in answer(session, sql, [{column: value} for value in values], "bookings")
     ]
-    expected = [_values(singlefeaturewithtype.reference("k", value, kind)) for value in values]
+    # A record has no FLOAT of its own: Spark makes it of a float, as the plain form is told.
+    plainly = [np.float32(value) if column == "tip" and value is not None else value for value in values]
+    expected = [_values(singlefeaturewithtype.reference("k", value, kind)) for value in plainly]
     bad = sum(
         value is not None and all(slot is None for slot in row["value"].values())
         for value, (row,) in zip(values, expected, strict=True)
@@ -189,6 +194,57 @@ def test_rows_of_a_group_are_given_once_typed_and_as_often_as_they_come_untyped(
 
     assert sorted(map(str, as_plain(row.t))) == sorted(map(str, _values(once)))
     assert as_plain(row.f) == _values(features.reference(rows))
+
+
+TRIPLETS = [
+    ("'k', driver_id, 'LongType'", lambda row: ("k", row["driver_id"], "LongType")),
+    ("'k', cancel_reason_id, 'LongType'", lambda row: ("k", row["cancel_reason_id"], "LongType")),
+    ("'k', fare, 'LongType'", lambda row: ("k", row["fare"], "LongType")),
+    ("'k', fare, 'DoubleType'", lambda row: ("k", row["fare"], "DoubleType")),
+    ("'k', fare, 'StringType'", lambda row: ("k", row["fare"], "StringType")),
+    ("'k', raw_payload, 'StringType'", lambda row: ("k", row["raw_payload"], "StringType")),
+    ("'k', surge, 'BooleanType'", lambda row: ("k", row["surge"], "BooleanType")),
+    ("'k', NULL, 'LongType'", lambda row: ("k", None, "LongType")),
+]
+
+
+def test_triplets_are_equal_by_what_was_given_not_by_what_was_made_of_it(session: SparkSession) -> None:
+    values = {
+        "driver_id": ["2", "+2", "x", "y", None, "2"], "cancel_reason_id": [2, 0, None, 2, None, 2],
+        "fare": [2.0, 2.5, math.nan, None, 0.0, 2.0], "surge": [True, False, None, False, None, True],
+        "raw_payload": [b"a", b"\xff", b"\xfe", None, b"", b"a"],
+    }  # fmt: skip
+    records = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    listed = ", ".join(sql for sql, _ in TRIPLETS)
+    grouped = answer(session, f"SELECT FeaturesWithType({listed}) AS v {PER_MINUTE}", records, "bookings")[
+        0
+    ].v
+    alone = answer(session, f"SELECT SingleFeatureWithType({listed}) AS v FROM bookings", records, "bookings")
+    rows = [tuple(part for _, take in TRIPLETS for part in take(record)) for record in records]
+
+    assert sorted(map(str, as_plain(grouped))) == sorted(map(str, _values(featureswithtype.reference(rows))))
+    assert [as_plain(row.v) for row in alone] == [
+        _values(singlefeaturewithtype.reference(*row)) for row in rows
+    ]
+    assert len(singlefeaturewithtype.reference("k", "2", "LongType", "k", 2, "LongType")) == 2
+    assert len(singlefeaturewithtype.reference("k", None, "LongType", "k", 0, "LongType")) == 2
+    assert len(singlefeaturewithtype.reference(1, 2, "LongType", "1", 2, "LongType")) == 1
+
+
+def test_without_arguments_there_are_no_features(session: SparkSession) -> None:
+    sql = f"SELECT Features() AS f, FeaturesWithType() AS t, COUNT(*) AS n {PER_MINUTE}"
+    grouped = answer(session, sql, [{"fare": 1.0}, {"fare": 2.0}], "bookings")[0]
+    alone = answer(session, "SELECT SingleFeatureWithType() AS v FROM bookings", [{"fare": 1.0}], "bookings")[
+        0
+    ]
+
+    assert (grouped.f, grouped.t, grouped.n, alone.v) == ([], [], 2, [])
+    assert (
+        features.reference([()])
+        == featureswithtype.reference([()])
+        == singlefeaturewithtype.reference()
+        == []
+    )
 
 
 def test_a_group_without_rows_has_an_empty_list(session: SparkSession) -> None:

@@ -20,7 +20,7 @@ from tests.conformance.values import agrees, plain, refusal
 from daggersql import Checked, check
 from runtime import badvalues, messages
 from runtime.decode.decoder import message_pool
-from runtime.udfs import condeq, filters, selectfields
+from runtime.udfs import arrayoperate, condeq, filters, mapget, selectfields
 
 NAMES = ("SelectFields", "Filters", "CondEq")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -34,7 +34,7 @@ def pool() -> DescriptorPool:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with spark_session("selectfields", "filters") as started:
+    with spark_session("selectfields", "filters", "jsonquery") as started:
         yield started
 
 
@@ -209,6 +209,87 @@ def test_bytes_that_are_no_such_message_give_null_and_are_counted(
     assert ask(session, f"Filters(proto_data, '{BOOKING}', CondEq('surge', FALSE))", record) == [[good, b""]]
 
 
+def test_without_conditions_every_message_stays_and_what_is_none_does_not(
+    session: SparkSession, pool: DescriptorPool
+) -> None:
+    items = [encoded(pool, order_number="a"), b"\xff\xff", None, b"", encoded(pool, customer={"id": "c"})]
+    before = badvalues.counts(session).get("selectfields", 0)
+    records = [history(*items), history(*items, name="no.such.Type"), history(*items, name=None)]
+    constant = ask(session, f"Filters(proto_data, '{BOOKING}')", *records)
+    column = ask(session, "Filters(proto_data, input_class_name)", *records)
+    plainly = filters.reference(items, BOOKING, pool=pool)
+    call = "SelectFields(Filters(proto_data, input_class_name), 'order_number')"
+    routes = [{"start": None, "end": None, "distance_km": 2.5}, None]
+    kept = answer(
+        session,
+        "SELECT Filters(routes, 'corpus.v1.Route') AS v FROM bookings",
+        [{"routes": routes}],
+        "bookings",
+    )
+
+    assert plainly == [items[0], items[3], items[4]]
+    assert [list(map(bytes, each)) for each in constant] == [plainly] * 3
+    assert [None if each is None else list(map(bytes, each)) for each in column] == [plainly, None, None]
+    assert badvalues.counts(session)["selectfields"] == before + 5
+    assert ask(session, call, records[0]) == [["a", "", ""]]
+    assert [each.distance_km for each in kept[0].v] == [2.5]
+
+
+def test_what_filters_gives_is_known_for_what_it_is_in_an_outer_query(
+    session: SparkSession, pool: DescriptorPool
+) -> None:
+    items = [encoded(pool, order_number="a", customer={"id": "c"}), encoded(pool, surge=True)]
+    inner = f"SELECT Filters(proto_data, '{BOOKING}') AS kept FROM booking_history"
+    fields = "SelectFields(kept, 'order_number') AS n, SelectFields(kept, 'customer') AS c"
+    sql = f"SELECT {fields} FROM ({inner}) AS t"
+    (row,) = answer(session, sql, [history(*items)], "booking_history")
+
+    assert (row.n, [each and each.id for each in row.c]) == (["a", ""], ["c", None])
+
+
+def test_a_condition_sees_every_nanosecond(session: SparkSession, pool: DescriptorPool) -> None:
+    items = [
+        encoded(pool, event_timestamp=f"2024-02-29T12:00:00.{nanos:09}Z")
+        for nanos in (123_456_789, 123_456_000)
+    ]
+    pairs = [("event_timestamp.nanos", 123_456_789), ("event_timestamp.seconds", 1_709_208_000)]
+    listed = ", ".join(f"CondEq('{path}', {value})" for path, value in pairs)
+    kept = ask(session, f"Filters(proto_data, '{BOOKING}', {listed})", history(*items))[0]
+
+    assert filters.reference(items, BOOKING, *pairs, pool=pool) == items[:1]
+    assert list(map(bytes, kept)) == items[:1]
+
+
+def test_a_condition_takes_what_a_function_gives(session: SparkSession, pool: DescriptorPool) -> None:
+    items = [encoded(pool, cancel_reason_id=7), encoded(pool, cancel_reason_id=8)]
+    condition = "CondEq('cancel_reason_id', CAST(JsonQuery(customer_id, '$.id') AS INT))"
+    call = f"Filters(proto_data, '{BOOKING}', {condition})"
+    kept = ask(session, call, *(history(*items) | {"customer_id": text} for text in ('{"id": 8}', "{}")))
+
+    assert [list(map(bytes, each)) for each in kept] == [items[1:], []]
+
+
+def test_lists_of_messages_are_looked_up_and_told_apart(session: SparkSession) -> None:
+    items = [
+        {"id": "a", "quantity": 3, "name": "tea", "price": 1.5},
+        {"id": "b", "quantity": 4, "name": "", "price": 2.0},
+        {"id": "a", "quantity": 5, "name": "tea", "price": 1.5},
+    ]
+    records = [{"items": [*items, items[0]], "order_number": key} for key in ("a", "b", "c", None)]
+    records.append({"items": None, "order_number": "a"})
+    sql = (
+        "SELECT MapGet(items, order_number) AS q, ArrayOperate(items, 'distinct', 'other') AS d FROM bookings"
+    )
+    rows = answer(session, sql, records, "bookings")
+    distinct = [each and arrayoperate.reference(each["items"], "distinct", "other") for each in records[:1]]
+
+    assert [row.q for row in rows] == [
+        mapget.reference(each["items"], each["order_number"]) for each in records
+    ]
+    assert [row.q for row in rows] == [3, 4, None, None, None]
+    assert [each.asDict() for each in rows[0].d] == distinct[0] == items
+
+
 def test_a_type_that_comes_with_the_record_gives_text(session: SparkSession, pool: DescriptorPool) -> None:
     items = [
         encoded(pool, fare=12.5, status="COMPLETED", promo_codes=["x"], cancel_reason_id=7),
@@ -274,7 +355,8 @@ def _narrow(routes: list[Any]) -> list[Any]:
         ("SelectFields(proto_data, 'fare')", "INVALID_ARGUMENT", None),
         ("SelectFields(customer_id, 'corpus.v1.BookingLog', 'fare')", "TYPE_MISMATCH", None),
         ("Filters(proto_data, 'corpus.v1.BookingLog', 'fare')", "TYPE_MISMATCH", None),
-        ("Filters(proto_data, 'corpus.v1.BookingLog')", "WRONG_ARGUMENT_COUNT", None),
+        ("Filters(proto_data, 'corpus.v1.BookingLg')", "UNKNOWN_MESSAGE", "corpus.v1.BookingLog"),
+        ("Filters(proto_data)", "WRONG_ARGUMENT_COUNT", None),
         ("Filters(proto_data, 'corpus.v1.BookingLog', CondEq('far', 1))", "UNKNOWN_FIELD", "fare"),
         ("CondEq('fare', 1)", "UNSUPPORTED_TYPE", None),
         ("COALESCE(CondEq('fare', 1), customer_id)", "TYPE_MISMATCH", None),

@@ -117,17 +117,16 @@ DOUBLES = [
 ]
 WORDS = [[DICE.choice(TEXTS) for _ in range(size)] for size in range(12)]
 BYTES = [DICE.randbytes(size % 9) for size in range(300)] + ["\U0001f600".encode(), b"\xed\xa0\x80"]
+# What makes one value of any list, and of numbers.
 STEPS = [
-    "sum",
-    "average",
-    "min",
-    "max",
-    "count",
-    "findFirst",
-    "distinct.sum",
-    "sorted.findFirst",
-    "sort.distinct.max",
-]
+    "count", "findFirst", "FINDANY", "Distinct.Count", "sorted.toArray", " parallel . unordered . findfirst",
+    "sequential.count.",
+]  # fmt: skip
+NUMERIC_STEPS = [
+    "sum", "average", "min", "max", "distinct.sum", "sorted.findFirst", "sort.distinct.max",
+    "boxed.findFirst", "boxed.distinct.count", "asDoubleStream.distinct.sum", "AsDoubleStream.findAny",
+]  # fmt: skip
+OPERATIONS = ["distinct", "SORTED", "sorted.distinct", "boxed.sort", "parallel", "asDoubleStream.distinct"]
 
 
 def same(wanted: Any, found: Any) -> bool:
@@ -177,12 +176,17 @@ def test_native_functions_of_lists_do_what_their_references_do(spark: Engine) ->
     operate, aggregate = udfs.load("arrayoperate").reference, udfs.load("arrayaggregate").reference
     contains, element = udfs.load("listcontains").reference, udfs.load("elementat").reference
     wanted: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
-    for column, kind in (("i", "long"), ("d", "double"), ("i", "double"), ("i", "other"), ("w", "other")):
-        for steps in ("distinct", "sorted", "sorted.distinct"):
+    kinds = (
+        ("i", "long"), ("i", "Integer"), ("i", "BIGINT"), ("d", "double"), ("d", "Float"), ("i", "double"),
+        ("i", "Other"), ("w", "other"),
+    )  # fmt: skip
+    for column, kind in kinds:
+        numbers = kind.lower() != "other"
+        for steps in OPERATIONS if numbers else OPERATIONS[:3]:
             wanted[f"ArrayOperate({column}, '{steps}', '{kind}')"] = (
                 lambda row, column=column, steps=steps, kind=kind: operate(row[column], steps, kind)
             )
-        for steps in STEPS if kind != "other" else STEPS[4:6]:
+        for steps in [*STEPS, *NUMERIC_STEPS] if numbers else STEPS:
             wanted[f"ArrayAggregate({column}, '{steps}', '{kind}')"] = (
                 lambda row, column=column, steps=steps, kind=kind: aggregate(row[column], steps, kind)
             )
@@ -264,7 +268,14 @@ def test_an_element_of_repeated_messages_is_taken_by_its_path(spark: Engine) -> 
         ("FormatTimeInZone(rowtime, 'UTC', order_number)", "INVALID_ARGUMENT"),
         ("ArrayAggregate(promo_codes, 'distinct', 'other')", "UNSUPPORTED_OPERATION"),
         ("ArrayAggregate(promo_codes, 'sum', 'other')", "UNSUPPORTED_OPERATION"),
+        ("ArrayAggregate(ratings, 'boxed.sum', 'int')", "UNSUPPORTED_OPERATION"),
+        ("ArrayAggregate(ratings, 'count.count', 'int')", "UNSUPPORTED_OPERATION"),
+        ("ArrayAggregate(fare_components, 'asLongStream.sum', 'double')", "TYPE_MISMATCH"),
+        ("ArrayOperate(ratings, 'toArray', 'int')", "UNSUPPORTED_OPERATION"),
+        ("ArrayOperate(ratings, 'summaryStatistics', 'int')", "UNSUPPORTED_OPERATION"),
         ("ArrayOperate(routes, 'sorted', 'other')", "TYPE_MISMATCH"),
+        ("MapGet(promo_codes, 'a')", "TYPE_MISMATCH"),
+        ("MapGet(items, discount)", "TYPE_MISMATCH"),
         ("ArrayOperate(promo_codes, 'distinct', order_number)", "INVALID_ARGUMENT"),
         ("ListContains(promo_codes, discount)", "TYPE_MISMATCH"),
         ("MapGet(metadata, discount)", "TYPE_MISMATCH"),

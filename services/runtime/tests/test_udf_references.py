@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.conformance.corpus import cases, tables
 from tests.conformance.values import refusal
 
-from daggersql import Reference, check
+from daggersql import Reference, Severity, check
+from daggersql.functions.javaregexes import compiled
 from runtime.references import InvalidContent, Tables, entries, mapping, parse
 from runtime.udfs import dartcontains, dartget, load
 
@@ -62,6 +63,7 @@ def test_a_table_is_read_again_once_it_is_too_old() -> None:
         ("DartGet(driver_id, driver_id)", "INVALID_ARGUMENT"),
         ("DartGet('owner', driver_id)", "REFERENCE_NOT_FOUND"),
         ("DartGet('owners', driver_id, discount)", "INVALID_ARGUMENT"),
+        ("DartGet('owners', driver_id, 1.5)", "TYPE_MISMATCH"),
         ("DartContains('owners', driver_id, '(%s')", "INVALID_REGEX"),
         ("DartContains('owners', driver_id, status)", "INVALID_ARGUMENT"),
     ],
@@ -70,6 +72,26 @@ def test_a_mistake_in_a_look_up_is_refused(call: str, code: str) -> None:
     found = check(f"SELECT {call} AS v FROM bookings", tables("bookings"), ["owners"]).findings
 
     assert code in {finding.code for finding in found}
+
+
+@pytest.mark.parametrize("pattern", ["50%", "%d%s", "%2$s", "%-s", "%s%", "%.2%"])
+def test_a_percent_sign_that_begins_no_format_is_warned_of_and_stands_for_itself(pattern: str) -> None:
+    sql = f"SELECT DartContains('owners', driver_id, '{pattern}') AS v FROM bookings"
+    found = check(sql, tables("bookings"), ["owners"])
+
+    assert found.plan is not None
+    assert [(each.code, each.severity) for each in found.findings] == [("INVALID_ARGUMENT", Severity.WARNING)]
+    assert [one.pattern for one in dartcontains.patterns(pattern, ("x",))] == [
+        compiled(pattern.replace("%s", "x")).pattern
+    ]
+
+
+def test_a_table_is_read_at_least_once_a_year() -> None:
+    sql = "SELECT DartGet('owners', driver_id, 1000000) AS v FROM bookings"
+    plan = check(sql, tables("bookings"), ["owners"]).plan
+
+    assert plan is not None
+    assert [each.refresh_hours for each in plan.references] == [24 * 365]
 
 
 def test_a_plan_says_which_tables_it_reads_how_and_how_often() -> None:
@@ -133,17 +155,21 @@ def test_what_is_not_of_its_format_is_said_in_a_sentence(form: Format.Format.Val
 def test_values_and_entries_are_text_and_objects_compact_json() -> None:
     values = mapping({"a": {"b": [1, "é"]}, "n": 5, "t": True, "x": None, "s": "s"})
 
-    assert values == {"a": '{"b":[1,"é"]}', "n": "5", "t": "true", "x": None, "s": "s"}
+    assert values == {"a": '{"b":[1,"é"]}', "n": "5", "t": "true", "s": "s"}
     assert entries({"data": ["a", 5, None]}) == ("a", "5")
 
 
-WORDS = st.text("ab.*(é\n", max_size=4)
+WORDS = st.text("abA.*(éÉ\n\r\v \\$", max_size=4)
+FORMS = [
+    "%s", ".*%s.*", "^%s.*", "%s$", "%s|x", "x(?=%s).*", "%1$s%%", "%s%%?", "%S", "%.1s.*", "%3s|%-3s",
+    "%s%s", "%d%s", "(?i)%s", "\\Q%s\\E.*", "[%s]+", "\\s*%s.", "%s\\b.*",
+]  # fmt: skip
 
 
 @given(
     st.lists(st.none() | WORDS, max_size=8),
     st.lists(WORDS, max_size=4),
-    st.sampled_from(["%s", ".*%s.*", "^%s.*", "%s|x", "x(?=%s).*"]),
+    st.sampled_from(FORMS),
 )
 @settings(max_examples=300)
 def test_both_forms_match_alike(texts: list[str | None], listed: list[str], pattern: str) -> None:
@@ -155,6 +181,26 @@ def test_both_forms_match_alike(texts: list[str | None], listed: list[str], patt
     assert known == [one for one in expected if one is not None]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "entry", "text", "there"),
+    [
+        ("\\Q%s\\E", "a.c", "a.c", True), ("\\Q%s\\E", "a.c", "abc", False), ("(?i)%s", "a", "A", True),
+        ("(?i)%s", "é", "É", False), ("%s.", "a", "a\r", False), ("%s.", "a", "a\v", True),
+        ("%s\\h", "a", "a\t", True), ("%s\\s", "a", "a\v", True), ("%s\\R", "a", "a\r\n", True),
+        ("\\p{Alpha}%s", "a", "ba", True), ("%s\\d", "a", "a\u0661", False),
+        ("%s++b", "a", "aab", True), ("%S", "a", "A", True),
+        ("100%%%s", "a", "100%a", True), ("%1$s-%<s", "a", "a-a", True), ("%3s", "a", "  a", True),
+        ("%s", "(", "(", False),
+    ],
+)  # fmt: skip
+def test_both_forms_match_as_java_does(pattern: str, entry: str, text: str, there: bool) -> None:
+    tables_ = Tables({"l": {"data": [entry]}}.__getitem__, lambda: 0.0)
+    found = dartcontains.matched(pa.array([text]), pattern, (entry,)).to_pylist()
+
+    assert dartcontains.reference("l", text, pattern, tables=tables_) is there
+    assert found == [there]
+
+
 def test_dartget_takes_the_default_of_each_row() -> None:
     plan = check(
         "SELECT DartGet('owners', driver_id, status) AS v FROM bookings", tables("bookings"), ["owners"]
@@ -163,3 +209,23 @@ def test_dartget_takes_the_default_of_each_row() -> None:
     assert plan is not None
     assert "dartget('owners', `s0`.`driver_id`, `s0`.`status`)" in plan.spark_sql
     assert dartget.reference("m", "x", "d", tables=Tables({"m": {}}.__getitem__, lambda: 0.0)) == "d"
+
+
+@given(
+    st.dictionaries(WORDS, st.none() | WORDS | st.integers(), max_size=4),
+    st.lists(st.tuples(st.none() | WORDS, st.none() | WORDS), max_size=8),
+)
+def test_both_forms_look_up_alike_and_null_is_as_no_value(
+    content: dict[str, Any], rows: list[tuple[str | None, str | None]]
+) -> None:
+    tables_ = Tables({"m": content}.__getitem__, lambda: 0.0)
+    keys, defaults = (pa.array([row[at] for row in rows], pa.string()) for at in (0, 1))
+    found = dartget.looked_up(mapping(content), keys, defaults).to_pylist()
+    expected = [dartget.reference("m", key, 1, default, tables=tables_) for key, default in rows]
+
+    assert found == expected
+    assert all(
+        one == default
+        for one, (key, default) in zip(found, rows, strict=True)
+        if key is not None and content.get(key) is None
+    )

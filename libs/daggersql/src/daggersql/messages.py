@@ -16,7 +16,6 @@ from daggersql.scope import TIME_FIELDS
 from daggersql.tree import Expr, quote_name, quote_text
 from daggersql.types import (
     BOOLEAN,
-    DURATION,
     Array,
     EnumText,
     Family,
@@ -94,7 +93,7 @@ def ddl(kind: Type) -> str | None:
             if any(each is None for _, each in parts):
                 return None
             return f"struct<{','.join(f'{quote_name(name)}:{each}' for name, each in parts)}>"
-    return None if kind == DURATION else kind.spark
+    return kind.spark
 
 
 def element_message(values: Expr) -> Message | None:

@@ -12,6 +12,7 @@ from daggersql.findings import Report, Span
 from daggersql.tree import Expr, Kind, call, cast, constant, wrong
 from daggersql.types import (
     BIGINT,
+    BINARY,
     DOUBLE,
     FLOAT,
     INT,
@@ -40,7 +41,7 @@ def unify(a: Type, b: Type) -> Type | None:
     if families <= NUMERIC:
         return _widest(a, b)
     if a.spark == b.spark:
-        return {"timestamp": TIMESTAMP, "string": STRING}.get(a.spark, a)
+        return {"timestamp": TIMESTAMP, "string": STRING, "binary": BINARY}.get(a.spark, a)
     return TIMESTAMP if families == {Family.TIMESTAMP, Family.DATE} else None
 
 

@@ -11,9 +11,12 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from daggersql.functions import reals
 
 Feature: TypeAlias = dict[str, Any]
 SLOTS = ("bytes", "string", "int", "long", "double", "float", "bool", "timestamp")
@@ -23,8 +26,9 @@ _TYPES = {
 }  # fmt: skip
 _ZERO: dict[str, Any] = {"int": 0, "long": 0, "double": 0.0, "float": 0.0, "bool": False}
 _BITS = {"int": 31, "long": 63}
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|NaN|[+-]?Infinity")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEYOND_FLOAT = Fraction(2**128 - 2**103)
+"""From here on the nearest FLOAT is infinite."""
 
 
 def untyped(key: Any, value: Any) -> Feature:
@@ -58,17 +62,32 @@ def typed(key: Any, value: Any, kind: str) -> Feature:
     return _row(key, slot, made)
 
 
-def distinct(features: Iterable[Feature]) -> list[Feature]:
-    """Each feature once, where it came first. NaN is one value, as in SQL."""
+def distinct(triplets: Iterable[tuple[Any, Any, str]]) -> list[Feature]:
+    """The features of triplets (key, value, type), equal ones once, where they came first.
+
+    NaN is one value, as in SQL; NULL has no type of its own.
+    """
     found: dict[tuple[Any, ...], Feature] = {}
-    for feature in features:
-        values = tuple(
-            "NaN" if isinstance(value, float) and math.isnan(value) else value
-            for value in feature["value"].values()
-        )
+    for key, value, kind in triplets:
+        feature = typed(key, value, kind)
         # Slot by slot: true, 1 and 1.0 stand in slots of their own.
-        found.setdefault((feature["name"], *values), feature)
+        same = (
+            "NaN" if isinstance(each, float) and math.isnan(each) else each
+            for each in feature["value"].values()
+        )
+        found.setdefault((feature["name"], *same, *_given(value, kind)), feature)
     return list(found.values())
+
+
+def _given(value: Any, kind: str) -> tuple[Any, ...]:
+    """What tells values apart that become one feature: their own type, and they, unless the slot tells."""
+    if value is None:
+        return (kind,)
+    own = untyped("", value)["value"]
+    slot = next(name for name in SLOTS if own[name] is not None)
+    if slot == _TYPES[kind] and not isinstance(value, Decimal):
+        return kind, slot
+    return kind, slot, type(value) is Decimal, java_text(value) if slot in ("float", "double") else own[slot]
 
 
 def _row(key: Any, slot: str | None, value: Any) -> Feature:
@@ -111,13 +130,27 @@ def _whole(value: Any, bits: int) -> int | None:
 
 
 def _real(value: Any, slot: str) -> float | None:
-    if isinstance(value, str) and not _NUMBER.fullmatch(value):
-        return None
-    number = float(value)
-    if slot == "double":
+    text = java_text(value) if isinstance(value, np.float32) else value
+    number = reals.read(text) if isinstance(text, str) else float(text)
+    if slot == "double" or number is None:
         return number
-    with np.errstate(over="ignore"):  # beyond the range of a float is infinity
-        return float(np.float32(number))
+    plain = reals.digits(text) if isinstance(text, str) else None
+    return _narrowed(number, plain)
+
+
+def _narrowed(number: float, plain: str | None) -> float:
+    """The FLOAT that is nearest to a number, or to the digits that it was read from."""
+    if not math.isfinite(number) or number == 0:
+        return number
+    exact = Fraction(number if plain is None or "x" in plain.lower() else plain)
+    if abs(exact) >= _BEYOND_FLOAT:
+        return math.copysign(math.inf, number)
+    with np.errstate(over="ignore"):
+        near = np.float32(number)
+        around = (np.nextafter(near, np.float32(-math.inf)), near, np.nextafter(near, np.float32(math.inf)))
+    finite = [each for each in around if np.isfinite(each)]
+    best = min(finite, key=lambda each: (abs(Fraction(float(each)) - exact), each.view(np.int32) & 1))
+    return math.copysign(float(best), number)
 
 
 def _text(value: Any) -> str | None:
@@ -150,4 +183,7 @@ def java_text(number: float | np.floating[Any]) -> str:
     if 1e-3 <= abs(float(number)) < 1e7:
         return str(np.format_float_positional(number, trim="0"))
     digits, _, exponent = np.format_float_scientific(number, trim="0").partition("e")
+    if digits.endswith(".0"):
+        # Java writes two digits at least, and of those the nearest: 4.9E-324.
+        digits, _, exponent = f"{number:.1e}".partition("e")
     return f"{digits}E{int(exponent)}"

@@ -22,7 +22,7 @@ from daggersql.functions.jsonsteps import (
     Number,
     Regex,
 )
-from runtime.udfs.elementat import number_text
+from runtime.featurerows import java_text
 
 UNDEFINED = object()
 """What a path gives that leads nowhere."""
@@ -89,7 +89,7 @@ def applied(function: Function, holder: Any, parameters: Sequence[Any]) -> Any:
     if not numbers:
         raise MissingError(function.name)
     result = _OF_NUMBERS[function.name](numbers)
-    return Number(number_text(result)) if math.isfinite(result) else None
+    return Number(java_text(result)) if math.isfinite(result) else None
 
 
 def _deviation(numbers: Sequence[float]) -> float:
@@ -115,7 +115,7 @@ def _decimal(number: Number) -> Decimal:
     if len(number) > _LONGEST_DOUBLE or not set(number) & set(".eE"):
         return Decimal(number)
     double = float(number)
-    return Decimal(number_text(double)) if math.isfinite(double) else Decimal(number)
+    return Decimal(java_text(double)) if math.isfinite(double) else Decimal(number)
 
 
 def _text(value: Any) -> str:

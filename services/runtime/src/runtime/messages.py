@@ -7,7 +7,6 @@ type for all queries, JSON text. Numbers that JSON has no form of are text there
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,19 +17,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
 
 from runtime.decode.columns import JSON, WRAPPERS
-from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
 from runtime.encode import json_text
 from runtime.errors import JobError, user
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
 _shared: dict[str, bytes] = {}
 
 
@@ -47,13 +47,18 @@ def shared(spark: SparkSession) -> bytes:
 # --- plain ---------------------------------------------------------------------------------------------
 
 
+def decoded(pool: DescriptorPool, message: str, data: bytes) -> Message:
+    """One encoded message. Raises: DecodeError for bytes that are none, KeyError for an unknown type."""
+    return GetMessageClass(pool.FindMessageTypeByName(message)).FromString(data)
+
+
 def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
     """The field at a dotted path of one encoded message, as SQL has it in Python.
 
     Defaults are read through messages that are not set; None is a field that knows it is not set. Raises:
     DecodeError for bytes that are no such message, KeyError for a message or path that is not there.
     """
-    value: Any = GetMessageClass(pool.FindMessageTypeByName(message)).FromString(data)
+    value: Any = decoded(pool, message, data)
     *parents, last = path.split(".")
     for name in parents:
         value = getattr(value, _field(value, name).name)
@@ -121,9 +126,7 @@ class _Path:
 
     decoder: Decoder
     names: tuple[str, ...]
-    """From the decoded column down."""
-    part: str
-    """`seconds` or `nanos` of a Timestamp, or nothing."""
+    """From the message down; none for whether it is one."""
     default: str
     """JSON of a field that is not set."""
 
@@ -131,7 +134,8 @@ class _Path:
 def lists(
     files: bytes, items: pa.ListArray, messages: Sequence[str | None], paths: Sequence[str | None]
 ) -> tuple[list[str | None], int]:
-    """The JSON of each list's fields, and how many values could not be used.
+    """The JSON of each list's fields, and how many values could not be used. With an empty path, `true` for
+    what is such a message.
 
     NULL for an unknown type or path.
     """
@@ -160,62 +164,57 @@ def lists(
 def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:
     """JSON of the field of each message, `null` for None and for what cannot be decoded; how many cannot."""
     there = [at for at, item in enumerate(items) if item is not None]
-    decoded = reader.decoder.decode([item for item in items if item is not None])
-    sound = [at for number, at in enumerate(there) if number not in decoded.broken]
-    column = decoded.columns.column(0)
-    for name in reader.names:
-        column = pc.struct_field(column, name)
+    found = reader.decoder.decode([item for item in items if item is not None])
+    sound = [at for number, at in enumerate(there) if number not in found.broken]
+    column = follow(found.columns, reader.names) if reader.names else pa.repeat(True, len(sound))
     texts = ["null"] * len(items)
-    for at, text in zip(sound, _json(column, reader.part), strict=True):
+    for at, text in zip(sound, json_text.texts(column, json_text.SPARK), strict=True):
         texts[at] = reader.default if text == "null" else text
-    return texts, len(decoded.broken)
-
-
-def _json(column: pa.Array, part: str) -> list[str]:
-    if pa.types.is_floating(column.type):
-        return [_number(value) for value in column.to_pylist()]
-    if part:
-        micros = column.cast(pa.int64()).to_pylist()
-        return [
-            "null"
-            if each is None
-            else str(each // 1_000_000 if part == "seconds" else each % 1_000_000 * 1000)
-            for each in micros
-        ]
-    return json_text.texts(column)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "null"
-    if math.isfinite(value):
-        return repr(value)
-    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    return texts, len(found.broken)
 
 
 @lru_cache(maxsize=256)
 def _reader(files: bytes, message: str, path: str) -> _Path:
     """Raises: JobError for a message or a path that is not there."""
     descriptor = find_message(_pool(files), message)
-    names = path.split(".")
-    part, default = "", "null"
+    if not path:
+        return _Path(Decoder(descriptor, [str(field.name) for field in descriptor.fields], None), (), "null")
+    names, default, within_time = path.split("."), "null", False
     owner: Descriptor | None = descriptor
-    for at, name in enumerate(names):
+    for name in names:
         field = None if owner is None else owner.fields_by_name.get(name)
-        if field is None:
+        if owner is None or field is None:
             raise user("UNKNOWN_FIELD", f"The message {message} has no field {path!r}.")
+        within_time = within_time or (owner is not descriptor and owner.full_name in _TIMES)
         default, owner = _default(field), None if field.is_repeated else field.message_type
-        is_time = owner is not None and owner.full_name == "google.protobuf.Timestamp"
-        if is_time and names[at + 1 :] in (["seconds"], ["nanos"]):
-            part, default, names = names[-1], "0", names[:-1]
-            break
-    decoder = Decoder(descriptor, [".".join(names)], None)
-    return _Path(decoder, tuple(names[1:]), part, default)
+    if within_time:
+        descriptor = find_message(_pool(files, plain_times=True), message)
+    return _Path(Decoder(descriptor, [path], None), tuple(names), default)
 
 
-@lru_cache(maxsize=4)
-def _pool(files: bytes) -> DescriptorPool:
-    return message_pool(FileDescriptorSet.FromString(files))
+@lru_cache(maxsize=8)
+def _pool(files: bytes, *, plain_times: bool = False) -> DescriptorPool:
+    """The message types. With `plain_times`, times and durations are messages like any other, whose nanos
+    are all there: as columns they have microseconds.
+    """
+    known = FileDescriptorSet.FromString(files)
+    if plain_times:
+        for file in known.file:
+            for message in file.message_type:
+                _rename_times(message, file.package)
+    return message_pool(known)
+
+
+def _rename_times(message: DescriptorProto, package: str) -> None:
+    """Under another name, a message of times is no longer known for what it is."""
+    if f"{package}.{message.name}" in _TIMES:
+        message.name = f"Plain{message.name}"
+    for field in message.field:
+        owner, _, name = field.type_name[1:].rpartition(".")
+        if f"{owner}.{name}" in _TIMES:
+            field.type_name = f".{owner}.Plain{name}"
+    for below in message.nested_type:
+        _rename_times(below, "")
 
 
 def _default(field: FieldDescriptor) -> str:

@@ -1,5 +1,5 @@
 """Fields of encoded messages: `selectfields(bytes, type, path)` gives the JSON of their list, in Spark's
-types."""
+types. With an empty path it tells which of the bytes are such a message."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from daggersql.findings import Report, Span
 from daggersql.messages import ddl, is_known_later, leaf, message_type
 from daggersql.operators import describe
-from daggersql.tree import Expr, call, quote_text
-from daggersql.types import STRING, Array, Type
+from daggersql.tree import Expr, call, quote_text, text_constant
+from daggersql.types import BINARY, BOOLEAN, NULL, STRING, Array, Scalar, Type
 
 
 def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) -> Expr | None:
@@ -33,13 +33,34 @@ def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) 
             "UNSUPPORTED_TYPE",
             path.span,
             f"A field that is {describe(call('', kind, place))} like this one cannot be taken out of bytes:"
-            " durations and maps without text keys cannot.",
+            " maps without text keys cannot.",
         )
         return None
     template = f"from_json(selectfields({{0}}, {{1}}, {{2}}), {quote_text(written)})"
     return replace(call(template, Array(kind), place, values, name, path), function="selectfields")
 
 
+def decodable(values: Expr, name: Expr, place: Span) -> Expr:
+    """For each encoded message TRUE, or NULL when it is none."""
+    template = "from_json(selectfields({0}, {1}, ''), 'array<boolean>')"
+    return replace(call(template, Array(BOOLEAN), place, values, name), function="selectfields")
+
+
+def of_type(name: Expr) -> Scalar:
+    """The type of an encoded message; which one it is, is known where a constant names it."""
+    return Scalar(BINARY.name, name.value) if isinstance(name.value, str) else BINARY
+
+
+def is_encoded(values: Expr) -> bool:
+    """Whether it is a list of encoded messages, or NULL."""
+    return values.type == NULL or (
+        isinstance(values.type, Array) and values.type.element.spark == BINARY.spark
+    )
+
+
 def type_of(values: Expr) -> Expr | None:
-    """The type that Filters was told of the messages it gives; None for other lists."""
+    """The type that Filters was told of the messages it gives, here or in an inner query; None for others."""
+    kind = values.type.element if isinstance(values.type, Array) else NULL
+    if isinstance(kind, Scalar) and kind.note:
+        return text_constant(kind.note, STRING, values.span)
     return values.args[1] if values.function == "filters" else None

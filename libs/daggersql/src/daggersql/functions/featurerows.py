@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from daggersql.findings import Report, Span, nearest
+from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.operators import describe
-from daggersql.tree import Expr, call, cast
+from daggersql.tree import Expr, call, cast, quote_text
 from daggersql.types import (
     BIGINT,
     BINARY,
@@ -33,6 +34,8 @@ SLOTS: Mapping[str, Type] = {
 }  # fmt: skip
 """In the order that they have on the wire."""
 FEATURES = Array(Struct((("name", STRING), ("value", Struct(tuple(SLOTS.items()))), ("id", STRING))))
+TRIPLETS = Array(Struct((("made", FEATURES.element), ("given", STRING))))
+"""Features beside what they were made of: two of one group are one when both are equal."""
 _UNTYPED = {
     Family.BOOLEAN: "bool", Family.DECIMAL: "double", Family.TEXT: "string",
     Family.BINARY: "bytes", Family.TIMESTAMP: "timestamp",
@@ -50,9 +53,7 @@ _TEXT_OF = (
 )  # fmt: skip
 # The dot behind the text keeps `$` from overlooking a last line break.
 _WHOLE_TEXT = "rlike(concat({0}, '.'), '^[+-]?[0-9]+[.]$')"
-_NUMBER_TEXT = (
-    "rlike(concat({0}, '.'), '^([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|NaN|[+-]?Infinity)[.]$')"
-)
+_TEXT_FORM = {Family.BINARY: "base64({0})", Family.TIMESTAMP: "CAST(unix_micros({0}) AS STRING)"}
 
 
 def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
@@ -72,7 +73,8 @@ def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
 
 
 def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> Expr | None:
-    """The feature whose slot the constant `kind` names; None, with a finding, when it cannot be.
+    """The feature whose slot the constant `kind` names, and what it was made of, as in TRIPLETS; None, with a
+    finding, when it cannot be.
 
     `function`_bad(flag) counts values that its slot cannot hold.
     """
@@ -92,13 +94,31 @@ def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> 
             "UNSUPPORTED_TYPE", value.span, f"{kind.value} does not hold {describe(value)}: cast it first."
         )
         return None
-    return _row(key, slot, made, report)
+    row = _row(key, slot, made, report)
+    if row is None:
+        return None
+    given = _given(value, SLOTS[slot], str(kind.value))
+    return call("named_struct('made', {0}, 'given', {1})", TRIPLETS.element, row.span, row, given)
 
 
-def list_of(features: Sequence[Expr], place: Span) -> Expr:
-    """The features of one record as a list."""
+def _given(value: Expr, slot: Type, kind: str) -> Expr:
+    """Text that tells values apart that become one feature, such as NULL and 0: the value's own type, and the
+    value where it is not what stands in the slot.
+    """
+    tag = f"{kind} {value.type.spark.partition('(')[0]}"
+    if family(value.type) is Family.NULL:
+        return call(quote_text(kind), STRING, value.span)
+    if value.type.spark == slot.spark:
+        return call(f"CASE WHEN {{0}} IS NULL THEN '{kind}' ELSE '{tag}' END", STRING, value.span, value)
+    text = _TEXT_FORM.get(family(value.type), "CAST({0} AS STRING)")
+    return call(f"coalesce(concat('{tag} ', {text}), '{kind}')", STRING, value.span, value)
+
+
+def list_of(features: Sequence[Expr], kind: Array, place: Span) -> Expr:
+    """The features of one record as a list of that kind."""
     holes = ", ".join(f"{{{number}}}" for number in range(len(features)))
-    return call(f"array({holes})", FEATURES, place, *features)
+    template = f"array({holes})" if features else f"CAST(array() AS {kind.spark})"
+    return call(template, kind, place, *features)
 
 
 def _row(key: Expr, slot: str | None, value: Expr | None, report: Report) -> Expr | None:
@@ -174,10 +194,13 @@ def _whole(kind: Type) -> Callable[[Expr, str], Expr | None]:
 def _real(kind: Type) -> Callable[[Expr, str], Expr | None]:
     def make(value: Expr, function: str) -> Expr | None:
         match family(value.type):
+            case Family.NUMBER if kind == DOUBLE and value.type == FLOAT:
+                # 0.1, not the 0.10000000149011612 that the nearest FLOAT is.
+                return _or_zero("CAST(CAST({0} AS STRING) AS DOUBLE)", kind, value)
             case Family.INTEGER | Family.NUMBER | Family.DECIMAL | Family.NULL:
                 return _or_zero(f"CAST({{0}} AS {kind.spark})", kind, value)
             case Family.TEXT:
-                made = f"CASE WHEN {_NUMBER_TEXT} THEN CAST(CAST({{0}} AS DOUBLE) AS {kind.spark}) END"
+                made = f"CASE WHEN NOT {SPARK_KNOWS_BETTER} THEN try_cast({{0}} AS {kind.spark}) END"
                 return _or_zero(_flagged(made, function), kind, value)
         return None
 

@@ -14,6 +14,13 @@ from daggersql.types import NULL, STRING, Family, Type, family
 
 DEFAULT_HOURS = 1
 MAX_HOURS = 24 * 365
+"""A table is read at least once a year, whatever a query says."""
+HOURS = (
+    "refresh hours",
+    f"a constant: how old the table may grow; {DEFAULT_HOURS} when left out, 0 or less reads it for each"
+    " batch",
+)
+"""How the function reference tells of the refresh time."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -62,14 +69,13 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
     for argument in arguments[2:]:
         if family(argument.type) is Family.INTEGER:
             value = argument.value
-            if not isinstance(value, int) or value > MAX_HOURS:
+            if not isinstance(value, int):
                 report.error(
                     "INVALID_ARGUMENT",
                     argument.span,
-                    f"The refresh time is a constant, whole hours up to {MAX_HOURS}; 0 reads the table for"
-                    " each batch.",
+                    "The refresh time is a constant, whole hours; 0 reads the table for each batch.",
                     str(DEFAULT_HOURS),
                 )
                 return
-            hours = max(0, value)
+            hours = min(max(0, value), MAX_HOURS)
     report.note_reference(Reference(name.value, entries, hours))

@@ -1,12 +1,13 @@
 """Steps over a list, as ArrayOperate and ArrayAggregate take them: 'distinct.sorted', 'distinct.sum'.
 
-The list is first made one of a declared type: `int` and `long` are whole numbers, `float` and `double` both
-DOUBLE, `other` leaves it as it is. Text is read as numbers, what is none becomes NULL.
+The list is first made one of a declared type: whole numbers, DOUBLE, or `other`, which leaves it as it is.
+Text is read as numbers, what is none becomes NULL. The steps are those that a Java stream of that type has
+without arguments and that mean something for a list. Letter case matters neither in types nor in steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from daggersql.findings import Report, nearest
 from daggersql.functions.checks import is_null
@@ -15,14 +16,29 @@ from daggersql.tree import Expr, call
 from daggersql.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Type, family
 
 KINDS: Mapping[str, Type | None] = {
-    "int": BIGINT, "long": BIGINT, "float": DOUBLE, "double": DOUBLE, "other": None,
+    "int": BIGINT, "integer": BIGINT, "long": BIGINT, "bigint": BIGINT, "float": DOUBLE, "double": DOUBLE,
+    "other": None,
 }  # fmt: skip
-TRANSFORMS: Mapping[str, str] = {
-    "distinct": "array_distinct({0})",
-    "sorted": "array_sort({0})",
-    "sort": "array_sort({0})",
-}
-_UNORDERED = (Family.MAP, Family.STRUCT, Family.ARRAY, Family.NULL)
+"""Types of elements, in lower case, and what elements become; None leaves them as they are."""
+NOTHING = ("parallel", "sequential", "unordered")
+"""Steps that say how Java goes about it, and change nothing."""
+_SAME = {"distinct": "array_distinct({0})", "sorted": "array_sort({0})", "sort": "array_sort({0})"}
+_AS = {"asLongStream": "long", "asDoubleStream": "double"}
+TRANSFORMS = (*_SAME, *NOTHING, "boxed", *_AS)
+"""Steps that keep a list a list."""
+NUMERIC = ("sum", "average", "min", "max")
+ENDS = ("count", "findFirst", "findAny", "toArray", *NUMERIC)
+"""Steps that make one value of a list; NUMERIC are those that only a list of numbers has."""
+_ALL: Mapping[str, str] = {name.lower(): name for name in (*TRANSFORMS, *ENDS)}
+_ORDERLESS = (Family.MAP, Family.ARRAY, Family.NULL)
+
+
+def parse(steps: str) -> list[str]:
+    """The names of steps, as this module writes those that it knows. As in Java, a last dot ends nothing."""
+    names = [name.strip() for name in steps.split(".")]
+    while len(names) > 1 and not names[-1]:
+        names.pop()
+    return [_ALL.get(name.lower(), name) for name in names]
 
 
 def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str] | None:
@@ -30,7 +46,7 @@ def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str]
     if not isinstance(steps.value, str):
         report.error("INVALID_ARGUMENT", steps.span, "The steps are written as a constant.", "'distinct'")
         return None
-    names = steps.value.split(".")
+    names = parse(steps.value)
     for name in names:
         if name not in known:
             meant = nearest(name, known)
@@ -67,15 +83,28 @@ def elements_as(values: Expr, kind: str, report: Report) -> Expr | None:
     return call(f"transform({{0}}, x -> try_cast(x AS {wanted.spark}))", Array(wanted), values.span, values)
 
 
-def applied(values: Expr, steps: Collection[str], report: Report) -> Expr | None:
-    """The list after steps that keep it a list; None, with a finding, when its elements have no order."""
+def applied(values: Expr, steps: Sequence[str], report: Report) -> Expr | None:
+    """The list after steps that keep it a list; None, with a finding, when its elements do not allow one."""
     for step in steps:
-        kind = values.type.element if isinstance(values.type, Array) else STRING
-        if family(kind) in _UNORDERED and not is_null(values):
-            report.error("TYPE_MISMATCH", values.span, f"{step} does not work on {describe(values)}.")
+        made: Expr | None = values
+        if step in _SAME:
+            made = _same(values, step, report)
+        elif step in _AS:
+            made = elements_as(values, _AS[step], report)
+        if made is None:
             return None
-        values = call(TRANSFORMS[step], values.type, values.span, values)
+        values = made
     return values
+
+
+def _same(values: Expr, step: str, report: Report) -> Expr | None:
+    element = values.type.element if isinstance(values.type, Array) else STRING
+    # Messages can be told apart, but not sorted.
+    refused = (*_ORDERLESS, *(() if step == "distinct" else (Family.STRUCT,)))
+    if (family(element) in refused or "map<" in element.spark) and not is_null(values):
+        report.error("TYPE_MISMATCH", values.span, f"{step} does not work on {describe(values)}.")
+        return None
+    return call(_SAME[step], values.type, values.span, values)
 
 
 def nothing(values: Expr) -> bool:

@@ -10,6 +10,7 @@ import base64
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any
@@ -25,11 +26,12 @@ NULL = "null"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a kind of text has its times and floats."""
+    """How a kind of text has its times, floats and durations."""
 
     times: Callable[[pa.Array], list[str | None]]
     floats: Callable[[float | None], str | None]
     """The JSON text of a float; None is null."""
+    durations: Callable[[timedelta], str] = lambda value: f"{value.total_seconds():.6f}s"
 
 
 def shortest_times(array: pa.Array) -> list[str | None]:
@@ -71,9 +73,23 @@ def _told_apart(value: float | None) -> str | None:
     return float_name(value) if math.isfinite(value) else f'"{float_name(value)}"'
 
 
+def _as_it_is(value: float | None) -> str | None:
+    return _told_apart(value) if value is None or not math.isfinite(value) else repr(value)
+
+
+def _day_to_second(value: timedelta) -> str:
+    seconds, micros = divmod(abs(value) // timedelta(microseconds=1), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    day, hour = divmod(hours, 24)
+    return f"{'-' if value < timedelta(0) else ''}{day} {hour:02}:{minute:02}:{second:02}.{micros:06}"
+
+
 # What is read as JSON, and what stands in a field of InfluxDB.
 VALUE = Form(shortest_times, _finite)
 FIELD = Form(millisecond_times, _finite)
+# What Spark's from_json reads back as it was.
+SPARK = Form(shortest_times, _as_it_is, _day_to_second)
 # What tells rows apart: different values have different texts, and what is equal to SQL has the same.
 KEY = Form(shortest_times, _told_apart)
 TAG = Form(distinct_times, _told_apart)
@@ -94,6 +110,8 @@ def texts(array: pa.Array, form: Form = VALUE) -> list[str]:
         return [NULL if text is None else f'"{text}"' for text in dates(array)]
     if types.is_floating(kind):
         return [form.floats(value) or NULL for value in array.to_pylist()]
+    if types.is_duration(kind):
+        return [NULL if value is None else f'"{form.durations(value)}"' for value in array.to_pylist()]
     return [text or NULL for text in map(_scalar(kind), array.to_pylist())]
 
 
@@ -107,8 +125,6 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], str | None]:
         return lambda value: None if value is None else str(value)
     if types.is_binary(kind) or types.is_large_binary(kind):
         return lambda value: None if value is None else f'"{base64.b64encode(value).decode()}"'
-    if types.is_duration(kind):
-        return lambda value: None if value is None else f'"{value.total_seconds():.6f}s"'
     if types.is_null(kind):
         return lambda _: None
     raise user("UNSUPPORTED_TYPE", f"A column of type {kind} cannot be written; cast it to a string.")

@@ -55,11 +55,11 @@ def _table(header: list[str], rows: list[list[Any]]) -> Any:
     return {_text(row[0]): dict(zip(header[1:], row[1:], strict=True)) for row in rows}
 
 
-def mapping(content: Any) -> Mapping[str, str | None]:
-    """Values by key, as text. Raises: InvalidContent."""
+def mapping(content: Any) -> Mapping[str, str]:
+    """Values by key, as text; a key whose value is null is not there. Raises: InvalidContent."""
     if not isinstance(content, dict):
         raise InvalidContent("DartGet needs an object of values by key.")
-    return {key: _text(value) for key, value in content.items()}
+    return {key: text for key, value in content.items() if (text := _text(value)) is not None}
 
 
 def entries(content: Any) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Content:
     raw: Any
 
     @cached_property
-    def mapping(self) -> Mapping[str, str | None]:
+    def mapping(self) -> Mapping[str, str]:
         """Values by key."""
         return mapping(self.raw)
 

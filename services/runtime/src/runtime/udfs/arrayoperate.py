@@ -1,7 +1,7 @@
-"""ArrayOperate(list, steps, type): a list after the steps distinct and sorted, from left to right.
+"""ArrayOperate(list, steps, type): a list after steps such as distinct and sorted, from left to right.
 
-`int` and `long` are whole numbers, `float` and `double` DOUBLE, `other` anything. The fast form is native:
-`array_distinct` and `array_sort`, which `daggersql.functions.own` writes into the query.
+Types and steps are those of `daggersql.functions.steps`. The fast form is native: `array_distinct` and
+`array_sort`, which `daggersql.functions.own` writes into the query.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from daggersql.functions.steps import KINDS, parse
+from daggersql.types import BIGINT
+
 
 def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> list[Any] | None:
     """The list after the steps."""
     if items is None or steps is None or kind is None:
         return None
-    return transformed(typed(items, kind), steps.split("."))
+    return transformed(typed(items, kind), parse(steps))
 
 
 def typed(items: Sequence[Any], kind: str) -> list[Any]:
     """The elements with the declared type; NULL for text that is no such number."""
-    read: Callable[[Any], Any] | None = {"int": int, "long": int, "float": float, "double": float}.get(
-        kind.lower()
-    )
-    return [item if read is None or item is None else _number(read, item) for item in items]
+    wanted = KINDS[kind.lower()]
+    read: Callable[[Any], Any] = int if wanted == BIGINT else float
+    return [item if wanted is None or item is None else _number(read, item) for item in items]
 
 
 def _number(read: Callable[[Any], Any], item: Any) -> Any:
@@ -38,7 +40,13 @@ def _number(read: Callable[[Any], Any], item: Any) -> Any:
 def transformed(items: list[Any], steps: Sequence[str]) -> list[Any]:
     """The list after steps that keep it a list. All NaN are one value, greater than others; NULL is last."""
     for step in steps:
-        items = sorted(items, key=order) if step in ("sorted", "sort") else _distinct(items)
+        match step:
+            case "sorted" | "sort":
+                items = sorted(items, key=order)
+            case "distinct":
+                items = _distinct(items)
+            case "asLongStream" | "asDoubleStream":
+                items = typed(items, "long" if step == "asLongStream" else "double")
     return items
 
 
@@ -52,7 +60,8 @@ def order(item: Any) -> tuple[bool, bool, Any]:
 def _distinct(items: list[Any]) -> list[Any]:
     first: dict[Any, Any] = {}
     for item in items:
-        first.setdefault(order(item), item)
+        # Messages are dicts, which have no hash.
+        first.setdefault(repr(item) if isinstance(item, dict) else order(item), item)
     return list(first.values())
 
 

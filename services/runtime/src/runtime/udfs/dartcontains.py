@@ -1,12 +1,14 @@
 """DartContains(name, text[, pattern][, refresh hours]): does a reference table list a text, or match it?
 
-The fast form matches a batch against all entries at once, by RE2, which takes time in proportion to the text
-whatever the pattern. What RE2 does not know (it looks neither ahead nor behind) is left to Python's matcher.
+Patterns are Java's, spelt out for Python (`daggersql.functions.javaregexes`). The fast form matches a batch
+against all entries at once, by RE2, which takes time in proportion to the text whatever the pattern. What RE2
+does not know (it looks neither ahead nor behind) or reads otherwise is left to Python's matcher.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 
 import pyarrow as pa
@@ -14,6 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
+from daggersql.functions import formats
+from daggersql.functions.javaregexes import compiled
 from runtime.references import Tables, entries, worker
 
 
@@ -33,19 +37,16 @@ def reference(
         return None
     if pattern is None:
         return text in listed
-    return any(re.fullmatch(one, text) is not None for one in patterns(pattern, listed))
+    return any(one.fullmatch(text) is not None for one in patterns(pattern, listed))
 
 
-def patterns(pattern: str, listed: tuple[str, ...]) -> list[str]:
+def patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     """The pattern with each entry put in, but for those that make none."""
+    parts, _ = formats.parse(pattern)
     made = []
     for entry in listed:
-        one = pattern.replace("%s", entry)
-        try:
-            re.compile(one)
-        except (re.error, OverflowError, RecursionError):
-            continue
-        made.append(one)
+        with suppress(re.error, OverflowError, RecursionError):
+            made.append(compiled(formats.fill(parts, entry)))
     return made
 
 
@@ -72,18 +73,18 @@ def matched(texts: pa.Array, pattern: str, listed: tuple[str, ...]) -> pa.Array:
     made = _made(pattern, listed)
     if not made:
         return pa.repeat(False, len(texts))
-    try:
-        whole = "|".join(f"(?:{one})" for one in made)
-        return pc.match_substring_regex(texts, f"\\A(?:{whole})\\z")
-    except pa.ArrowInvalid:
-        coded = texts.dictionary_encode()
-        known = coded.dictionary.to_pylist()
-        hits = [any(re.fullmatch(one, text) is not None for one in made) for text in known]
-        return pa.array(hits, pa.bool_()).take(coded.indices)
+    whole = "|".join(f"(?:{one.pattern})" for one in made)
+    # RE2 ignores the case of every letter, Java only that of ASCII.
+    if "(?i" not in whole:
+        with suppress(pa.ArrowInvalid):
+            return pc.match_substring_regex(texts, f"\\A(?:{whole})\\z")
+    coded = texts.dictionary_encode()
+    hits = [any(one.fullmatch(text) is not None for one in made) for text in coded.dictionary.to_pylist()]
+    return pa.array(hits, pa.bool_()).take(coded.indices)
 
 
 @lru_cache(maxsize=32)
-def _made(pattern: str, listed: tuple[str, ...]) -> list[str]:
+def _made(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     return patterns(pattern, listed)
 
 

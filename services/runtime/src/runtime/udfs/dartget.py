@@ -5,6 +5,8 @@ The fast form looks each different key of a batch up once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -32,16 +34,17 @@ def compute(names: pa.Array, keys: pa.Array, defaults: pa.Array) -> pa.Array:
     """The values of many keys, of the tables of the running batch."""
     answers = pa.nulls(len(keys), pa.string())
     for name in pc.unique(names).to_pylist():
-        if name is None:
-            continue
-        values = worker.table(name).mapping
-        coded = keys.dictionary_encode()
-        known = coded.dictionary.to_pylist()
-        found = pa.array([values.get(key) for key in known], pa.string()).take(coded.indices)
-        there = pa.array([key in values for key in known], pa.bool_()).take(coded.indices)
-        given = pc.if_else(there, found, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
-        answers = pc.if_else(pc.equal(names, name), given, answers)
+        if name is not None:
+            given = looked_up(worker.table(name).mapping, keys, defaults)
+            answers = pc.if_else(pc.equal(names, name), given, answers)
     return answers
+
+
+def looked_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> pa.Array:
+    """The value of each key, or its default when there is none."""
+    coded = keys.dictionary_encode()
+    found = pa.array(map(values.get, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
+    return pc.coalesce(found, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
 
 
 def register(spark: SparkSession) -> None:

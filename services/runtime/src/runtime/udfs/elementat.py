@@ -15,6 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from runtime.featurerows import java_text
+
 
 def reference(items: Sequence[Any] | None, *rest: Any) -> str | None:
     """The text of one element. `rest` is the index, or list path, index, path and maybe table."""
@@ -35,7 +37,7 @@ def as_text(value: Any) -> str | None:
         case bool():
             return str(value).lower()
         case float():
-            return number_text(value)
+            return java_text(value)
         case Decimal():
             return f"{value:f}"
         case bytes():
@@ -45,19 +47,6 @@ def as_text(value: Any) -> str | None:
         case str() | int():
             return str(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def number_text(value: float) -> str:
-    """A double as Java writes it: 21.5, 1.0E7, NaN."""
-    text = repr(value)
-    if text in ("nan", "inf", "-inf"):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[text]
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return text if "e" not in text else f"{value:f}"
-    digits = Decimal(text)
-    sign, figures, _ = digits.normalize().as_tuple()
-    plain = "".join(map(str, figures))
-    return f"{'-' * sign}{plain[0]}.{plain[1:] or '0'}E{digits.adjusted()}"
 
 
 def register(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""FeaturesWithType(key, value, type, …): the different feature rows of a group, converted to named types.
+"""FeaturesWithType(key, value, type, …): the feature rows of a group, converted to named types.
 
 The fast form is native: `daggersql.functions.own` writes it into the query. State is the triplets of at most
 10,000 rows a group; a group of more gives NULL.
@@ -12,12 +12,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from runtime import badvalues
-from runtime.featurerows import Feature, distinct, typed
+from runtime.featurerows import Feature, distinct
 
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
     """The features of rows (key, value, type, key, value, type, …), each once."""
-    return distinct(typed(*row[at : at + 3]) for row in rows for at in range(0, len(row), 3))
+    return distinct((row[at], row[at + 1], row[at + 2]) for row in rows for at in range(0, len(row), 3))
 
 
 def register(spark: SparkSession) -> None:

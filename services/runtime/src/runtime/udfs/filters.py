@@ -12,6 +12,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from pyspark.sql import SparkSession
 
+from runtime import messages
 from runtime.udfs import condeq
 
 
@@ -29,6 +30,7 @@ def reference(
 
 def _stays(item: bytes, message: str, conditions: Sequence[tuple[str, Any]], pool: DescriptorPool) -> bool:
     try:
+        messages.decoded(pool, message, item)
         return all(
             condeq.reference(path, value, message=item, kind=message, pool=pool) for path, value in conditions
         )

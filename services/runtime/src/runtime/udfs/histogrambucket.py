@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from daggersql.functions import reals
+from daggersql.functions.own.histogrambucket import bounds_of
+
 
 def reference(value: float | None, bounds: str | None) -> list[tuple[str]]:
     """'+Inf', then every bound that is not below the value, as it is written; no row for NULL."""
     if value is None or bounds is None:
         return []
-    return [("+Inf",), *((bound,) for bound in bounds.split(",") if float(bound) >= value)]
+    numbers = ((bound, reals.read(bound)) for bound in bounds_of(bounds))
+    return [("+Inf",), *((bound,) for bound, number in numbers if number is not None and number >= value)]
 
 
 def register(spark: SparkSession) -> None:

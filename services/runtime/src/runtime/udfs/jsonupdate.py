@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 
 from daggersql.functions.jsonsteps import Number
 from runtime import badvalues, jsonpath
+from runtime.featurerows import java_text
 from runtime.jsonfilter import MissingError
-from runtime.udfs.elementat import number_text
 
 
 def reference(document: str | None, path: str | None, new: Any) -> str | None:
@@ -61,7 +61,7 @@ def as_json(new: Any) -> Any:
         case int():
             return Number(new)
         case float():
-            return Number(number_text(new)) if math.isfinite(new) else None
+            return Number(java_text(new)) if math.isfinite(new) else None
         case Decimal():
             return Number(f"{new:f}")
         case bytes():

@@ -10,12 +10,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from runtime import badvalues
-from runtime.featurerows import Feature, distinct, typed
+from runtime.featurerows import Feature, distinct
 
 
 def reference(*arguments: Any) -> list[Feature]:
     """The features of key, value, type, key, value, type, …, each once."""
-    return distinct(typed(*arguments[at : at + 3]) for at in range(0, len(arguments), 3))
+    return distinct(
+        (arguments[at], arguments[at + 1], arguments[at + 2]) for at in range(0, len(arguments), 3)
+    )
 
 
 def register(spark: SparkSession) -> None:

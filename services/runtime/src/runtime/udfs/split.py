@@ -1,8 +1,8 @@
 """Split(text, pattern): the parts between the matches of a regular expression, as Java's String.split.
 
-Empty parts at the end are left out. Never NULL: an empty list for NULL. The fast form is native: Spark's
-`split` is Java's, but keeps the empty parts, which the query takes off. What matches nothing also splits
-inside of characters beyond U+FFFF there.
+Empty parts at the end are left out; an empty pattern is a space. Never NULL: an empty list for NULL. The
+fast form is native: Spark's `split` is Java's, but keeps the empty parts, which the query takes off. What
+matches nothing also splits inside of characters beyond U+FFFF there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def reference(text: str | None, pattern: str | None) -> list[str]:
     if text is None or pattern is None:
         return []
     parts, begin = [], 0
-    for found in matches(compiled(pattern), text):
+    for found in matches(compiled(pattern or " "), text):
         if found.end() == 0:
             continue  # an empty match at the very beginning splits nothing off
         parts.append(text[begin : found.start()])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions import steps
 from daggersql.functions.checks import is_null
+from daggersql.functions.own.arrayoperate import STEP_TYPES
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, call, cast, wrong
 from daggersql.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
@@ -21,13 +22,11 @@ _AVERAGE = (
     "transform(array(filter({0}, x -> x IS NOT NULL)), f -> CASE WHEN size(f) = 0 THEN 0.0D"
     " ELSE aggregate(f, 0.0D, (a, x) -> a + x) / size(f) END)[0]"
 )
-# The last step of numbers: an empty list gives 0.
-_NUMERIC = ("sum", "average", "min", "max", "count", "findFirst")
-_OTHER = ("count", "findFirst")
+_OTHER = tuple(each for each in steps.ENDS if each not in steps.NUMERIC)
 
 
 def _last(step: str, values: Expr, numeric: bool) -> tuple[str, Type]:
-    """Template and type of the step that makes one value of a list."""
+    """Template and type of the step that makes one value of a list. Of no numbers it makes 0."""
     element = values.type.element if isinstance(values.type, Array) else STRING
     zero = f"CASE WHEN size({{0}}) = 0 THEN CAST(0 AS {element.spark}) ELSE {_FIRST} END"
     extreme = (
@@ -36,8 +35,10 @@ def _last(step: str, values: Expr, numeric: bool) -> tuple[str, Type]:
     match step:
         case "count":
             return _COUNT, BIGINT
-        case "findFirst":
+        case "findFirst" | "findAny":
             return (zero if numeric else _FIRST), element
+        case "toArray":
+            return "{0}", values.type
         case "sum":
             kind = DOUBLE if element == DOUBLE else BIGINT
             return _SUMS[kind], kind
@@ -51,12 +52,14 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     if is_null(named) or is_null(declared):
         return cast(call("NULL", NULL, place), STRING)
     kind = steps.read_kind(declared, report)
-    ends = _OTHER if kind == "other" else _NUMERIC
-    names = steps.read_steps(named, (*steps.TRANSFORMS, *ends), report)
+    names = steps.read_steps(named, (*steps.TRANSFORMS, *steps.ENDS), report)
     if names is None or kind is None:
         return wrong(place)
     *before, last = names
-    if last not in ends or any(each in ends for each in before):
+    # As in Java, boxed numbers are objects like any other.
+    numeric = kind != "other" and "boxed" not in before
+    ends = steps.ENDS if numeric else _OTHER
+    if last not in ends or any(each in steps.ENDS for each in before):
         listed = ", ".join(ends)
         report.error(
             "UNSUPPORTED_OPERATION", named.span, f"The last step, and no other, is one of {listed}.", ends[0]
@@ -66,7 +69,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     prepared = None if made is None else steps.applied(made, before, report)
     if prepared is None:
         return wrong(place)
-    template, result = _last(last, prepared, kind != "other")
+    template, result = _last(last, prepared, numeric)
     return call(template, result, place, prepared)
 
 
@@ -76,20 +79,21 @@ FUNCTION = Function(
     own=True,
     build=_build,
     doc=Doc(
-        "One value made of a list: after distinct and sorted (or sort), if any, the last step is sum,"
-        " average, min, max, count or findFirst; of the type other it is count or findFirst. An empty list"
-        " of numbers gives 0. Numbers leave NULLs out, count does not. NULL for NULL, and for a sum of whole"
-        " numbers beyond 64 bits.",
+        "One value made of a list: after the steps of ArrayOperate, if any, the last one is sum, average,"
+        " min, max, count, findFirst, findAny (the first) or toArray (the list itself); of the type other,"
+        " and after boxed, it is none of the first four. An empty list of numbers gives 0. Numbers leave"
+        " NULLs out, count does not. NULL for NULL, and for a sum of whole numbers beyond 64 bits.",
         (
-            ("list", "any list without messages in it"),
-            ("steps", "a constant: steps with dots between them"),
-            ("type", "a constant: int, long, float, double (the last two give DOUBLE), or other"),
+            ("list", "any list"),
+            ("steps", "a constant: steps with dots between them, in any letter case"),
+            ("type", STEP_TYPES),
         ),
         (
             ("ArrayAggregate(Split('1,2,2', ','), 'distinct.sum', 'int')", "3"),
             ("ArrayAggregate(Split('1,2', ','), 'average', 'double')", "1.5"),
-            ("ArrayAggregate(Split('b,a', ','), 'sorted.findFirst', 'other')", "a"),
+            ("ArrayAggregate(Split('b,a', ','), 'sorted.findFirst', 'Other')", "a"),
         ),
-        dagger="gives some answers as Java objects (Optional[b]), sums int in 32 bits, and knows no sort.",
+        dagger="gives some answers as Java objects (Optional[b]), sums int in 32 bits, knows no sort, and"
+        " takes steps in Java's own letter case only.",
     ),
 )

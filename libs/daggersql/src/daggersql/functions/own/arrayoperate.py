@@ -11,6 +11,11 @@ from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, call, cast, wrong
 from daggersql.types import NULL, STRING, Array, Family
 
+STEP_TYPES = (
+    "a constant, in any letter case: int, integer, long or bigint for whole numbers, float or double, which"
+    " give DOUBLE, or other"
+)
+
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
@@ -32,16 +37,18 @@ FUNCTION = Function(
     build=_build,
     doc=Doc(
         "A list after some steps, from left to right: distinct keeps the first of equal elements, sorted (or"
-        " sort) puts the smallest first and NULL last. NULL for NULL.",
+        " sort) puts the smallest first and NULL last, asLongStream and asDoubleStream change the type of"
+        " numbers; boxed, parallel, sequential and unordered change nothing. NULL for NULL.",
         (
-            ("list", "any list without messages in it"),
-            ("steps", "a constant: steps with dots between them"),
-            ("type", "a constant: int, long, float, double (the last two give DOUBLE), or other"),
+            ("list", "any list; messages are told apart by distinct, but not sorted"),
+            ("steps", "a constant: steps with dots between them, in any letter case"),
+            ("type", STEP_TYPES),
         ),
         (
             ("ArrayOperate(Split('b,a,b', ','), 'distinct', 'other')", "[b, a]"),
             ("ArrayOperate(Split('b,a,b', ','), 'distinct.sorted', 'other')", "[a, b]"),
         ),
-        dagger="ends the job on NULL; its elements have no SQL type.",
+        dagger="ends the job on NULL; its elements have no SQL type; takes steps in Java's own letter"
+        " case only.",
     ),
 )

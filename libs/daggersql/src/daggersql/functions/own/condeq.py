@@ -11,16 +11,11 @@ from daggersql.types import CONDITION, Family
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
-    path, value = arguments
+    path, _ = arguments
     if not isinstance(path.value, str):
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
     elif not path.value:
         report.error("UNKNOWN_FIELD", path.span, "The path names no field.")
-    own = next((node.function for node in value.nodes() if node.function), None)
-    if own is not None:
-        report.error(
-            "INVALID_ARGUMENT", value.span, f"{own} cannot stand inside of CondEq: use WHERE for it."
-        )
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.references import builds, signatures, use
+from daggersql.functions import formats
+from daggersql.functions.javaregexes import compiled
+from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.tree import Expr
 from daggersql.types import BOOLEAN, Family, family
@@ -24,21 +26,25 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
             report.error(
                 "REGEX_TOO_COSTLY", pattern.span, f"The pattern is longer than {MAX_PATTERN} characters."
             )
-        elif not _compiles(text):
-            report.error(
-                "INVALID_REGEX",
-                pattern.span,
-                "This is no regular expression, with %s for each entry.",
-                "'%s.*'",
-            )
+        else:
+            _check_format(text, pattern.span, report)
 
 
-def _compiles(pattern: str) -> bool:
+def _check_format(pattern: str, place: Span, report: Report) -> None:
+    parts, odd = formats.parse(pattern)
+    if odd:
+        report.warn(
+            "INVALID_ARGUMENT",
+            place,
+            f"{odd[0]!r} stands for itself: the entry is written %s, a percent sign %%.",
+            "%%",
+        )
     try:
-        re.compile(pattern.replace("%s", "x"))
+        compiled(formats.fill(parts, "x"))
     except (re.error, OverflowError, RecursionError):
-        return False
-    return True
+        report.error(
+            "INVALID_REGEX", place, "This is no regular expression, with %s for each entry.", "'%s.*'"
+        )
 
 
 FUNCTION = Function(
@@ -50,17 +56,17 @@ FUNCTION = Function(
     doc=Doc(
         about="Whether a text is an entry of a reference table; or, with a pattern, whether the whole text"
         " matches it for an entry: %s stands for each entry, which is put in as it is and so may be a pattern"
-        " itself. NULL for NULL. All rows of a batch see one version of the table.",
+        " itself. Patterns are Java's; as in its String.format there are also %1$s, %S for capitals, %10s,"
+        " %-10s, %.3s, %n, and %% for a percent sign. NULL for NULL. All rows of a batch see one version of"
+        " the table.",
         parameters=(
             ("name", "a constant: the name of a registered reference table"),
             ("text", "text; letter case matters"),
             ("pattern", "a constant: a regular expression with %s for the entry, such as '.*%s.*'"),
-            (
-                "refresh hours",
-                "a constant: how old the table may grow; 1 when left out, 0 reads it for each batch",
-            ),
+            HOURS,
         ),
         examples=(),
-        dagger="Takes content that is no list for an empty one.",
+        dagger="Takes content that is no list for an empty one, and ends the job for a second %s and for"
+        " other formats.",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.references import builds, signatures, use
+from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.tree import Expr
 from daggersql.types import STRING, Family
@@ -23,15 +23,12 @@ FUNCTION = Function(
     build=builds("dartget({0}, {1}, {2})", STRING),
     doc=Doc(
         about="The value that a reference table has for a key, as text; objects as compact JSON. A key that"
-        " is not there gives the default, or NULL. NULL for NULL. All rows of a batch see one version of the"
-        " table.",
+        " is not there, or has null, gives the default, or NULL. NULL for NULL. All rows of a batch see one"
+        " version of the table.",
         parameters=(
             ("name", "a constant: the name of a registered reference table"),
             ("key", "text; letter case matters"),
-            (
-                "refresh hours",
-                "a constant: how old the table may grow; 1 when left out, 0 reads it for each batch",
-            ),
+            HOURS,
             ("default", "text for a key that is not there"),
         ),
         examples=(),

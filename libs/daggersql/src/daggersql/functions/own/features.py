@@ -31,14 +31,17 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         unless_too_many("features", rows, answer),
         FEATURES,
         place,
-        (list_of(found, place), order_of(where, place)),
+        (list_of(found, FEATURES, place), order_of(where, place)),
         kind=Kind.AGGREGATE,
     )
 
 
 FUNCTION = Function(
     "Features",
-    (Signature((Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),),
+    (
+        Signature((Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),
+        Signature((), FEATURES, "{rest}"),
+    ),
     aggregate=True,
     own=True,
     build=_build,
@@ -48,7 +51,7 @@ FUNCTION = Function(
         about="A feature row for each pair of each row: name and id are the key as text, the value stands in"
         " the slot of its type (bytes, string, int, long, double, float, bool, timestamp), a decimal number"
         " in double. NULL fills no slot. Pairs that come twice are given twice. Empty for a group without"
-        " rows.",
+        " rows, and without pairs.",
         parameters=(("key", "text or a number"), ("value", "a scalar; further pairs may follow")),
         examples=(),
         state=f"The pairs of at most {MOST:,} rows of a group. {BEYOND}",

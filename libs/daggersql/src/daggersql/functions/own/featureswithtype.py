@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, MOST, kept, let, order_of, unless_too_many
-from daggersql.functions.featurerows import FEATURES, TYPES, list_of, typed
+from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, Kind, wrong
 from daggersql.types import Family
 
 
 def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Report) -> Expr | None:
-    """The features of one row as a list; None, with findings, when the arguments make none."""
+    """The TRIPLETS of one row; None, with findings, when the arguments make none."""
     if len(arguments) % 3:
         report.error(
             "WRONG_ARGUMENT_COUNT",
@@ -24,7 +24,7 @@ def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Repo
     groups = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
     made = [typed(key, value, kind, function.lower(), report) for key, value, kind in groups]
     found = [each for each in made if each is not None]
-    return list_of(found, place) if len(found) == len(made) else None
+    return list_of(found, TRIPLETS, place) if len(found) == len(made) else None
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -36,7 +36,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     distinct = let(
         f"array_sort(flatten({rows}))", "s", "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))"
     )
-    answer = f"coalesce({distinct}, CAST(array() AS {FEATURES.spark}))"
+    answer = f"coalesce(transform({distinct}, x -> x.made), CAST(array() AS {FEATURES.spark}))"
     return Expr(
         unless_too_many("featureswithtype", rows, answer),
         FEATURES,
@@ -48,25 +48,30 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
 
 FUNCTION = Function(
     "FeaturesWithType",
-    (Signature((Family.ANY, Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),),
+    (
+        Signature((Family.ANY, Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),
+        Signature((), FEATURES, "{rest}"),
+    ),
     aggregate=True,
     own=True,
     build=_build,
     warning=f"FeaturesWithType keeps the triplets of a group until its window closes, of at most {MOST:,}"
     f" rows. {BEYOND}",
     doc=Doc(
-        about="The different feature rows of a group: name and id are the key as text, the value stands,"
+        about="The feature rows of a group: name and id are the key as text, the value stands,"
         " converted, in the slot that the type names. NULL is 0 or false under a numeric type or BooleanType"
-        " and an empty slot under the others; what cannot be converted is an empty slot, and counted. Rows"
-        " that are equal are given once, in no particular order. Empty for a group without rows.",
+        " and an empty slot under the others; text is read as Java reads numbers, FLOAT as it is written;"
+        " what cannot be converted is an empty slot, and counted. Equal triplets are given once, in no"
+        " particular order: key, value and the value's own type, so that NULL and 0 are two. Empty for a"
+        " group without rows, and without triplets.",
         parameters=(
             ("key", "text or a number"),
             ("value", "a scalar that the type can hold"),
             ("type", f"a constant, one of {', '.join(TYPES)}; further triplets may follow"),
         ),
         examples=(),
-        dagger="Takes rows of equal hash codes for equal, and fails for NULL text and for text that is no"
-        " number.",
+        dagger="Takes triplets of equal hash codes for equal, and fails for NULL text, for text that is no"
+        " number and for 2.0 as IntegerType.",
         state=f"The triplets of at most {MOST:,} rows of a group. {BEYOND}",
     ),
 )

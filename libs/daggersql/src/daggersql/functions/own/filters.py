@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from daggersql import comparisons
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import let
-from daggersql.functions.encoded import selected
+from daggersql.functions.encoded import decodable, is_encoded, of_type, selected
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.messages import check_same, element_message, is_known_later, leaf
+from daggersql.messages import check_same, element_message, is_known_later, leaf, message_type
 from daggersql.operators import describe, unify
 from daggersql.tree import Expr, Kind, call, cast, wrong
-from daggersql.types import BINARY, DOUBLE, NULL, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
+from daggersql.types import BINARY, DOUBLE, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -23,7 +23,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         return wrong(place)
     if element_message(values) is not None:
         return _structs(values, name, conditions, place, report)
-    if values.type not in (Array(BINARY), NULL):
+    if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"Filters takes messages, not {describe(values)}.")
         return wrong(place)
     return _encoded(cast(values, Array(BINARY)), name, conditions, place, report)
@@ -34,7 +34,7 @@ def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, 
     message = element_message(values)
     if message is None or not check_same(message, name, report):
         return wrong(place)
-    parts, tests, args = ["'b', {0}"], [], [values, name]
+    parts, tests, args = ["'b', {0}"], ["x IS NOT NULL"], [values, name]
     for number, condition in enumerate(conditions):
         path, value = condition.args
         found = leaf(message, path, report)
@@ -49,7 +49,13 @@ def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, 
 
 def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
     """Encoded messages: the fields are taken out beside them, and tell which messages stay."""
+    if not is_known_later(name) and message_type(name, report) is None:
+        return wrong(place)
     parts, kept, args = ["'b', {0}"], "e.b", [values, name]
+    if not conditions:
+        args.append(decodable(values, name, place))
+        parts.append("'s', {2}")
+        kept = "zip_with(e.b, e.s, (x, y) -> CASE WHEN y THEN x END)"
     for number, condition in enumerate(conditions):
         path, value = condition.args
         fields = selected(values, name, path, path.span, report)
@@ -58,15 +64,16 @@ def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, 
         args += [fields, value]
         parts.append(f"'s{number}', {{{len(args) - 2}}}, 'v{number}', {{{len(args) - 1}}}")
         loose = is_known_later(name)
-        kind = fields.type.element
+        field = fields.type.element
         test = (
             _equal_text("y", f"e.v{number}", value)
             if loose
-            else _equal("y", kind, f"e.v{number}", value, path, report)
+            else _equal("y", field, f"e.v{number}", value, path, report)
         )
         kept = f"zip_with({kept}, e.s{number}, (x, y) -> CASE WHEN {test} THEN x END)"
     body = f"filter({kept}, x -> x IS NOT NULL)"
-    return call(let(f"named_struct({', '.join(parts)})", "e", body), values.type, place, *args)
+    kind = Array(of_type(name))
+    return call(let(f"named_struct({', '.join(parts)})", "e", body), kind, place, *args)
 
 
 def _equal(field: str, kind: Type, sql: str, value: Expr, path: Expr, report: Report) -> str:
@@ -98,12 +105,15 @@ def _equal_text(field: str, sql: str, value: Expr) -> str:
 
 FUNCTION = Function(
     "Filters",
-    (Signature((Family.ARRAY, Family.TEXT, Family.CONDITION), 0, "{0}", variadic=True),),
+    (
+        Signature((Family.ARRAY, Family.TEXT, Family.CONDITION), 0, "{0}", variadic=True),
+        Signature((Family.ARRAY, Family.TEXT), 0, "{0}"),
+    ),
     own=True,
     build=_build,
     doc=Doc(
-        about="The messages of a list for which every condition is true, in their order. Bytes that are not"
-        " such a message are left out, and counted. NULL for NULL.",
+        about="The messages of a list for which every condition is true, in their order; all of them without"
+        " conditions. Bytes that are not such a message are left out, and counted. NULL for NULL.",
         parameters=(
             ("messages", "a repeated message, or a list of encoded messages"),
             ("type", "full name of the message type, a constant; or a column that holds it"),

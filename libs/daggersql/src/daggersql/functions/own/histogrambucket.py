@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
+from daggersql.functions import reals
 from daggersql.functions.collected import let
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr
@@ -29,8 +30,9 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
             "INVALID_ARGUMENT", bounds.span, "The bounds are a constant, numbers with commas between them."
         )
         return
-    for bound in text.split(","):
-        if not _is_number(bound):
+    for bound in bounds_of(text):
+        number = reals.read(bound)
+        if number is None or math.isnan(number):
             report.error(
                 "INVALID_ARGUMENT",
                 bounds.span,
@@ -39,11 +41,12 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
             return
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return "_" not in text and not math.isnan(float(text))
-    except ValueError:
-        return False
+def bounds_of(text: str) -> list[str]:
+    """The bounds as they are written; as in Java, commas at the end begin none."""
+    bounds = text.split(",")
+    while len(bounds) > 1 and not bounds[-1]:
+        bounds.pop()
+    return bounds
 
 
 FUNCTION = Function(
@@ -57,7 +60,10 @@ FUNCTION = Function(
         " not below the value, as it was written. No row for NULL.",
         parameters=(
             ("value", "a number"),
-            ("bounds", "a constant: upper bounds with commas between them, such as '10,50,100'"),
+            (
+                "bounds",
+                "a constant: upper bounds with commas between them, such as '10,50,100', as Java reads them",
+            ),
         ),
         examples=(),
     ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.encoded import selected, type_of
+from daggersql.functions.encoded import is_encoded, selected, type_of
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.messages import check_same, element_message, leaf
 from daggersql.operators import describe
 from daggersql.tree import Expr, cast, wrong
-from daggersql.types import BINARY, NULL, Array, Family
+from daggersql.types import BINARY, Array, Family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -25,7 +25,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
             return wrong(place)
         read = (values.read[0], f"{values.read[1]}.{found.path}") if values.read else None
         return Expr(f"transform({{0}}, x -> {found.sql})", Array(found.type), place, (values,), read=read)
-    if values.type not in (Array(BINARY), NULL):
+    if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"SelectFields takes messages, not {describe(values)}.")
         return wrong(place)
     name = name or type_of(values)

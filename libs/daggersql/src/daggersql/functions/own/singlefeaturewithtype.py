@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from daggersql.findings import Report, Span
 from daggersql.functions.featurerows import FEATURES, TYPES
 from daggersql.functions.own.featureswithtype import triplets
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, wrong
+from daggersql.tree import Expr, call, wrong
 from daggersql.types import Family
 
 
@@ -17,26 +16,30 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     features = triplets("SingleFeatureWithType", arguments, place, report)
     if features is None:
         return wrong(place)
-    return replace(features, template=f"array_distinct({features.template})")
+    return call("transform(array_distinct({0}), x -> x.made)", FEATURES, place, features)
 
 
 FUNCTION = Function(
     "SingleFeatureWithType",
-    (Signature((Family.ANY, Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),),
+    (
+        Signature((Family.ANY, Family.ANY, Family.ANY), FEATURES, "{rest}", variadic=True),
+        Signature((), FEATURES, "{rest}"),
+    ),
     own=True,
     build=_build,
     doc=Doc(
         about="The feature rows of one row: name and id are the key as text, the value stands, converted, in"
         " the slot that the type names. NULL is 0 or false under a numeric type or BooleanType and an empty"
-        " slot under the others; what cannot be converted is an empty slot, and counted. A triplet that comes"
-        " twice is given once.",
+        " slot under the others; text is read as Java reads numbers, FLOAT as it is written; what cannot be"
+        " converted is an empty slot, and counted. A triplet that comes twice is given once: key, value and"
+        " the value's own type. Empty without triplets.",
         parameters=(
             ("key", "text or a number"),
             ("value", "a scalar that the type can hold"),
             ("type", f"a constant, one of {', '.join(TYPES)}; further triplets may follow"),
         ),
         examples=(),
-        dagger="Takes rows of equal hash codes for equal, and fails for NULL text and for text that is no"
-        " number.",
+        dagger="Takes triplets of equal hash codes for equal, and fails for NULL text, for text that is no"
+        " number and for 2.0 as IntegerType.",
     ),
 )

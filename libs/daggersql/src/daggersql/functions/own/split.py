@@ -12,9 +12,10 @@ from daggersql.tree import Expr
 from daggersql.types import STRING, Array, Family
 
 _is_pattern = check_regex(1)
+_PATTERN = "CASE WHEN {1} = '' THEN ' ' ELSE {1} END"
 # Empty parts at the end go, unless nothing was split at all.
 _TEMPLATE = (
-    "coalesce(transform(array(split({0}, {1})), a -> CASE WHEN size(a) = 1 THEN a ELSE slice(a, 1,"
+    f"coalesce(transform(array(split({{0}}, {_PATTERN})), a -> CASE WHEN size(a) = 1 THEN a ELSE slice(a, 1,"
     " array_max(transform(a, (x, i) -> CASE WHEN x = '' THEN 0 ELSE i + 1 END))) END)[0],"
     " CAST(array() AS ARRAY<STRING>))"
 )
@@ -38,10 +39,11 @@ FUNCTION = Function(
     doc=Doc(
         "The parts of a text between the places where a pattern matches, as a list. As in Java, empty parts"
         " at the end are left out, others stay. Never NULL: an empty list for NULL.",
-        (("text", "what is split"), ("pattern", "a regular expression, a constant")),
+        (("text", "what is split"), ("pattern", "a regular expression, a constant; empty, it is a space")),
         (
             ("Split('a,b,,', ',')", "[a, b]"),
             ("Split('k1=v1;k2=v2', '[=;]')", "[k1, v1, k2, v2]"),
+            ("Split('a b', '')", "[a, b]"),
             ("Split(NULL, ',')", "[]"),
         ),
     ),

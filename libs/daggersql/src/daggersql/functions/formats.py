@@ -1,0 +1,74 @@
+"""Formats with one text to put in, as Java's String.format reads them
+(https://docs.oracle.com/javase/8/docs/api/java/util/Formatter.html): the patterns of DartContains.
+
+`%s` is the text, `%S` the same in capitals, with `1$` in front if one likes, a width, `-` to fill up on the
+right, a precision to cut it; `%%` is a percent sign, `%n` a line break.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Any number of `%s` takes the one text there is; `%2$s` names another.
+_FORMAT = re.compile(
+    r"%(?:(?P<place>1\$|<)?(?P<left>-)?(?P<width>[1-9]\d*)?(?:\.(?P<most>\d+))?)(?P<what>[sS%n])", re.ASCII
+)
+_LONGEST = 1_000
+"""Characters that a text is filled up to at most."""
+
+
+class Hole(NamedTuple):
+    """A place for the text."""
+
+    upper: bool
+    left: bool
+    width: int
+    most: int | None
+    """Characters of the text that are taken; None is all."""
+
+
+def parse(pattern: str) -> tuple[tuple[str | Hole, ...], tuple[str, ...]]:
+    """What stands for itself, and the places for the text; and the percent signs that begin no format, each
+    with what follows it: they stand for themselves.
+    """
+    parts: list[str | Hole] = []
+    odd, at = [], 0
+    while (begin := pattern.find("%", at)) >= 0:
+        parts.append(pattern[at:begin])
+        found = _FORMAT.match(pattern, begin)
+        part = None if found is None else _part(found)
+        if found is None or part is None:
+            odd.append(pattern[begin : begin + 2])
+        parts.append("%" if part is None else part)
+        at = begin + 1 if found is None or part is None else found.end()
+    parts.append(pattern[at:])
+    return tuple(parts), tuple(odd)
+
+
+def fill(parts: Sequence[str | Hole], text: str) -> str:
+    """The pattern with the text put in."""
+    return "".join(part if isinstance(part, str) else _put(part, text) for part in parts)
+
+
+def _part(found: re.Match[str]) -> str | Hole | None:
+    """What one format stands for; None for what Java takes for none."""
+    width, left = int(found["width"] or 0), bool(found["left"])
+    if width > _LONGEST or (left and not width):
+        return None
+    if found["what"] in "sS":
+        most = None if found["most"] is None else int(found["most"])
+        return Hole(found["what"] == "S", left, width, most)
+    if found["place"] or found["most"] or (found["what"] == "n" and width):
+        return None
+    return "\n" if found["what"] == "n" else _filled("%", left, width)
+
+
+def _put(hole: Hole, text: str) -> str:
+    cut = text[: hole.most]
+    return _filled(cut.upper() if hole.upper else cut, hole.left, hole.width)
+
+
+def _filled(text: str, left: bool, width: int) -> str:
+    return text.ljust(width) if left else text.rjust(width)
