@@ -37,6 +37,7 @@ pytestmark = pytest.mark.integration
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SIZE = timedelta(seconds=10)
+WINDOWS = Windows(SIZE // timedelta(milliseconds=1), SIZE // timedelta(milliseconds=1))
 COUNT = (
     "SELECT window(rowtime, '10 seconds').start AS start, count(1) AS n FROM data_stream {where} "
     "GROUP BY window(rowtime, '10 seconds')"
@@ -228,7 +229,8 @@ def context(kafka: str, tmp_path: Path) -> stream.SourceContext:
         run_dir=tmp_path,
         platform=spec_pb2.KafkaAddress(bootstrap_servers=kafka),
         descriptors=FILES,
-        windows=Windows(SIZE // timedelta(milliseconds=1), SIZE // timedelta(milliseconds=1)),
+        windows=WINDOWS,
+        late_for=(WINDOWS,),
     )
 
 

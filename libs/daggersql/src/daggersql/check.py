@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
-from daggersql import emit, sums
+from daggersql import emit, late, sums
 from daggersql.dialect import parse
 from daggersql.findings import Refused, Report, Severity
 from daggersql.known import Known
@@ -60,4 +60,5 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
         sums=added_up,
+        closing=late.closing(select),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import TypeAlias
@@ -157,6 +158,9 @@ class Plan:
     """Reference tables it reads; one may stand here more than once, with other needs."""
     sums: PartialAggregation | None = None
     """Where it can be: the same groups, from rows that whoever reads has added up."""
+    closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN
+    and no size; none where rows only pass."""
 
 
 @dataclass(frozen=True, slots=True)

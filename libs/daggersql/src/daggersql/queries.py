@@ -187,6 +187,7 @@ class QueryChecker:
             tuple(select.relation for select in selects),
             found if isinstance(query, Union) else relations.carried(found, name),
             max(map(emit.select_size, selects)),
+            tuple(select.window.window if select.window else None for select in selects),
         )
         columns = {
             output.name or "": self._column(name, number, output, query)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from daggersql.plan import Table
+from daggersql.plan import Table, Window
 from daggersql.tree import Expr, quote_name
 from daggersql.types import ROWTIME
 
@@ -95,6 +95,8 @@ class Query:
     identity: Identity
     horizon: timedelta
     """How long its own state needs a record."""
+    windows: tuple[Window | None, ...]
+    """The window that each of `below` is grouped by."""
 
 
 Relation: TypeAlias = Stream | Unnest | Join | Picked | Query

@@ -23,7 +23,7 @@ from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
 from runtime.sinks import Target
-from runtime.source.stream import SourceContext, allot, open_stream, windows_of
+from runtime.source.stream import SourceContext, allot, open_stream, windows, windows_of
 
 DEFAULT_TABLE = "data_stream"
 DEFAULT_TRIGGER_MS = 1000
@@ -131,7 +131,8 @@ def assemble(
     streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
     readers = allot({name: len(set(stream.stream.topics)) for name, stream in streams.items()})
     for name, stream in streams.items():
-        context = replace(source, max_readers=readers[name])
+        late_for = tuple(map(windows, plan.closing[name]))
+        context = replace(source, max_readers=readers[name], late_for=late_for)
         rows = open_stream(spark, stream, reads[name], context, plan.sums)
         rows.createOrReplaceTempView(f"`{name}`")
     warmup.helpers(spark)

@@ -46,6 +46,7 @@ class ReaderPlan:
     idle_timeout: int
     tolerance: int
     windows: Windows | None
+    late_for: tuple[Windows, ...]
     run_dir: str
     max_rows: int
     warnings: tuple[str, ...] = ()

@@ -43,7 +43,8 @@ class SourceContext:
     """What a stream must know of the job it is read for.
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
-    launch; `windows` are what waits for event time, None for a forwarding query. `start` (aware) overrides
+    launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
+    record of this stream is late for. `start` (aware) overrides
     where a stream without a checkpoint begins. `max_readers` bounds the processes for one stream: topics
     beyond it share a reader, and a watermark. `max_rows` bounds one batch of one reader, unless everything
     there is fits into a trigger.
@@ -56,6 +57,7 @@ class SourceContext:
     platform: spec_pb2.KafkaAddress
     descriptors: FileDescriptorSet
     windows: Windows | None
+    late_for: tuple[Windows, ...] = ()
     consumer_group: str = ""
     start: datetime | None = None
     max_readers: int = MAX_READERS
@@ -202,6 +204,7 @@ def _plans(
             idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
             tolerance=tolerance,
             windows=context.windows,
+            late_for=context.late_for,
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
             warnings=_tied(topics),
@@ -227,6 +230,13 @@ def _tied(topics: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def windows(window: daggersql.Window) -> Windows:
+    """A window of a plan. What ends at any instant (a session, a join) has no slide."""
+    millisecond = timedelta(milliseconds=1)
+    slide = window.slide if window.kind in ("TUMBLE", "HOP") else timedelta()
+    return Windows(window.size // millisecond, slide // millisecond)
+
+
 def windows_of(plan: daggersql.Plan) -> Windows | None:
     """What waits for event time in a plan: its windows; None for a plan that keeps nothing.
 
@@ -235,6 +245,6 @@ def windows_of(plan: daggersql.Plan) -> Windows | None:
     millisecond = timedelta(milliseconds=1)
     window = plan.window
     if window is not None and window.kind != "SESSION":
-        return Windows(window.size // millisecond, window.slide // millisecond)
+        return windows(window)
     margin = _JOIN_MARGIN if window is None else timedelta()
     return Windows((plan.horizon + margin) // millisecond, 0) if plan.horizon else None

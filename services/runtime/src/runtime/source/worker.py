@@ -59,15 +59,15 @@ def _set_aside(quarantine: Quarantine, plan: ReaderPlan, rows: Rows, what: Range
 
 
 def _late_before(plan: ReaderPlan) -> int | None:
-    """Rows before this event time (ms) come after their last window was closed; None where nothing closes.
+    """Rows before this event time (ms) come after a last window was closed; None where nothing closes.
 
     From the first batch on: Spark's watermark begins at 0, so whatever was before 1970 is closed.
     """
     task = TaskContext.get()
     watermark = None if task is None else task.getLocalProperty(WATERMARK_PROPERTY)
-    if watermark is None or plan.windows is None:
+    if watermark is None:
         return None
-    return plan.windows.first_in_time(int(watermark))
+    return max((each.first_in_time(int(watermark)) for each in plan.late_for), default=None)
 
 
 def _quarantine(plan: ReaderPlan) -> Quarantine:
