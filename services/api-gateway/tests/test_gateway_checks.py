@@ -52,11 +52,11 @@ def fleet(samples: Any) -> Fleet:
 
 async def test_a_query_is_checked_once_whatever_stands_beside_it(samples: Any, fleet: Fleet) -> None:
     checks = Checks()
-    first = await checks.check(filled("one_dagger", samples.spec()), fleet)
+    first = await checks.check(filled("one_dagger", samples.spec()), fleet, accepted=False)
     other = samples.spec()
     other.team = "another"
 
-    assert await checks.check(filled("another_dagger", other), fleet) is first
+    assert await checks.check(filled("another_dagger", other), fleet, accepted=False) is first
 
 
 @pytest.mark.parametrize("change", [without_city, by_another_time, of_another_message, a_reference])
@@ -64,20 +64,20 @@ async def test_a_query_is_checked_again_when_what_it_reads_was_registered_anew(
     samples: Any, fleet: Fleet, change: Callable[[Any], Message]
 ) -> None:
     checks, spec = Checks(), filled("a_dagger", samples.spec())
-    before = await checks.check(spec, fleet)
+    before = await checks.check(spec, fleet, accepted=False)
     for record in given(change(samples), since=fleet.sequence):
         fleet.apply(record)
-    after = await checks.check(spec, fleet)
+    after = await checks.check(spec, fleet, accepted=False)
 
     assert after is not before
-    assert after == await Checks().check(spec, fleet)
+    assert after == await Checks().check(spec, fleet, accepted=False)
 
 
 async def test_a_query_is_checked_again_when_its_table_has_another_name(samples: Any, fleet: Fleet) -> None:
     checks, spec = Checks(), filled("a_dagger", samples.spec())
-    before = await checks.check(spec, fleet)
+    before = await checks.check(spec, fleet, accepted=False)
     spec.streams[0].table = "bookings"
-    after = await checks.check(spec, fleet)
+    after = await checks.check(spec, fleet, accepted=False)
 
     assert before.plan is not None
     assert after.plan is None
@@ -85,21 +85,21 @@ async def test_a_query_is_checked_again_when_its_table_has_another_name(samples:
 
 async def test_only_the_newest_checks_are_remembered(samples: Any, fleet: Fleet) -> None:
     checks, spec = Checks(), filled("a_dagger", samples.spec())
-    first = await checks.check(spec, fleet)
+    first = await checks.check(spec, fleet, accepted=False)
     for number in range(300):
         spec.sql = f"SELECT nothing_{number} FROM data_stream"
-        await checks.check(spec, fleet)
+        await checks.check(spec, fleet, accepted=False)
 
-    assert await checks.check(filled("a_dagger", samples.spec()), fleet) is not first
+    assert await checks.check(filled("a_dagger", samples.spec()), fleet, accepted=False) is not first
 
 
 async def test_a_query_that_is_still_asked_for_stays_remembered(samples: Any, fleet: Fleet) -> None:
     checks, kept = Checks(), filled("a_dagger", samples.spec())
-    first = await checks.check(kept, fleet)
+    first = await checks.check(kept, fleet, accepted=False)
     spec = filled("a_dagger", samples.spec())
     for number in range(300):
         spec.sql = f"SELECT nothing_{number} FROM data_stream"
-        await checks.check(spec, fleet)
-        await checks.check(kept, fleet)
+        await checks.check(spec, fleet, accepted=False)
+        await checks.check(kept, fleet, accepted=False)
 
-    assert await checks.check(kept, fleet) is first
+    assert await checks.check(kept, fleet, accepted=False) is first

@@ -8,6 +8,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
+from api_gateway.defaults import filled
 from eventlog import Draft, LogUnavailable, MemoryLog
 from eventlog.testing import START
 
@@ -289,6 +290,45 @@ async def test_a_wrong_query_is_refused_with_its_code_line_and_column(
 
     (violation, *_) = error.violations
     assert (violation.field, violation.reason, violation.position) == ("spec.sql", "UNKNOWN_COLUMN", (1, 8))
+
+
+OBJECTED = "SELECT JsonQuery(city, '$.a[1:-1]') AS x, rowtime AS window_timestamp FROM data_stream"
+
+
+async def accepted_earlier(ready: Any, spec: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+    """A dagger that an older gateway let through, with a query that this one objects to."""
+    spec.sql = OBJECTED
+    spec = filled("of_old", spec)
+    request = events_pb2.DaggerRequested(name="of_old", spec=spec)
+    await ready.log.append(Draft("old", "/old", "of_old", START, request))
+    return spec
+
+
+async def test_a_dagger_that_was_accepted_earlier_is_applied_as_it_is_and_nothing_changes(
+    ready: Any, samples: Any, refusal: Any
+) -> None:
+    spec = await accepted_earlier(ready, samples.spec())
+    request = pb.UpdateDaggerRequest(name="of_old", spec=spec)
+    updated = await ready.daggers.UpdateDagger(request, timeout=10)
+    refused = await refusal(ready.create(name="anew", spec=spec))
+
+    assert updated.dagger.spec == spec
+    assert refused.violations[0].reason == "INVALID_JSON_PATH"
+
+
+async def test_what_is_new_about_its_query_does_not_hold_up_another_edit(
+    ready: Any, samples: Any, refusal: Any
+) -> None:
+    spec = await accepted_earlier(ready, samples.spec())
+    spec.team = "another"
+    updated = await ready.daggers.UpdateDagger(pb.UpdateDaggerRequest(name="of_old", spec=spec), timeout=10)
+    spec.sql += " "
+    refused = await refusal(
+        ready.daggers.UpdateDagger(pb.UpdateDaggerRequest(name="of_old", spec=spec), timeout=10)
+    )
+
+    assert any(warning.startswith("INVALID_JSON_PATH") for warning in updated.dagger.warnings)
+    assert refused.violations[0].reason == "INVALID_JSON_PATH"
 
 
 async def test_a_query_of_ten_megabytes_reaches_us_and_is_refused_by_us(

@@ -50,6 +50,21 @@ def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
     assert error.detail.endswith("(and 1 more)")
 
 
+def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
+    sql = f"{COUNT_SQL} HAVING COUNT(*) < 100"
+    plan = job.compile_sql(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+
+    assert "EARLY_NOT_POSSIBLE" in [each.code for each in plan.warnings]
+
+
+def test_sessions_are_not_emitted_early() -> None:
+    sql = "SELECT COUNT(*) AS n FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '1' MINUTE), city_id"
+    with pytest.raises(JobError) as refused:
+        job.compile_sql(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+
+    assert refused.value.error.reason == "EARLY_NOT_POSSIBLE"
+
+
 def test_a_message_that_is_not_in_the_job_is_ours_to_mend() -> None:
     broken = spec()
     broken.streams[0].stream.message = "it.v1.Nothing"

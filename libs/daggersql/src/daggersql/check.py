@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from daggersql import emit, late, sums
 from daggersql.dialect import parse
+from daggersql.early import object_to_early
 from daggersql.findings import Refused, Report, Severity
 from daggersql.known import Known
 from daggersql.limits import check_size
@@ -18,17 +19,26 @@ from daggersql.select import Select, refuse_bounds_of_rows
 from daggersql.stored import warn_of_points
 
 
-def check(sql: str, tables: Sequence[Table], references: Collection[str] | None = None) -> Checked:
+def check(
+    sql: str,
+    tables: Sequence[Table],
+    references: Collection[str] | None = None,
+    *,
+    early: bool = False,
+    accepted: bool = False,
+) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
-    `references` are the names of the reference tables there are; None lets any name through.
+    `references` are the names of the reference tables there are; None lets any name through. `early`: its
+    rows are written while their windows are open. `accepted`: an earlier check let it through, so that what
+    only later ones object to is a warning.
     """
     names = None if references is None else frozenset(references)
-    report = Report(sql, Known(names, tuple(table.message for table in tables)))
+    report = Report(sql, Known(names, tuple(table.message for table in tables)), accepted)
     plan: Plan | None = None
     try:
         check_size(sql)
-        plan = _plan(parse(sql, report), sql, tables, report)
+        plan = _plan(parse(sql, report), sql, tables, report, early=early)
     except Refused as refused:
         report.error(refused.code, refused.span, refused.message, refused.suggestion)
     except RecursionError:
@@ -37,7 +47,7 @@ def check(sql: str, tables: Sequence[Table], references: Collection[str] | None 
     return Checked(None if report.failed else plan, findings)
 
 
-def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) -> Plan | None:
+def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *, early: bool) -> Plan | None:
     select = QueryChecker(tables, report).check(query)
     if select is None:
         return None
@@ -46,6 +56,8 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report) ->
     columns = check_outputs(select.outputs, report, sql)
     if report.failed:
         return None
+    if early:
+        object_to_early(select, report)
     warn_of_points(select, report)
     added_up, state = sums.aggregation(select)
     return Plan(

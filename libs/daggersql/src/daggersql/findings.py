@@ -54,6 +54,8 @@ class Report:
     text: str
     known: Known = field(default_factory=Known)
     """What the text may name beside the streams' columns."""
+    accepted: bool = False
+    """Whether an earlier version took the text and may be running it."""
     references: list[Reference] = field(default_factory=list)
     """Reference tables that the text reads, as they were come across."""
     _findings: list[Finding] = field(default_factory=list)
@@ -66,6 +68,14 @@ class Report:
     def warn(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
         """The query runs, but someone should know."""
         self._add(Severity.WARNING, code, span, message, suggestion)
+
+    def object_to(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
+        """What an earlier version let through: an error, but a warning for a text that it accepted.
+
+        For what Spark can run all the same. A query that runs must not end because its check has learnt more.
+        """
+        severity = Severity.WARNING if self.accepted else Severity.ERROR
+        self._add(severity, code, span, message, suggestion)
 
     def note_reference(self, reference: Reference) -> None:
         """The text reads a reference table."""

@@ -22,13 +22,18 @@ class Checks:
         self._found: dict[Hashable, Checked] = {}
         """By all that a check depends on; what was used last stands last."""
 
-    async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
-        """What is found about the query, whose streams are all registered. Raises: resolve.Unresolved."""
-        key = _inputs(spec, fleet)
+    async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Checked:
+        """What is found about the query, whose streams are all registered. Raises: resolve.Unresolved.
+
+        `accepted`: the dagger has it already.
+        """
+        key = (_inputs(spec, fleet), accepted)
         found = self._found.pop(key, None)
         if found is None:
             tables = resolve.tables(fleet, spec)
-            found = await asyncio.to_thread(check, spec.sql, tables, list(fleet.references))
+            early = spec.emit == spec_pb2.EMIT_EARLY
+            known = list(fleet.references)
+            found = await asyncio.to_thread(check, spec.sql, tables, known, early=early, accepted=accepted)
         if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
             self._found[key] = found
             if len(self._found) > _REMEMBERED:
@@ -37,10 +42,10 @@ class Checks:
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
-    """All that a check depends on: the query, what its tables are made of, the names of the references."""
+    """All that a check depends on: the query, when it emits, what its tables are made of, the references."""
     tables = []
     for each in spec.streams:
         stream = fleet.streams[each.stream].value
         message = fleet.messages.get(stream.message)
         tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
-    return spec.sql, tuple(tables), tuple(fleet.references)
+    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references)

@@ -169,19 +169,22 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         # As it was asked before: the warnings of that time are not those of today.
         before = _warned(event, known.warnings if known else ())
         answer = self._writer.answered(request.request_id, event, before)
-        if answer is None:
+        violations, event = [], before
+        living = self._fleet.living(name)
+        # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
+        if answer is None and (living is None or living.spec != spec):
             judged = await self._judged(name, spec)
+            violations, event = judged.violations, _warned(event, judged.warnings)
             # Meanwhile the same request may have come again, and been answered.
-            answer = self._writer.answered(request.request_id, event, _warned(event, judged.warnings))
+            answer = self._writer.answered(request.request_id, event)
         if answer is None:
             _refuse(
                 [
                     *validation.name("name", name),
-                    *judged.violations,
+                    *violations,
                     *_envelope(request.request_id, meta.expected_version),
                 ]
             )
-            event = _warned(event, judged.warnings)
             _refuse(list(validation.event_size("spec", event.ByteSize())))
             after = self._decided(event)
             if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:

@@ -75,13 +75,19 @@ async def judge(
         checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
     elif not inputs:  # without its tables, every column of a query is unknown
         try:
-            checked = await checks.check(spec, fleet)
+            checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec))
         except resolve.Unresolved as error:
             inputs.append(Violation(f"{at}.streams", error.detail, error.reason))
     violations += inputs
     for number, sink in enumerate(spec.sinks):
         violations += _sink(f"{at}.sinks[{number}]", sink, name, spec, fleet, checked.plan)
     return Judged(at, tuple(violations), checked)
+
+
+def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
+    """Whether the dagger has this query already: new objections do not hold up its other edits."""
+    dagger = fleet.living(name)
+    return dagger is not None and (dagger.spec.sql, dagger.spec.emit) == (spec.sql, spec.emit)
 
 
 def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:

@@ -60,7 +60,8 @@ def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
 def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     """The plan of the dagger's SQL. Raises `JobError` (USER) with the first finding when it is refused.
 
-    The gateway has checked it before; the driver trusts nobody's word for what it hands to Spark.
+    The gateway has checked it before, perhaps long ago: what only a newer check objects to is a warning here.
+    For what it hands to Spark the driver trusts nobody's word.
     """
     pool = descriptor_pool.DescriptorPool()
     for file in spec.descriptors.file:
@@ -70,7 +71,7 @@ def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
         for stream in spec.streams
     ]
     names = [table.name for table in spec.references]
-    checked = daggersql.check(spec.spec.sql, tables, names)
+    checked = daggersql.check(spec.spec.sql, tables, names, early=updates(spec), accepted=True)
     if checked.plan is None:
         errors = [one for one in checked.findings if one.severity == daggersql.Severity.ERROR]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -99,14 +100,9 @@ def trigger(spec: spec_pb2.JobSpec) -> timedelta:
     return asked or timedelta(milliseconds=DEFAULT_TRIGGER_MS)
 
 
-def updates(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
-    """Whether rows are written again and again while their window is open. Raises `JobError` (USER)."""
-    early = spec.spec.emit == spec_pb2.EMIT_EARLY
-    one_window = plan.window is not None and plan.window.kind != "SESSION"
-    if early and plan.horizon and not one_window:
-        detail = "`emit: early` works with one TUMBLE or HOP window, not with sessions or joins: use `final`."
-        raise user("EARLY_NOT_POSSIBLE", detail)
-    return early
+def updates(spec: spec_pb2.JobSpec) -> bool:
+    """Whether rows are written again and again while their window is open."""
+    return spec.spec.emit == spec_pb2.EMIT_EARLY
 
 
 def assemble(
@@ -142,7 +138,7 @@ def assemble(
         udfs.load(name).register(spark)
     guard.check(spark, query.spark_sql, reads, query.functions)
     rows = spark.sql(query.spark_sql)
-    again = updates(spec, plan)
+    again = updates(spec)
     return Job(rows, _targets(spec, plan, rows, again), again, source, _patience(source, streams.values()))
 
 

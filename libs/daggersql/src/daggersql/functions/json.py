@@ -22,7 +22,7 @@ def _check_path(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     """The path is a constant that leads to one place."""
     path = arguments[1]
     if constant_path(path, report) is not None and not _ONE_PLACE.fullmatch(str(path.value)):
-        report.error(
+        report.object_to(
             "INVALID_JSON_PATH",
             path.span,
             "The path begins with $ and leads to one place by names and positions: JsonQuery takes others.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from daggersql.functions.javaregexes import compiled
@@ -56,6 +56,8 @@ class FilterReader:
     depth: int = 0
     inside: int = 0
     """How many filters are open around this place."""
+    objections: list[str] = field(default_factory=list)
+    """Sentences about what can be read, but not as json-path reads it."""
 
     @abstractmethod
     def path(self) -> Path:
@@ -103,7 +105,7 @@ class FilterReader:
             path = self.rest[:1] in ("@", "$")
             found = self.condition()
             if path and isinstance(found, Comparison) and found.operator != "exists":
-                raise ValueError("What ! is about stands in parentheses: !(@.a == 1).")
+                self.objections.append("What ! is about stands in parentheses: !(@.a == 1).")
             found = Junction("not", (found,))
         elif self.take("("):
             found = self.either()
@@ -122,7 +124,7 @@ class FilterReader:
             if not isinstance(left, Inner):
                 raise ValueError("A constant alone is no filter of a JSON path.")
             if left.from_root:
-                raise ValueError("Alone, a path from $ asks about the element in json-path: write @.a.")
+                self.objections.append("Alone, a path from $ asks about the element in json-path: write @.a.")
             return Comparison("exists", left, left)
         word = operator[0].lower()
         self.blanks()
@@ -140,7 +142,7 @@ class FilterReader:
             self.at += 1
             inner = Inner(self.text[self.at - 1] == "$", self.path())
             if self.rest[:1] in ("&", "|"):
-                raise ValueError("A blank stands between a path and && or || in a filter.")
+                self.objections.append("A blank stands between a path and && or || in a filter.")
             return inner
         pattern = self.match(_PATTERN)
         if pattern is None:

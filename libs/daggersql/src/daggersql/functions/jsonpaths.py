@@ -49,6 +49,11 @@ _OF_VALUES = ("sum", "avg", "min", "max", "stddev", "concat")
 
 def parse(text: str) -> Path:
     """Read a path. Raises `ValueError` with a sentence about what is wrong."""
+    return _read(text)[0]
+
+
+def _read(text: str) -> tuple[Path, list[str]]:
+    """The path, and sentences about what of it json-path takes and reads as something else."""
     if len(text) > MAX_PATH:
         raise ValueError(f"A JSON path has at most {MAX_PATH:,} characters.")
     trimmed = text.strip()
@@ -58,7 +63,7 @@ def parse(text: str) -> Path:
     path = reader.path()
     if reader.rest:
         raise ValueError(f"A JSON path goes on with . or [, not with {reader.rest[:20]!r}.")
-    return path
+    return path, reader.objections
 
 
 def constant_path(path: Expr, report: Report) -> Path | None:
@@ -69,10 +74,13 @@ def constant_path(path: Expr, report: Report) -> Path | None:
         report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
         return None
     try:
-        return parse(path.value)
+        found, objections = _read(path.value)
     except ValueError as wrong:
         report.error("INVALID_JSON_PATH", path.span, str(wrong), re.sub(r"\s+", "", path.value))
         return None
+    for each in objections:
+        report.object_to("INVALID_JSON_PATH", path.span, each)
+    return found
 
 
 def check_json_path(number: int, *, place_only: bool = False) -> Check:
@@ -87,7 +95,7 @@ def check_json_path(number: int, *, place_only: bool = False) -> Check:
             report.error("INVALID_JSON_PATH", arguments[number].span, detail)
         elif any(map(_turns_back, found.steps, found.steps[1:], found.steps[2:])):
             detail = "With a filter behind ..* json-path changes the list around what the filter finds."
-            report.error("INVALID_JSON_PATH", arguments[number].span, detail)
+            report.object_to("INVALID_JSON_PATH", arguments[number].span, detail)
         elif not found.steps:
             detail = "The path leads to the whole document, which stays as it is."
             report.warn("INVALID_JSON_PATH", arguments[number].span, detail)
@@ -119,7 +127,7 @@ class _Reader(FilterReader):
             isinstance(step, Deep) and isinstance(each, Indexes | Slice)
             for step, each in zip(found, behind, strict=False)
         ):
-            raise ValueError("A position behind .. ends a JSON path: json-path would not look at it.")
+            self.objections.append("A position behind .. ends a JSON path: json-path would not look at it.")
         return Path(tuple(found), function)
 
     def name(self) -> Step:
@@ -177,7 +185,7 @@ class _Reader(FilterReader):
         elif self.take("?"):
             step = Matching(self.filter())
         elif (part := self.match(_SLICE)) is not None:
-            step = _slice(part)
+            step = self.slice(part)
         elif self.rest[:1] in ("'", '"'):
             step = Names(self.list_of(self.quoted))
         else:
@@ -185,6 +193,15 @@ class _Reader(FilterReader):
         self.blanks()
         self.must("]")
         return step
+
+    def slice(self, part: re.Match[str]) -> Slice:
+        """What stands between two ends, which are counted from the same end of the list."""
+        start, stop = (None if each is None else int(each) for each in part.groups())
+        if start is not None and stop is not None and (start < 0) != (stop < 0):
+            self.objections.append(
+                "Both ends of a slice are counted from the same end: json-path does not mix them."
+            )
+        return Slice(start, stop)
 
     def list_of(self, read: Callable[[], _Part]) -> tuple[_Part, ...]:
         """One or more, with commas between them."""
@@ -206,11 +223,3 @@ class _Reader(FilterReader):
 def _turns_back(first: Step, second: Step, third: Step) -> bool:
     every = isinstance(second, Everything | Matching)
     return isinstance(first, Deep) and every and isinstance(third, Matching)
-
-
-def _slice(part: re.Match[str]) -> Slice:
-    """Both ends of a slice, when they are counted from the same end of the list."""
-    start, stop = (None if each is None else int(each) for each in part.groups())
-    if start is not None and stop is not None and (start < 0) != (stop < 0):
-        raise ValueError("Both ends of a slice are counted from the same end: json-path does not mix them.")
-    return Slice(start, stop)

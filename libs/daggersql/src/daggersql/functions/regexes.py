@@ -49,7 +49,7 @@ def check_regex(number: int) -> Check:
             return
         wrong = what_is_wrong(pattern.value, native=True)
         if wrong is not None:
-            report.error(wrong[0], pattern.span, wrong[1])
+            report.object_to(wrong[0], pattern.span, wrong[1])
 
     return check
 
