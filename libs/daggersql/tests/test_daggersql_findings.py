@@ -3,7 +3,7 @@
 import pytest
 from tests.conformance.corpus import tables
 
-from daggersql import Finding, check
+from daggersql import Finding, Severity, check
 
 WINDOW = "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)"
 
@@ -79,6 +79,16 @@ def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
         (f"SELECT SUM(driver_id) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
         (f"SELECT UPPER(driver_id) FILTER (WHERE surge) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
         (f"SELECT SUM(DISTINCT fare) AS n FROM bookings {WINDOW}", "UNSUPPORTED_FUNCTION"),
+        (f"SELECT COLLECT(DISTINCT fare) AS n FROM bookings {WINDOW}", "UNSUPPORTED_FUNCTION"),
+        (f"SELECT LISTAGG(DISTINCT fare) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        ("SELECT fare FROM bookings WHERE driver_id SIMILAR TO '('", "INVALID_REGEX"),
+        ("SELECT fare FROM bookings WHERE driver_id SIMILAR TO driver_id", "INVALID_REGEX"),
+        ("SELECT fare FROM bookings WHERE driver_id SIMILAR TO '(a+)+'", "REGEX_TOO_COSTLY"),
+        ("SELECT fare FROM bookings WHERE driver_id SIMILAR TO '!x' ESCAPE '!'", "INVALID_REGEX"),
+        ("SELECT fare FROM bookings WHERE driver_id SIMILAR TO 'x' ESCAPE '!!'", "INVALID_ARGUMENT"),
+        ("SELECT fare FROM bookings WHERE fare SIMILAR TO 'x'", "TYPE_MISMATCH"),
+        ("SELECT i.x FROM bookings, UNNEST(items) AS i (x, x, y, z)", "DUPLICATE_COLUMN"),
+        ("WITH `` AS (SELECT fare FROM bookings) SELECT fare FROM ``", "SYNTAX_ERROR"),
         ("SELECT RAND() AS n FROM bookings", "UNSUPPORTED_FUNCTION"),
         ("SELECT current_user AS n FROM bookings", "FORBIDDEN_FUNCTION"),
         ("SELECT fare AS __key_0 FROM bookings", "RESERVED_COLUMN"),
@@ -120,6 +130,74 @@ def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
 )
 def test_a_mistake_has_its_code(sql: str, code: str) -> None:
     assert [each.code for each in say(sql)] == [code]
+
+
+@pytest.mark.parametrize(
+    ("sql", "column", "unit"),
+    [
+        ("SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUT)", 74, "MINUTE"),
+        ("SELECT COUNT(*) AS n FROM bookings GROUP BY SESSION(rowtime, INTERVAL '1' MINUTTES)", 75, "MINUTE"),
+        ("SELECT rowtime + INTERVAL '1' HR AS n FROM bookings", 31, "HOUR"),
+        ("SELECT rowtime + INTERVAL '1:2' HOUR TO MINUT AS n FROM bookings", 41, "MINUTE"),
+        ("SELECT TIMESTAMPADD(HOURR, 1, rowtime) AS n FROM bookings", 21, "HOUR"),
+        ("SELECT TIMESTAMPDIFF(SEC, rowtime, rowtime) AS n FROM bookings", 22, "SECOND"),
+        ("SELECT EXTRACT(HOURR FROM rowtime) AS n FROM bookings", 16, "HOUR"),
+        ("SELECT FLOOR(rowtime TO MONHT) AS n FROM bookings", 25, "MONTH"),
+        ("SELECT order_number FROM bookings WHERE rowtime > NOW() - INTERVAL '1' DYA", 72, "DAY"),
+    ],
+)
+def test_a_misspelt_unit_of_time_is_answered_with_the_one_meant(sql: str, column: int, unit: str) -> None:
+    (finding,) = [each for each in say(sql) if each.code != "NO_TIME_COLUMN"]
+
+    assert (finding.code, finding.line, finding.column) == ("BAD_INTERVAL", 1, column)
+    assert finding.suggestion == unit
+
+
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [
+        ("SELECT fare AS `` FROM bookings", 16), ("SELECT fare AS '' FROM bookings", 16),
+        ('SELECT fare AS "" FROM bookings', 16), ("SELECT fare `` FROM bookings", 13),
+        ("SELECT fare AS ` ` FROM bookings", 16),
+        ("SELECT 1 AS n FROM (SELECT fare AS `` FROM bookings) t", 36),
+        ("SELECT 1 AS n FROM (SELECT fare FROM bookings) t (``)", 51),
+        ("WITH a (``) AS (SELECT fare FROM bookings) SELECT 1 AS n FROM a", 9),
+        ("SELECT i.b FROM bookings, UNNEST(items) AS i (``, b, c, d)", 47),
+        ("SELECT 1 AS n FROM api_logs, LATERAL TABLE(HistogramBucket(latency_ms, '1')) AS h(``)", 83),
+    ],
+)  # fmt: skip
+def test_an_empty_name_of_a_column_is_said_where_it_stands(sql: str, column: int) -> None:
+    errors = [(each.code, each.line, each.column) for each in say(sql) if each.severity is Severity.ERROR]
+
+    assert errors == [("INVALID_COLUMN_NAME", 1, column)]
+
+
+@pytest.mark.parametrize(
+    ("sources", "column"),
+    [
+        ("bookings b JOIN payments b ON b.order_number = b.order_id AND b.rowtime = b.rowtime", 36),
+        ("bookings JOIN bookings ON bookings.order_number = bookings.order_number", 34),
+        ("bookings a JOIN (SELECT order_id, rowtime FROM payments) a ON a.order_number = a.order_id", 36),
+        ("bookings b, UNNEST(b.items) AS b (w, x, y, z)", 32), ("bookings b, payments b", 32),
+        ("bookings, UNNEST(promo_codes) AS p (x), UNNEST(promo_codes) AS p (x)", 60),
+        ("TABLE(TUMBLE(TABLE bookings, DESCRIPTOR(rowtime), INTERVAL '1' DAY)) JOIN bookings ON TRUE", 94),
+    ],
+)  # fmt: skip
+def test_two_tables_of_one_name_are_said_and_nothing_that_follows_from_it(sources: str, column: int) -> None:
+    assert brief(f"SELECT 1 AS n FROM {sources}") == [("DUPLICATE_TABLE", 1, column)]
+
+
+@pytest.mark.parametrize("kind", ["TUMBLE", "SESSION"])
+def test_the_processing_time_of_a_window_is_the_time_of_the_batch(kind: str) -> None:
+    window = "(rowtime, INTERVAL '1' MINUTE)"
+    sql = (
+        f"SELECT COUNT(*) AS n, {kind}_END{window} AS window_timestamp, {kind}_PROCTIME{window} AS made"
+        f" FROM bookings GROUP BY {kind}{window}, service_type"
+    )
+    (checked,) = [check(sql, tables())]
+
+    assert checked.plan is not None
+    assert "current_timestamp() AS `made`" in checked.plan.spark_sql
 
 
 def test_a_number_of_findings_has_a_limit() -> None:

@@ -13,10 +13,11 @@ from sqlglot import exp
 from daggersql import casts, comparisons, elements, literals, operators, windows
 from daggersql.calls import call_function, find_function
 from daggersql.findings import Report, Span
-from daggersql.functions import names
+from daggersql.functions import names, once, registry
 from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.general import WITHOUT_BRACKETS
 from daggersql.functions.times import BY_UNIT
+from daggersql.grammar import units
 from daggersql.grammar.cursor import span
 from daggersql.scope import Scope
 from daggersql.tree import Expr, Kind, both, call, constant, text_constant, wrong
@@ -67,6 +68,7 @@ class Analyser:
             exp.Between: self._between,
             exp.Like: self._like,
             exp.Escape: self._like,
+            exp.SimilarTo: self._like,
             exp.Case: self._case,
             exp.Cast: self._cast,
             exp.Anonymous: self._call,
@@ -196,7 +198,8 @@ class Analyser:
         escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
         like = node.this if isinstance(node, exp.Escape) else node
         value, pattern = self.check(like.this), self.check(like.expression)
-        return comparisons.like(value, pattern, escape, span(node), self.report)
+        compare = comparisons.similar if isinstance(like, exp.SimilarTo) else comparisons.like
+        return compare(value, pattern, escape, span(node), self.report)
 
     def _case(self, node: exp.Expr) -> Expr:
         operand = self.check(node.this) if node.this is not None else None
@@ -241,7 +244,7 @@ class Analyser:
             case.meta.update(node.meta)
             return self._case(case)
         first = node.expressions[0] if node.expressions else None
-        if name in BY_UNIT and isinstance(first, exp.Column):
+        if name in BY_UNIT and isinstance(first, exp.Column | exp.Literal):
             return self._by_unit(node, name, first)
         if isinstance(first, exp.Distinct):
             return self._distinct(node, first, where)
@@ -307,20 +310,25 @@ class Analyser:
         functions = BY_UNIT[name]
         function = functions.get(unit.name.upper().removesuffix("S"))
         if function is None:
-            self.report.error(
-                "UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(functions)}.", "DAY"
-            )
+            units.refuse(unit.name, span(unit), self.report, functions)
             return wrong(span(node))
         arguments = [self.check(each) for each in node.expressions[1:]]
         return call_function(function, arguments, span(node), self.report)
 
     def _distinct(self, node: exp.Expr, distinct: exp.Distinct, where: Expr | None) -> Expr:
         values = [self.check(each) for each in distinct.expressions]
-        if node.name.upper() != "COUNT" or len(values) != 1:
+        name = node.name.upper()
+        function = COUNT_DISTINCT if name == "COUNT" and len(values) == 1 else once.FORMS.get(name)
+        if name in ("MIN", "MAX") or registry.find(name) is None:  # the same without it, or nothing
+            function = find_function(name, span(node), self.report)
+            if function is None:
+                return wrong(span(node))
+        if function is None:
             self.report.error(
                 "UNSUPPORTED_FUNCTION",
                 span(node),
-                f"{node.name}(DISTINCT …) is not supported on a stream: COUNT(DISTINCT x) of one value is.",
+                f"{node.name}(DISTINCT …) is not supported on a stream: COUNT(DISTINCT x) of one value"
+                " is, and so are LISTAGG, CollectArray, MIN and MAX.",
                 "COUNT(DISTINCT x)",
             )
             return wrong(span(node))
@@ -329,7 +337,7 @@ class Analyser:
                 "AGGREGATE_NOT_ALLOWED", values[0].span, "An aggregate cannot be aggregated again."
             )
             return wrong(span(node))
-        return call_function(COUNT_DISTINCT, values, span(node), self.report, where)
+        return call_function(function, values, span(node), self.report, where)
 
     def _filter(self, node: exp.Expr) -> Expr:
         where = self.condition(node.expression.this, "FILTER")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from daggersql.findings import Report, Span, nearest
+from daggersql.functions.regexes import what_is_wrong
+from daggersql.functions.similar import java_regex
 from daggersql.operators import describe, unify
-from daggersql.tree import Expr, call, cast
+from daggersql.tree import Expr, call, cast, text_constant
 from daggersql.types import (
     BOOLEAN,
     DATE,
@@ -103,6 +105,32 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
             "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
         )
     return call("({0} LIKE {1} ESCAPE {2})", BOOLEAN, place, value, pattern, escape)
+
+
+def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
+    """`SIMILAR TO`: a pattern for the whole text."""
+    answer = call("NULL", BOOLEAN, place)
+    if value.wrong or pattern.wrong or (escape is not None and escape.wrong):
+        return answer
+    if not fits(value.type, Family.TEXT):
+        report.error("TYPE_MISMATCH", value.span, f"SIMILAR TO compares text, not {describe(value)}.")
+        return answer
+    mark = escape.value if escape is not None else None
+    if not isinstance(pattern.value, str):
+        report.error("INVALID_REGEX", pattern.span, "The pattern must be a text constant.")
+        return answer
+    if escape is not None and not (isinstance(mark, str) and len(mark) == 1):
+        report.error("INVALID_ARGUMENT", escape.span, "ESCAPE is a constant of one character.")
+        return answer
+    try:
+        regex = java_regex(pattern.value, mark if isinstance(mark, str) else None)
+    except ValueError as wrong:
+        report.error("INVALID_REGEX", pattern.span, str(wrong))
+        return answer
+    wrong_with = what_is_wrong(regex, native=True)
+    if wrong_with is not None:
+        report.error(wrong_with[0], pattern.span, wrong_with[1])
+    return call("rlike({0}, {1})", BOOLEAN, place, value, text_constant(regex, STRING, pattern.span))
 
 
 def _escapes_well(pattern: str, mark: str) -> bool:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
+from daggersql.grammar import units
 from daggersql.grammar.cursor import span
 from daggersql.operators import choose, describe, unify
 from daggersql.tree import Expr, call, cast, wrong
@@ -91,7 +92,7 @@ def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Re
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
     known = PARTS if name == "EXTRACT" else TIME_UNITS
     if unit.name not in known:
-        report.error("UNSUPPORTED_OPERATION", span(unit), f"The unit is one of {', '.join(known)}.")
+        units.refuse(unit.name, span(unit), report, known)
         return wrong(place)
     if value.wrong:
         return wrong(place)

@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_]))
     | (?P<string>'(?:[^']|'')*')
-    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<quoted>`(?:[^`]|``)*`)
     | (?P<symbol>\|\||<>|<=|>=|!=|=>|/(?!\*)|[()\[\],.;=<>+\-*%])
     """,
     re.VERBOSE | re.DOTALL,
@@ -45,6 +45,7 @@ _TEXTS: dict[str, Callable[[str], str]] = {
     "string": lambda raw: raw[1:-1].replace("''", "'"),
     "quoted": lambda raw: raw[1:-1].replace("``", "`"),
 }
+_NO_NAME, _BEHIND_AS = re.compile(r'"\s*"'), re.compile(r"\bAS\s+\Z", re.IGNORECASE)
 _UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
 _TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
 
@@ -114,6 +115,8 @@ def _unreadable(sql: str, at: int) -> Refused:
             span,
             f"{char!r} is not part of the dialect: templates, parameters and pipes are not filled in here.",
         )
+    if _NO_NAME.match(sql, at) and _BEHIND_AS.search(sql, 0, at):
+        return Refused("INVALID_COLUMN_NAME", (at, at + 2), "A column's name is not empty.")
     if char == '"':
         return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
     if char.isdigit() and char.isascii():

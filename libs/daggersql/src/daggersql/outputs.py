@@ -80,6 +80,8 @@ def _column(name: str, value: Expr) -> Column:
 
 def _check_name(column: Column, output: Output, report: Report) -> bool:
     name = column.name
+    if not name.strip():
+        return False  # said where the name stands
     if name in ("tag_", "label_"):
         suggestion = name + (_identifier(output.value.read[1]) if output.value.read else "name")
         report.error("INVALID_COLUMN_NAME", output.span, f"{name} needs a name behind it.", suggestion)

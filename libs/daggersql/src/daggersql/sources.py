@@ -10,7 +10,7 @@ from sqlglot import exp
 from daggersql import scope, windows
 from daggersql.analyse import Analyser
 from daggersql.calls import find_function
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span
 from daggersql.functions import registry
 from daggersql.grammar.cursor import span
 from daggersql.joins import JoinChecker
@@ -18,13 +18,10 @@ from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.relations import Join, Names, Picked, Query, Relation, Stream, Unnest
 from daggersql.scope import METADATA, Scope, Source
+from daggersql.tablenames import apart, find_table
 from daggersql.tree import Expr, Kind, both, call, quote_name
 from daggersql.types import BIGINT, INT, Array, MapOf, Message, Struct, Type
 
-_FORMATS = {
-    "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
-    "xml", "kafka", "image", "libsvm", "rate", "socket", "statestore", "python", "noop", "file",
-}  # fmt: skip
 _INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
 
 
@@ -63,23 +60,13 @@ class FromChecker:
             place = span(select.expressions[0])
             self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", "FROM")
             return None
+        if not apart([clause.this, *(join.this for join in select.args.get("joins") or ())], self._report):
+            return None
         first = self._source(clause.this)
         found = From((first,), first.relation, first.where) if first else None
         for join in select.args.get("joins") or ():
             found = self._join(found, join, select)
-        if found is not None:
-            self._check_names(found, select)
         return found
-
-    def _check_names(self, found: From, select: exp.Select) -> None:
-        nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-        seen: set[str] = set()
-        for source, node in zip(found.sources, nodes, strict=False):
-            if source.alias and source.alias in seen:
-                self._report.error(
-                    "DUPLICATE_TABLE", span(node), f"FROM has {source.alias} twice: give one another name."
-                )
-            seen.add(source.alias)
 
     # --- one source ------------------------------------------------------------------------------------
 
@@ -283,6 +270,10 @@ class FromChecker:
                 given,
             )
             return None
+        for at, name in enumerate(names):
+            if name.name in {before.name for before in names[:at]}:
+                message = f"Two columns are called {name.name}."
+                self._report.object_to("DUPLICATE_COLUMN", span(name), message)
         return {name.name: value for name, value in zip(names, columns.values(), strict=True)}
 
 
@@ -291,19 +282,3 @@ def _as_list(value: Expr) -> Expr:
     if isinstance(value.type, MapOf):
         return call("map_entries({0})", value.type, value.span, value)
     return value
-
-
-def find_table(parts: Sequence[exp.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
-    """The stream of that name; None, with a finding, when there is none."""
-    place: Span = (span(parts[0])[0], span(parts[-1])[1])
-    name = ".".join(part.name for part in parts)
-    if len(parts) > 1 and (parts[0].name.lower() in _FORMATS or "/" in parts[-1].name):
-        report.error("FORBIDDEN_SOURCE", place, "Files and other data sources cannot be read: name a stream.")
-        return None
-    found = next((table for table in tables if len(parts) == 1 and table.name == name), None)
-    if found is None:
-        known = [table.name for table in tables]
-        suggestion = nearest(name, known)
-        hint = f": did you mean {suggestion}?" if suggestion else f": there is {', '.join(known)}."
-        report.error("UNKNOWN_TABLE", place, f"The dagger has no stream called {name}{hint}", suggestion)
-    return found

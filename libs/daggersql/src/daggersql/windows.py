@@ -10,6 +10,7 @@ from datetime import timedelta
 from sqlglot import exp
 
 from daggersql.findings import Report, Span
+from daggersql.functions.general import NOW
 from daggersql.grammar.cursor import span
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
@@ -73,6 +74,8 @@ def interval(node: exp.Expr, report: Report) -> timedelta | None:
             "A span of time is written INTERVAL '60' SECOND.",
             "INTERVAL '60' SECOND",
         )
+        return None
+    if node.meta["wrong"]:
         return None
     value, unit = node.this, node.args["unit"].name.removesuffix("S")
     if not isinstance(value, exp.Literal) or not value.is_string:
@@ -202,11 +205,6 @@ def bound(
 ) -> Expr:
     """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
     place = span(call)
-    if call.name.upper().endswith("_PROCTIME"):
-        report.error(
-            "UNSUPPORTED_WINDOW", place, "Windows go by event time: use the bound that ends in _ROWTIME."
-        )
-        return wrong(place)
     asked = read_window(call, check, report)
     if asked is None:
         return wrong(place)
@@ -233,6 +231,8 @@ def bound(
 
 
 def _bound(which: str, place: Span) -> Expr:
+    if which == "PROCTIME":
+        return Expr(NOW, TIMESTAMP, place)
     return Expr(_BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
 
 

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from daggersql.functions import registry
+from daggersql.functions import once, registry
 from runtime.errors import JobError, user
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -74,6 +74,7 @@ _OUR_ERROR = "[daggers USER "
 def known_functions() -> frozenset[str]:
     """Spark's functions that daggersql calls: in its templates, and those it builds calls of. Not our own."""
     functions = [found for name in registry.known_names() if (found := registry.find(name))]
+    functions += once.FORMS.values()
     ours = {function.name.lower() for function in functions if function.own}
     called = set(_BUILT)
     for function in functions:

@@ -16,6 +16,8 @@ def _extreme(name: str) -> Function:
     return Function(name, (Signature((ANY, ANY), 0, template, variadic=True, same=True),))
 
 
+NOW = "current_timestamp()"
+"""The batch's time."""
 TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """Units that a timestamp is rounded down to."""
 PARTS = {
@@ -60,11 +62,11 @@ FUNCTIONS = (
     _part("MINUTE", "MINUTE"),
     _part("SECOND", "SECOND"),
     # The batch's time: the same for every row of a batch.
-    scalar("PROCTIME", [], TIMESTAMP, "current_timestamp()"),
-    scalar("NOW", [], TIMESTAMP, "current_timestamp()"),
-    scalar("CURRENT_TIMESTAMP", [], TIMESTAMP, "current_timestamp()"),
-    scalar("LOCALTIMESTAMP", [], TIMESTAMP, "current_timestamp()"),
-    scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, "current_timestamp()"),
+    scalar("PROCTIME", [], TIMESTAMP, NOW),
+    scalar("NOW", [], TIMESTAMP, NOW),
+    scalar("CURRENT_TIMESTAMP", [], TIMESTAMP, NOW),
+    scalar("LOCALTIMESTAMP", [], TIMESTAMP, NOW),
+    scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, NOW),
     scalar("CURRENT_DATE", [], DATE, "current_date()"),
     scalar("IS_ALPHA", [Family.TEXT], BOOLEAN, "rlike({0}, '^\\\\\\\\p{{L}}+$')"),
     scalar("IS_DECIMAL", [Family.TEXT], BOOLEAN, "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')"),

@@ -20,9 +20,6 @@ UNREPEATABLE = {"UUID", "RAND", "RANDN", "RAND_INTEGER", "RANDOM", "SHUFFLE", "N
 """Another answer at every run: a replay after a crash must give the same rows."""
 
 UNSUPPORTED = {
-    "TUMBLE_PROCTIME": "Windows go by event time: use TUMBLE_ROWTIME.",
-    "HOP_PROCTIME": "Windows go by event time: use HOP_ROWTIME.",
-    "SESSION_PROCTIME": "Windows go by event time.",
     "COLLECT": "A multiset has no column to be: use CollectArray.",
     "FIRST_VALUE": "FIRST_VALUE stands in a query that groups by a window.",
     "LAST_VALUE": "LAST_VALUE stands in a query that groups by a window.",

@@ -148,6 +148,19 @@ class Cursor(Parser):
         self._advance()
         return self._at(exp.Identifier(this=token.text, quoted=quoted), token.start)
 
+    def _table_name(self, what: str) -> exp.Identifier:
+        """The name that a query gives a table. One that is empty is said."""
+        name = self._name(what)
+        if not name.name.strip():
+            self.report.object_to("SYNTAX_ERROR", span(name), f"{what} is not empty.")
+        return name
+
+    def _named_column(self, name: exp.Identifier) -> exp.Identifier:
+        """The name that a query gives a column. One that is empty is said."""
+        if not name.name.strip():
+            self.report.object_to("INVALID_COLUMN_NAME", span(name), "A column's name is not empty.")
+        return name
+
     # --- building --------------------------------------------------------------------------------------
 
     @property

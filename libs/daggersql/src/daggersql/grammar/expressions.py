@@ -6,7 +6,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from daggersql.findings import Refused
-from daggersql.grammar.cursor import RESERVED, Cursor
+from daggersql.grammar import units
+from daggersql.grammar.cursor import KEYWORDS, RESERVED, Cursor
 from daggersql.lexer import SYMBOL
 from daggersql.limits import MAX_DEPTH
 
@@ -28,10 +29,8 @@ _INFIX: dict[str, tuple[int, type[exp.Binary]]] = {
     "||": (_MULTIPLY, exp.DPipe),
 }
 _POSTFIX = {"IS": _IS, "IN": _RANGE, "BETWEEN": _RANGE, "LIKE": _RANGE, "SIMILAR": _RANGE}
-_UNITS = {
-    "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND",
-    "DOW", "ISODOW", "DOY", "ISOYEAR", "EPOCH", "CENTURY", "DECADE", "MILLENNIUM",
-}  # fmt: skip
+# Words that go on behind an INTERVAL without a unit.
+_BEHIND_INTERVAL = KEYWORDS | {"ASC", "DESC", "PRECEDING", "FOLLOWING"}
 _FORBIDDEN_CALLS = {"IDENTIFIER", "TRANSFORM", "MAP", "REDUCE"}
 
 
@@ -112,7 +111,11 @@ class ExpressionParser(Cursor):
             if self._take_word("ESCAPE"):
                 node = exp.Escape(this=self._at(node, start), expression=self._climb(_ADD))
         else:
-            self._refuse("UNSUPPORTED_OPERATION", "SIMILAR TO is not supported: use REGEXP(text, 'pattern').")
+            self._expect_word("SIMILAR")
+            self._expect_word("TO")
+            node = exp.SimilarTo(this=left, expression=self._climb(_ADD))
+            if self._take_word("ESCAPE"):
+                node = exp.Escape(this=self._at(node, start), expression=self._climb(_ADD))
         node = self._at(node, start)
         return self._at(exp.Not(this=node), start) if negated else node
 
@@ -278,19 +281,29 @@ class ExpressionParser(Cursor):
         self._advance()
         sign = self._take().text if self._is_symbol("-", "+") else ""
         value = self._operand(self._start)
-        unit = self._take().text.upper() if self._curr.token_type is TokenType.VAR and self._is_unit() else ""
+        fine = True
+        unit = ""
+        if self._curr.token_type is TokenType.VAR and self._curr.text.upper() not in _BEHIND_INTERVAL:
+            unit, fine = self._unit()
         precision = None
         if unit and self._take_symbol("("):
             precision = self._take().text
             self._expect_symbol(")")
         if unit and self._take_word("TO"):
-            unit += " TO " + self._take().text.upper()
+            to, known = self._unit()
+            unit, fine = f"{unit} TO {to}", fine and known
         node = exp.Interval(this=value, unit=exp.Var(this=unit))
-        node.meta["sign"], node.meta["precision"] = sign, precision
+        node.meta["sign"], node.meta["precision"], node.meta["wrong"] = sign, precision, not fine
         return self._at(node, start)
 
-    def _is_unit(self) -> bool:
-        return self._curr.text.upper().removesuffix("S") in _UNITS
+    def _unit(self) -> tuple[str, bool]:
+        """A word as a unit of time, and whether it is one: what is none is said, at the word."""
+        token = self._take()
+        word = token.text.upper()
+        known = word.removesuffix("S") in units.UNITS
+        if not known:
+            units.refuse(token.text, (token.start, token.end + 1), self.report)
+        return word, known
 
     def _case(self, start: int) -> exp.Expr:
         self._advance()

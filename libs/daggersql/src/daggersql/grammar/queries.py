@@ -178,7 +178,7 @@ class QueryParser(SourceParser):
 
     def _cte(self) -> exp.Expr:
         start = self._start
-        name = self._name("A name")
+        name = self._table_name("A name")
         columns = self._column_names() if self._is_symbol("(") else []
         self._expect_word("AS")
         self._expect_symbol("(")
@@ -231,10 +231,18 @@ class QueryParser(SourceParser):
         if self._take_word("AS"):
             if self._is_symbol("("):
                 self._refuse("UNSUPPORTED_CLAUSE", "One expression has one name.")
-            return self._at(exp.Alias(this=value, alias=self._field_name()), start)
+            return self._at(exp.Alias(this=value, alias=self._alias()), start)
         if self._alias_follows():
-            return self._at(exp.Alias(this=value, alias=self._field_name()), start)
+            return self._at(exp.Alias(this=value, alias=self._alias()), start)
         return value
+
+    def _alias(self) -> exp.Identifier:
+        """A column's name; an empty text is one that is empty."""
+        token = self._curr
+        if token.token_type is TokenType.STRING and not token.text.strip():
+            self._advance()
+            return self._named_column(self._at(exp.Identifier(this="", quoted=True), token.start))
+        return self._named_column(self._field_name())
 
     def _group(self, start: int) -> exp.Group:
         self._expect_word("BY")

@@ -89,7 +89,7 @@ class SourceParser(CallParser):
     def _with_alias(self, source: exp.Expr) -> exp.Expr:
         if not (self._take_word("AS") or self._alias_follows()):
             return source
-        alias = exp.TableAlias(this=self._name("An alias"))
+        alias = exp.TableAlias(this=self._table_name("An alias"))
         if self._is_symbol("("):
             start = self._start
             alias.set("columns", self._column_names())
@@ -127,7 +127,7 @@ class SourceParser(CallParser):
 
     def _column_names(self) -> list[exp.Identifier]:
         self._expect_symbol("(")
-        names = self._commas(lambda: self._name("A column's name"), most=MAX_COLUMNS)
+        names = self._commas(lambda: self._named_column(self._name("A column's name")), most=MAX_COLUMNS)
         self._expect_symbol(")")
         return names
 

@@ -1,0 +1,56 @@
+"""Aggregates that collect the different values of a group: LISTAGG(DISTINCT …), CollectArray(DISTINCT …).
+
+A group keeps each value once, however many rows have it, and no NULL. A set has no order that a replay would
+give again, so its values come sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.functions.checks import check_constant_text
+from daggersql.functions.collected import MOST, let
+from daggersql.functions.signature import Function, Signature
+from daggersql.tree import Expr, Kind, call
+from daggersql.types import STRING, Array, Family
+
+_SORTED = (Family.TEXT, Family.INTEGER, Family.NUMBER, Family.BOOLEAN, Family.TIMESTAMP, Family.DATE)
+_TOO_MANY = f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} different values: group by more."
+
+_LISTED = let(
+    "array_sort(collect_set({0}))",
+    "once",
+    f"CASE WHEN size(once) > {MOST} THEN raise_error('{_TOO_MANY}') ELSE once END",
+)
+
+
+def _values(value: Expr, place: Span, where: Expr | None) -> Expr:
+    """The sorted values of a group, for which FILTER's condition holds."""
+    among = value if where is None else call("CASE WHEN {1} THEN {0} END", value.type, place, value, where)
+    return Expr(_LISTED, Array(value.type), place, (among,), kind=Kind.AGGREGATE)
+
+
+def _list(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    return _values(arguments[0], place, where)
+
+
+def _text(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    separator = arguments[1].text if len(arguments) > 1 else "','"
+    values = _values(arguments[0], place, where)
+    return call(f"CASE WHEN size({{0}}) > 0 THEN array_join({{0}}, {separator}) END", STRING, place, values)
+
+
+FORMS = {
+    "LISTAGG": Function(
+        "LISTAGG",
+        (Signature((Family.TEXT,), STRING, _LISTED), Signature((Family.TEXT, Family.TEXT), STRING, _LISTED)),
+        aggregate=True,
+        check=check_constant_text(1, "The separator", "','"),
+        build=_text,
+    ),
+    "COLLECTARRAY": Function(
+        "CollectArray", tuple(Signature((each,), 0, _LISTED) for each in _SORTED), aggregate=True, build=_list
+    ),
+}
+"""By their names in capitals, what they are when DISTINCT stands before their first argument."""

@@ -1,0 +1,43 @@
+"""Patterns of SIMILAR TO, told to Java as Flink (Calcite) tells them: what it does not change is Java's."""
+
+from __future__ import annotations
+
+import re
+
+_SPECIAL = "_%^|*+?{}()[]-"
+_CLASSES = {
+    "ALPHA": r"\p{Alpha}", "UPPER": r"\p{Upper}", "LOWER": r"\p{Lower}", "DIGIT": r"\d",
+    "ALNUM": r"\p{Alnum}", "SPACE": r"\x20", "WHITESPACE": r"\s",
+}  # fmt: skip
+_NAMED = re.compile(r"\[:([A-Za-z]+):\]")
+_OUTSIDE = {"_": ".", "%": "(?s:.*)", "$": r"\$", "\\": r"\\"}
+
+
+def java_regex(pattern: str, escape: str | None) -> str:
+    """Java's regular expression for a whole text. Raises `ValueError` with a sentence about what is wrong.
+
+    `escape` is the one character that takes the meaning of what follows.
+    """
+    made, at, inside = [], 0, False
+    while at < len(pattern):
+        letter = pattern[at]
+        named = _NAMED.match(pattern, at) if inside else None
+        if letter == escape:
+            at += 1
+            following = pattern[at : at + 1]
+            if not following or following not in _SPECIAL + escape:
+                raise ValueError(f"{escape!r} stands only before itself or one of {_SPECIAL} here.")
+            made.append(re.escape(following))
+        elif named is not None:
+            if named[1].upper() not in _CLASSES:
+                raise ValueError(f"There is no class [:{named[1]}:]: there are {', '.join(_CLASSES)}.")
+            made.append(_CLASSES[named[1].upper()])
+            at = named.end() - 1
+        elif inside:
+            made.append(r"\\" if letter == "\\" else r"\[" if letter == "[" else letter)
+            inside = letter != "]"
+        else:
+            made.append(_OUTSIDE.get(letter, letter))
+            inside = letter == "["
+        at += 1
+    return f"\\A(?:{''.join(made)})\\z"

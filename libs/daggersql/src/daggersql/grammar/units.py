@@ -1,0 +1,24 @@
+"""Words for units of time, and which one a misspelt word means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from daggersql.findings import Report, Span, nearest
+
+_OFTEN = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
+UNITS = frozenset(
+    (*_OFTEN, "MICROSECOND", "DOW", "ISODOW", "DOY", "ISOYEAR", "EPOCH", "CENTURY", "DECADE", "MILLENNIUM")
+)
+"""All that the dialect reads as units; each place says which it takes. An S behind one is forgiven."""
+_SHORT = {"S": "SECOND", "M": "MINUTE", "H": "HOUR", "D": "DAY", "W": "WEEK", "MS": "MILLISECOND"}
+
+
+def refuse(word: str, place: Span, report: Report, known: Iterable[str] = UNITS) -> None:
+    """Say of a word that it is no unit of time, and which was meant; or that it is none of `known`."""
+    if word.upper().removesuffix("S") in UNITS:
+        report.error("UNSUPPORTED_OPERATION", place, f"The unit is one of {', '.join(known)}.", "DAY")
+        return
+    near = _SHORT.get(word.upper()) or nearest(word, _OFTEN, cutoff=0.5)
+    hint = f": did you mean {near}?" if near else f": there are {', '.join(_OFTEN)}."
+    report.error("BAD_INTERVAL", place, f"There is no unit of time called {word[:40]}{hint}", near)
