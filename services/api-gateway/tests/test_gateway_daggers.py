@@ -316,6 +316,18 @@ async def test_a_dagger_that_was_accepted_earlier_is_applied_as_it_is_and_nothin
     assert refused.violations[0].reason == "INVALID_JSON_PATH"
 
 
+async def test_a_default_that_is_newer_than_a_dagger_does_not_change_it(ready: Any, samples: Any) -> None:
+    asked = samples.spec()
+    old = filled("of_old", asked)
+    old.streams[0].ClearField("future_tolerance")
+    request = events_pb2.DaggerRequested(name="of_old", spec=old)
+    await ready.log.append(Draft("old", "/old", "of_old", START, request))
+
+    updated = await ready.daggers.UpdateDagger(pb.UpdateDaggerRequest(name="of_old", spec=asked), timeout=10)
+
+    assert updated.dagger.spec == old
+
+
 async def test_what_is_new_about_its_query_does_not_hold_up_another_edit(
     ready: Any, samples: Any, refusal: Any
 ) -> None:

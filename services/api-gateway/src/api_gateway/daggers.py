@@ -164,13 +164,16 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self, request: Specified, meta: events_pb2.RequestMeta
     ) -> tuple[gateway_pb2.Dagger, int]:
         name, spec = request.name, filled(request.name, request.spec)
+        living = self._fleet.living(name)
+        # A default that is newer than the dagger is no change of it, and no reason for a restart.
+        if living is not None and filled(name, living.spec) == spec:
+            spec = living.spec
         event = events_pb2.DaggerRequested(meta=meta, name=name, spec=spec)
         known = self._fleet.daggers.get(name)
         # As it was asked before: the warnings of that time are not those of today.
         before = _warned(event, known.warnings if known else ())
         answer = self._writer.answered(request.request_id, event, before)
         violations, event = [], before
-        living = self._fleet.living(name)
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is None and (living is None or living.spec != spec):
             judged = await self._judged(name, spec)
