@@ -1,13 +1,18 @@
 """Right numbers, not only right columns: what a query gives as a stream is what a recount gives."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from tests.conformance import records
 from tests.conformance.corpus import tables
 from tests.conformance.engine import Engine, engine
@@ -95,3 +100,32 @@ def test_a_streamed_query_gives_what_a_recount_gives_also_over_a_restart(
 
     assert expected, "a recount of nothing shows nothing"
     assert canonical(found, names) == canonical(expected, names)
+
+
+FARES = [*(Random(7).uniform(0.01, 500) for _ in range(1000)), 1e16, 1.0, -1e16, 1e-3, -7e20, 7e20]
+EXACT = "SELECT SUM(speed_kmh) AS total, AVG(speed_kmh) AS mean FROM driver_pings GROUP BY {window}"
+
+
+@pytest.mark.parametrize("added_up", [False, True])
+def test_a_sum_of_floats_is_the_same_in_any_order_and_is_rounded_once(spark: Engine, added_up: bool) -> None:
+    """Also with numbers that cancel each other out: added up one by one they give any of several sums."""
+    (table,) = tables("driver_pings")
+    checked = check(EXACT.format(window="TUMBLE(rowtime, INTERVAL '1' HOUR)"), [table])
+    assert checked.plan is not None
+    plan = checked.plan if added_up else replace(checked.plan, sums=None)
+    time, speed = table.time_field, GetMessageClass(table.message)
+
+    def pings(values: Sequence[float], at: datetime) -> pa.Table:
+        made = [ParseDict({time: at.isoformat(), "speed_kmh": value}, speed()) for value in values]
+        return records.decoded(table, plan.reads[0].paths, made, table.name, 0)
+
+    found = set()
+    for seed in range(3):
+        fares = Random(seed).sample(FARES, len(FARES))
+        cut = 300 * seed + 1
+        rows = spark.stream(
+            plan, {table.name: [pings(fares[:cut], START), pings(fares[cut:], START), pings([1.0], BEYOND)]}
+        ).rows
+        found |= {(row["total"].hex(), row["mean"].hex()) for row in rows}
+
+    assert found == {(math.fsum(FARES).hex(), (math.fsum(FARES) / len(FARES)).hex())}

@@ -43,10 +43,12 @@ def message_class() -> Any:
     return message_factory.GetMessages(files.file)["it.v1.Booking"]
 
 
-def booking(second: float, *, status: str = "COMPLETED", city_id: int = 1, order: str = "") -> bytes:
+def booking(
+    second: float, *, status: str = "COMPLETED", city_id: int = 1, order: str = "", fare: float = 1.5
+) -> bytes:
     """One encoded booking, `second` seconds of event time after noon."""
     message = message_class()(
-        order_number=order, status=status, city_id=city_id, vehicle_type="bike", fare=1.5
+        order_number=order, status=status, city_id=city_id, vehicle_type="bike", fare=fare
     )
     message.event_timestamp.FromMilliseconds(round((NOON + second) * 1000))
     encoded: bytes = message.SerializeToString()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import add
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daggersql import Call, Constant, Field, Partial, PartialAggregation
+from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, exact
 from runtime.source import notes, view
 from runtime.source.notes import ROWTIME, TALLY, Tally
 from runtime.source.view import Sums
@@ -138,6 +142,44 @@ def test_rows_are_the_same_however_records_come(
         patch.setattr(view, "_FIRST", 7)
 
         assert given_in(rows, one) == given_in(rows, other)
+
+
+@given(
+    st.lists(st.floats(-(2**40), 2**40).filter(lambda x: x == 0 or abs(x) > 2**-20), min_size=1), st.randoms()
+)
+def test_parts_of_numbers_add_up_to_the_same_in_any_order(fares: list[float], chance: random.Random) -> None:
+    """1e16, 1 and -1e16 are 1 in one order and 0 in another."""
+    fares = [*fares, 1e16, 1.0, -1e16]
+
+    assert total_of(fares) == total_of(chance.sample(fares, len(fares))) == pytest.approx(math.fsum(fares))
+
+
+@pytest.mark.parametrize(
+    ("fares", "total"),
+    [
+        ([1e16, 1.0, -1e16], 1.0),
+        ([0.1] * 10, 1.0),
+        ([math.inf, 1.0], math.inf),
+        ([-math.inf, 1e300], -math.inf),
+        ([math.inf, -math.inf], math.nan),
+        ([math.nan, 1.0], math.nan),
+        ([1.7e308, -1.7e308, 5e-324], 5e-324),
+        ([-0.0], 0.0),
+        ([None, 2.5], 2.5),
+        ([None], None),
+    ],
+)
+def test_a_sum_of_parts_is_the_sum_of_the_numbers(fares: list[float | None], total: float | None) -> None:
+    assert repr(total_of(fares)) == repr(total)
+
+
+def total_of(fares: Sequence[float | None]) -> float | None:
+    """What readers and Spark make of records with these fares."""
+    parts = [Partial("sum", Part(Field("fare"), number), "double") for number in exact.PARTS]
+    sums = Sums(RECORDS, replace(SUMS, partials=tuple(parts)))
+    rows = rows_of([*sums.add(batch([("x", None, fare, 1, EPOCH) for fare in fares]), Tally()), *sums.rest()])
+    known = [[row[f"p{n}"] for row in rows if row[f"p{n}"] is not None] for n in exact.PARTS]
+    return reduce(add, reversed([sum(column) for column in known])) if known[0] else None
 
 
 def given_in(rows: list[Record], sizes: list[int]) -> list[dict[str, Any]]:

@@ -91,7 +91,15 @@ class Call:
     """Spark SQL type of what it gives."""
 
 
-Value: TypeAlias = Field | Constant | Call
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts of a DOUBLE whose sums are exact; see `daggersql.exact`."""
+
+    of: Value
+    number: int
+
+
+Value: TypeAlias = Field | Constant | Call | Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +138,12 @@ class PartialAggregation:
 
 
 def _called(value: Value) -> list[str]:
-    if not isinstance(value, Call):
-        return []
-    return [value.function, *(name for each in value.arguments for name in _called(each))]
+    match value:
+        case Call(function=function, arguments=arguments):
+            return [function, *(name for each in arguments for name in _called(each))]
+        case Part(of=of):
+            return _called(of)
+    return []
 
 
 @dataclass(frozen=True, slots=True)

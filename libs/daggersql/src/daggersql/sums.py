@@ -11,9 +11,9 @@ import json
 from datetime import timedelta
 from math import gcd
 
-from daggersql import emit
+from daggersql import emit, exact
 from daggersql.functions import aggregates, registry
-from daggersql.plan import Call, Constant, Field, Partial, PartialAggregation, Value
+from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
 from daggersql.relations import Stream
 from daggersql.scope import METADATA
 from daggersql.select import Select, Union
@@ -164,6 +164,11 @@ class _Columns:
         text = self._merged(expression.template, expression.args[0])
         return Expr(text, expression.type, expression.span, kind=Kind.COLUMN)
 
+    def _exact_sum(self, value: Value) -> str:
+        return exact.total(
+            [f"sum({self._partial('sum', Part(value, number), DOUBLE)})" for number in exact.PARTS]
+        )
+
     def _merged(self, template: str, argument: Expr) -> str:
         value = self._value(argument)
         whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
@@ -180,10 +185,9 @@ class _Columns:
             case aggregates.WHOLE_SUM if whole and argument.type != BIGINT:
                 return f"try_sum(CAST({self._over(argument, 'r').text} AS BIGINT) * `r`.`n`)"
             case aggregates.SUM if real and value is not None:
-                return f"sum({self._partial('sum', value, DOUBLE)})"
+                return self._exact_sum(value)
             case aggregates.AVERAGE if real and value is not None:
-                total, count = self._partial("sum", value, DOUBLE), self._partial("count", value, BIGINT)
-                return f"(sum({total}) / sum({count}))"
+                return f"({self._exact_sum(value)} / sum({self._partial('count', value, BIGINT)}))"
             case (aggregates.MIN | aggregates.MAX) as extreme if whole and value is not None:
                 return extreme.format(self._partial(extreme[:3], value, argument.type))
             case (aggregates.MIN | aggregates.MAX) as extreme:

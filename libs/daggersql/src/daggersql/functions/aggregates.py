@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from daggersql import exact
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, kept
 from daggersql.functions.signature import Function, Signature
@@ -12,8 +13,9 @@ _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, 
 # What `daggersql.sums` knows how to put together from parts.
 COUNT, MIN, MAX = "count({0})", "min({0})", "max({0})"
 # BIGINT for every whole number: a sum that Flink would let overflow is right here.
-WHOLE_SUM, SUM = "try_sum({0})", "sum(CAST({0} AS DOUBLE))"
-AVERAGE = "avg(CAST({0} AS DOUBLE))"
+WHOLE_SUM = "try_sum({0})"
+SUM = exact.total([f"sum({exact.part('CAST({0} AS DOUBLE)', number)})" for number in exact.PARTS])
+AVERAGE = f"({SUM} / count({{0}}))"
 # The average of whole numbers is whole, as in Flink, cut off towards zero.
 _WHOLE_AVERAGE = "CAST(try_sum({0}) div nullif(count({0}), 0) AS {type})"
 

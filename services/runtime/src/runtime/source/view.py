@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daggersql import Call, Constant, Field, Partial, PartialAggregation, Value
+from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, Value, exact
 from runtime import badvalues, udfs
 from runtime.decode.decoder import follow
 from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
@@ -193,7 +194,19 @@ def _compute(value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array]
                 )
                 known[value] = udfs.load(function).compute(*given)
                 tally.bad[function] += badvalues.bad_rows(given, known[value])
+            case Part(of=of):
+                parts = _parts(_compute(of, records, known, tally).cast(pa.float64()))
+                known |= {Part(of, number): part for number, part in enumerate(parts)}
     return known[value]
+
+
+def _parts(numbers: pa.Array) -> list[pa.Array]:
+    """Every part of these numbers: what `exact.part` is in SQL."""
+    rounded = [pc.subtract(pc.add(numbers, rounder), rounder) for rounder in exact.ROUNDERS]
+    parts = [pc.subtract(finer, coarser) for coarser, finer in pairwise([*rounded, numbers])]
+    if not pc.all(pc.is_finite(numbers)).as_py():
+        parts = [pc.if_else(pc.is_nan(part), 0.0, part) for part in parts]
+    return [rounded[0], *parts]
 
 
 def _type(value: Value, records: pa.Schema) -> pa.DataType:
@@ -209,11 +222,10 @@ def _type(value: Value, records: pa.Schema) -> pa.DataType:
 
 def _sizes(records: pa.RecordBatch) -> np.ndarray:
     """Bytes of each record, the same however the records are cut into batches."""
-    sizes = np.zeros(len(records), np.int64)
+    sizes = np.full(len(records), 8 * records.num_columns)
     for column in records.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             sizes += np.asarray(pc.binary_length(column).fill_null(0))
-        sizes += 8
     return sizes
 
 
