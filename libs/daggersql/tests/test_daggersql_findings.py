@@ -144,6 +144,12 @@ def test_a_mistake_has_its_code(sql: str, code: str) -> None:
         ("SELECT EXTRACT(HOURR FROM rowtime) AS n FROM bookings", 16, "HOUR"),
         ("SELECT FLOOR(rowtime TO MONHT) AS n FROM bookings", 25, "MONTH"),
         ("SELECT order_number FROM bookings WHERE rowtime > NOW() - INTERVAL '1' DYA", 72, "DAY"),
+        (
+            "SELECT b.fare FROM bookings b JOIN payments p ON b.order_number = p.order_id"
+            " AND p.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '5' MINS",
+            139,
+            "MINUTE",
+        ),
     ],
 )
 def test_a_misspelt_unit_of_time_is_answered_with_the_one_meant(sql: str, column: int, unit: str) -> None:
@@ -185,6 +191,12 @@ def test_an_empty_name_of_a_column_is_said_where_it_stands(sql: str, column: int
 )  # fmt: skip
 def test_two_tables_of_one_name_are_said_and_nothing_that_follows_from_it(sources: str, column: int) -> None:
     assert brief(f"SELECT 1 AS n FROM {sources}") == [("DUPLICATE_TABLE", 1, column)]
+
+
+def test_a_named_query_that_stands_twice_in_from_is_read() -> None:
+    sql = "WITH a AS (SELECT fare FROM bookings) SELECT a.fare FROM a JOIN a ON a.fare = a.fare"
+
+    assert [each.code for each in say(sql)] == ["DUPLICATE_TABLE"]
 
 
 @pytest.mark.parametrize("kind", ["TUMBLE", "SESSION"])

@@ -56,6 +56,15 @@ def influx(spec: Spec, **fields: Any) -> None:
     spec.sinks.add(influx=spec_pb2.InfluxSink(**fields))
 
 
+def early(spec: Spec, window: str, having: str) -> None:
+    span = "(rowtime, INTERVAL '1' MINUTE)"
+    spec.emit = spec_pb2.EMIT_EARLY
+    spec.sql = (
+        f"SELECT city AS tag_city, COUNT(*) AS n, {window}_END{span} AS window_timestamp FROM data_stream"
+        f" GROUP BY {window}{span}, city {having}"
+    )
+
+
 PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF
 
 
@@ -120,6 +129,8 @@ async def test_a_spec_that_can_run_has_no_violation(
         (lambda spec: kafka()(spec) or setattr(spec, "emit", spec_pb2.EMIT_EARLY),
          [("spec.sinks[1]", "NOT_UPSERT")]),
         (lambda spec: setattr(spec, "sql", "SELECT city FROM elsewhere"), [("spec.sql", "UNKNOWN_TABLE")]),
+        (lambda spec: early(spec, "TUMBLE", "HAVING COUNT(*) < 9"), [("spec.sql", "EARLY_NOT_POSSIBLE")]),
+        (lambda spec: early(spec, "SESSION", ""), [("spec.sql", "EARLY_NOT_POSSIBLE")]),
     ],
 )  # fmt: skip
 async def test_what_cannot_run_is_refused_by_field_and_reason(

@@ -146,8 +146,9 @@ class JoinChecker:
         """Whether it is the right side's event time, and how much is added to it; None for anything else."""
         if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
             below = self._instant(node.this)
-            length = windows.interval(node.expression, self._report)
-            if below is None or length is None:
+            # What is no span of time is said there; it is a bound all the same.
+            length = windows.interval(node.expression, self._report) or timedelta()
+            if below is None:
                 return None
             return below[0], below[1] + (length if isinstance(node, exp.Add) else -length)
         if not isinstance(node, exp.Column | exp.Dot):

@@ -60,7 +60,11 @@ class FromChecker:
             place = span(select.expressions[0])
             self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", "FROM")
             return None
-        if not apart([clause.this, *(join.this for join in select.args.get("joins") or ())], self._report):
+        nodes = [clause.this, *(join.this for join in select.args.get("joins") or ())]
+        if not apart(nodes, self._report):
+            for node in nodes:
+                if not isinstance(node, exp.Lateral | exp.Unnest):
+                    self._source(node)  # for what else is wrong, and what is read
             return None
         first = self._source(clause.this)
         found = From((first,), first.relation, first.where) if first else None

@@ -42,7 +42,7 @@ def _check_format(pattern: str, place: Span, report: Report) -> None:
     try:
         compiled(formats.fill(parts, "x"))
     except (re.error, OverflowError, RecursionError):
-        report.error(
+        report.object_to(
             "INVALID_REGEX", place, "This is no regular expression, with %s for each entry.", "'%s.*'"
         )
 
