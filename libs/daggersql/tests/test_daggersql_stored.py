@@ -76,3 +76,33 @@ def test_branches_without_a_tag_of_their_own_are_warned_of(
     both = [BRANCH.format(stream="bookings", **first), BRANCH.format(stream="payments", **second)]
 
     assert warned(" UNION ALL ".join(both)) == codes
+
+
+PLACE = "__topic AS tag_topic, __partition AS tag_partition, MOD(__offset / 1000, 10) AS tag_thousand"
+
+
+@pytest.mark.parametrize(
+    ("sql", "codes"),
+    [
+        ("SELECT fare FROM bookings", ["RECORDS_SHARE_POINTS"]),
+        ("SELECT fare, __partition AS tag_partition FROM bookings", ["RECORDS_SHARE_POINTS"]),
+        (f"SELECT fare, {PLACE.replace('tag_', '')} FROM bookings", ["RECORDS_SHARE_POINTS"]),
+        (f"SELECT fare, {PLACE} FROM bookings", []),
+        (f"SELECT item.price, {PLACE} FROM bookings, UNNEST(items) AS item (id, quantity, name, price)", []),
+        (f"SELECT fare, {PLACE} FROM bookings UNION ALL SELECT fee, {PLACE} FROM payments", []),
+        (f"SELECT fare, {PLACE} FROM bookings UNION ALL SELECT fee, {PLACE.replace('__partition', '1')}"
+         " FROM payments", ["RECORDS_SHARE_POINTS"]),
+        (GROUPED.format(columns="service_area_id AS tag_area", key="service_area_id"), []),
+    ],
+)  # fmt: skip
+def test_forwarded_records_that_a_store_may_not_tell_apart_are_warned_of(sql: str, codes: list[str]) -> None:
+    checked = check(sql, tables(), points=True)
+
+    assert [each.code for each in checked.findings] == codes
+    assert warned(sql) == []
+
+
+def test_what_that_warning_suggests_ends_it() -> None:
+    [finding] = check("SELECT fare FROM bookings", tables(), points=True).findings
+
+    assert check(f"SELECT fare, {finding.suggestion} FROM bookings", tables(), points=True).findings == ()

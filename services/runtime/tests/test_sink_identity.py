@@ -180,3 +180,35 @@ def test_kafka_has_a_key_and_an_id_for_each_hostile_float(kafka: str) -> None:
     found = records(kafka, topic)
     ids = {(record.key(), dict(record.headers() or [])["ce_id"]) for record in found}
     assert (len(found), len(ids)) == (batch.num_rows, batch.num_rows - 1)  # 0.0 and -0.0 are one
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("partitions", "each"), [(1, 2_000), (64, 20)])
+def test_influxdb_keeps_a_point_for_each_record_of_one_instant_with_the_tags_that_the_check_names(
+    influx: dict[str, str], partitions: int, each: int
+) -> None:
+    places = [(partition, 977 * partition + at) for partition in range(partitions) for at in range(each)]
+    layout = Layout(
+        (
+            Column("tag_partition", Role.TAG, "tag_partition", "int"),
+            Column("tag_thousand", Role.TAG, "tag_thousand", "bigint"),
+            Column("n", Role.FIELD, "n", "bigint"),
+        ),
+        hidden=("__rowtime", "__key_0", "__key_1", "__key_2"),
+    )
+    numbers = pa.array([partition for partition, _ in places], pa.int32())
+    offsets = pa.array([offset for _, offset in places], pa.int64())
+    thousands = pa.array([offset // 1000 % 10 for _, offset in places], pa.int64())
+    count, time = pa.array(range(len(places)), pa.int64()), pa.array([NOON] * len(places), TIME)
+    batch = pa.RecordBatch.from_arrays(
+        [numbers, thousands, count, time, pa.array(["t"] * len(places)), numbers, offsets],
+        names=["tag_partition", "tag_thousand", "n", *layout.hidden],
+    )
+    measurement = f"m-{uuid4().hex[:8]}"
+    sink = influx_sink(influx, measurement).SerializeToString()
+    writer = sinks.open_writer(Target("d", sink, layout, batch.schema, b"", updates=False))
+
+    refused = [writer.write(batch, 0).refused for _ in range(2)]
+
+    found = query(influx, f'SELECT n FROM "{measurement}"')["series"][0]["values"]
+    assert (sorted(n for _, n in found), refused) == (list(range(len(places))), [[], []])

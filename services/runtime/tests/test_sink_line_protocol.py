@@ -1,5 +1,6 @@
 """Output rows become line protocol byte for byte as the conformance cases say."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,15 +18,20 @@ def test_a_row_becomes_exactly_this_line(case: dict[str, Any]) -> None:
     assert outcome(case) == case["expected"]
 
 
-def forwarded(offsets: list[int], partitions: list[int]) -> tuple[Layout, pa.RecordBatch]:
+def forwarded(
+    offsets: list[int], partitions: list[int], further: Sequence[list[str | None]] = ()
+) -> tuple[Layout, pa.RecordBatch]:
+    """Records of one instant; `further` are the keys behind topic, partition and offset."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    layout = Layout((column("fare"),), hidden=("__rowtime", "__key_0", "__key_1", "__key_2"))
+    keys = [f"__key_{number}" for number in range(3 + len(further))]
+    layout = Layout((column("fare"),), hidden=("__rowtime", *keys))
     columns = [
         pa.array([1.5] * len(offsets)),
         pa.array([at] * len(offsets), pa.timestamp("us", "UTC")),
         pa.array(["bookings"] * len(offsets)),
         pa.array(partitions, pa.int32()),
         pa.array(offsets, pa.int64()),
+        *(pa.array(each, pa.string()) for each in further),
     ]
     return layout, pa.RecordBatch.from_arrays(columns, names=["fare", *layout.hidden])
 
@@ -36,6 +42,28 @@ def test_a_thousand_forwarded_records_of_one_instant_are_a_thousand_points() -> 
     lines, _ = Encoder(layout, "fares").encode(batch)
 
     assert len(set(lines)) == 1000
+
+
+@pytest.mark.parametrize(("records", "elements"), [(1, 1000), (2, 148), (17, 17), (148, 2), (1000, 1)])
+def test_the_elements_of_records_of_one_instant_are_points_of_their_own(records: int, elements: int) -> None:
+    pairs = [(offset, str(element)) for offset in range(records) for element in range(elements)]
+    offsets = [offset for offset, _ in pairs]
+    layout, batch = forwarded(offsets, [0] * len(pairs), [[element for _, element in pairs]])
+
+    lines, refusals = Encoder(layout, "fares").encode(batch)
+
+    assert (len(set(lines)), refusals) == (len(pairs), [])
+
+
+def test_of_records_that_meet_in_a_point_one_is_written_and_the_others_are_set_aside() -> None:
+    layout, batch = forwarded(list(range(2000)), [0] * 2000)
+
+    lines, refusals = Encoder(layout, "fares").encode(batch)
+
+    assert len({line for line in lines if line is not None}) == 1000
+    assert [(each.row, each.reason) for each in refusals] == [
+        (row, "SAME_POINT") for row in range(1000, 2000)
+    ]
 
 
 def test_a_forwarded_record_keeps_its_microsecond_and_is_the_same_point_each_time() -> None:

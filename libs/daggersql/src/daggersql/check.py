@@ -16,7 +16,7 @@ from daggersql.outputs import check_outputs
 from daggersql.plan import Checked, Plan, Table
 from daggersql.queries import QueryChecker
 from daggersql.select import Select, refuse_bounds_of_rows
-from daggersql.stored import warn_of_points
+from daggersql.stored import warn_of_points, warn_of_records
 
 
 def check(
@@ -25,20 +25,22 @@ def check(
     references: Collection[str] | None = None,
     *,
     early: bool = False,
+    points: bool = False,
     accepted: bool = False,
 ) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
     `references` are the names of the reference tables there are; None lets any name through. `early`: its
-    rows are written while their windows are open. `accepted`: an earlier check let it through, so that what
-    only later ones object to is a warning.
+    rows are written while their windows are open. `points`: they go to a time-series store, so records that
+    it cannot tell apart are warned of. `accepted`: an earlier check let it through, so that what only later
+    ones object to is a warning.
     """
     names = None if references is None else frozenset(references)
     report = Report(sql, Known(names, tuple(table.message for table in tables)), accepted)
     plan: Plan | None = None
     try:
         check_size(sql)
-        plan = _plan(parse(sql, report), sql, tables, report, early=early)
+        plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
     except Refused as refused:
         report.error(refused.code, refused.span, refused.message, refused.suggestion)
     except RecursionError:
@@ -47,7 +49,9 @@ def check(
     return Checked(None if report.failed else plan, findings)
 
 
-def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *, early: bool) -> Plan | None:
+def _plan(
+    query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool
+) -> Plan | None:
     select = QueryChecker(tables, report).check(query)
     if select is None:
         return None
@@ -59,6 +63,8 @@ def _plan(query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *,
     if early:
         object_to_early(select, report)
     warn_of_points(select, report)
+    if points:
+        warn_of_records(select, report)
     added_up, state = sums.aggregation(select)
     return Plan(
         spark_sql=emit.spark_sql(select),

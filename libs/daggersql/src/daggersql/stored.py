@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from daggersql.emit import identity
 from daggersql.findings import Report
 from daggersql.outputs import TIME, Output
+from daggersql.relations import METADATA_KEYS, tables
 from daggersql.select import Select, Union, group_column
 from daggersql.tree import Expr, Kind
 from daggersql.types import DOUBLE, FLOAT, STRING, Family, family
@@ -32,6 +33,28 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
         _warn_of_branches(query, report)
     elif query.window is not None:
         _warn_of_groups(query, tags, report)
+
+
+def warn_of_records(query: Select | Union, report: Report) -> None:
+    """Forwarded records that a store may take for one another: it has few places for those of one instant."""
+    if identity(query).window is not None:
+        return
+    tags = [at for at, each in enumerate(query.outputs) if (each.name or "").startswith(("tag_", "label_"))]
+    branches = query.values if isinstance(query, Union) else [[each.value for each in query.outputs]]
+    selects = query.branches if isinstance(query, Union) else [query]
+    for select, values in zip(selects, branches, strict=True):
+        read = {node.read for at in tags for node in values[at].nodes() if node.read}
+        streams = tables([select.relation])
+        if {(stream.name, key) for stream in streams for key in METADATA_KEYS} <= read:
+            continue
+        report.warn(
+            "RECORDS_SHARE_POINTS",
+            values[0].span,
+            "A time-series store has 1,000 places for records of one microsecond and the same tags: of those"
+            " that meet there the later overwrites the earlier. Where many have one time, let tags tell their"
+            " topic, partition and thousand of offsets.",
+            "__topic AS tag_topic, __partition AS tag_partition, MOD(__offset / 1000, 10) AS tag_thousand",
+        )
 
 
 def _key(number: int, key: Expr) -> str:

@@ -31,9 +31,15 @@ class Checks:
         found = self._found.pop(key, None)
         if found is None:
             tables = resolve.tables(fleet, spec)
-            early = spec.emit == spec_pb2.EMIT_EARLY
-            known = list(fleet.references)
-            found = await asyncio.to_thread(check, spec.sql, tables, known, early=early, accepted=accepted)
+            found = await asyncio.to_thread(
+                check,
+                spec.sql,
+                tables,
+                list(fleet.references),
+                early=spec.emit == spec_pb2.EMIT_EARLY,
+                points=_points(spec),
+                accepted=accepted,
+            )
         if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
             self._found[key] = found
             if len(self._found) > _REMEMBERED:
@@ -42,10 +48,15 @@ class Checks:
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
-    """All that a check depends on: the query, when it emits, what its tables are made of, the references."""
+    """All that a check depends on: query, emission and store, what its tables are made of, the references."""
     tables = []
     for each in spec.streams:
         stream = fleet.streams[each.stream].value
         message = fleet.messages.get(stream.message)
         tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
-    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references)
+    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references), _points(spec)
+
+
+def _points(spec: spec_pb2.DaggerSpec) -> bool:
+    """Whether rows become points of a time-series store."""
+    return any(sink.HasField("influx") for sink in spec.sinks)

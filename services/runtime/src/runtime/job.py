@@ -71,7 +71,14 @@ def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
         for stream in spec.streams
     ]
     names = [table.name for table in spec.references]
-    checked = daggersql.check(spec.spec.sql, tables, names, early=updates(spec), accepted=True)
+    checked = daggersql.check(
+        spec.spec.sql,
+        tables,
+        names,
+        early=updates(spec),
+        points=any(sink.sink.HasField("influx") for sink in spec.sinks),
+        accepted=True,
+    )
     if checked.plan is None:
         errors = [one for one in checked.findings if one.severity == daggersql.Severity.ERROR]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -47,6 +47,8 @@ class Encoder:
         self._layout = layout
         self._measurement = measurement.translate(_MEASUREMENT)
         self._time = layout.time
+        # Rows that are windows may update one another; of records each is a point of its own.
+        self._distinct = not layout.windowed and bool(layout.key_columns)
         self._tags = sorted(
             (column.key, at) for at, column in enumerate(layout.columns) if column.role == Role.TAG
         )
@@ -68,12 +70,17 @@ class Encoder:
         fields = _joined([_fields(key, batch.column(at)) for key, at in self._fields], batch.num_rows)
         lines: list[str | None] = []
         refusals = []
+        taken: set[tuple[str, str]] = set()
         for row, (tag, field, time) in enumerate(zip(tags, fields, self._times(batch), strict=True)):
             if not field:
                 refusals.append(Refusal(row, "NO_FIELDS", "Every field of the row is null."))
             elif time in _BAD_TIMES:
                 refusals.append(Refusal(row, time, f"The row's {self._time} {_BAD_TIMES[time]}."))
+            elif (tag, time) in taken:
+                refusals.append(Refusal(row, "SAME_POINT", _SAME_POINT))
             else:
+                if self._distinct and time:
+                    taken.add((tag, time))
                 lines.append(f"{self._measurement}{tag} {field[1:]}{time}")
                 continue
             lines.append(None)
@@ -94,6 +101,12 @@ _BAD_TIMES = {
     "NO_TIME": "is null",
     "TIME_OUT_OF_RANGE": "does not fit in 64-bit nanoseconds (years 1677 to 2262)",
 }
+
+
+_SAME_POINT = (
+    "Another record of the batch has the same tags, time, and place among the 1,000 of a microsecond: tags "
+    "that tell the records' topic, partition and thousand of offsets give each a place of its own."
+)
 
 
 def _nanoseconds(time: int) -> str:

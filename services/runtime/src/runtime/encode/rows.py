@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ WINDOW_START, WINDOW_END, ROWTIME = "__window_start", "__window_end", "__rowtime
 _KEY = "__key_"
 # A time below the microsecond has this many values: the place where a forwarded record's identity goes.
 _SUB_MICROSECOND = 1000
+# From one element of a record, or one partner, to the next: n offsets of k elements each have n k places of
+# their own up to n k = 297, and no other step has more; k elements of one record up to 1,000.
+_STEP = 297
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +92,28 @@ def microseconds(array: pa.Array) -> list[int | None]:
 def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
     """Nanoseconds below the microsecond that tell forwarded records of one instant apart; 0 for windows.
 
-    Consecutive offsets of a partition never meet within 1,000; partitions start at different places.
+    Consecutive offsets of a partition never meet within 1,000, nor do the elements of one record; partitions
+    start at different places, and may meet.
     """
     names = [name for name in layout.hidden if name.startswith(_KEY)]
     if layout.windowed or len(names) < 3:
         return [0] * batch.num_rows
-    offsets = batch.column(names[2]).to_pylist()
-    others = [json_text.texts(batch.column(name)) for at, name in enumerate(names) if at != 2]
-    places = [zlib.crc32(",".join(texts).encode()) for texts in zip(*others, strict=True)]
-    return [(place + (offset or 0)) % _SUB_MICROSECOND for place, offset in zip(places, offsets, strict=True)]
+    topic, partition, offset, *more = (batch.column(name) for name in names)
+    starts = zip(json_text.texts(topic), json_text.texts(partition), strict=True)
+    further = zip(*(column.to_pylist() for column in more), strict=True) if more else [()] * batch.num_rows
+    return [
+        _place(",".join(start), at or 0, others)
+        for start, at, others in zip(starts, offset.to_pylist(), further, strict=True)
+    ]
+
+
+def _place(start: str, offset: int, others: Sequence[str | None]) -> int:
+    """Where a row goes: numbers move it from where texts begin, each in steps of its own."""
+    moved, step = offset, 1
+    for text in others:
+        step *= _STEP
+        if text is not None and _NUMBER.fullmatch(text):
+            moved += int(text) * step
+        else:
+            start = f"{start},{text}"
+    return (zlib.crc32(start.encode()) + moved) % _SUB_MICROSECOND
