@@ -34,6 +34,8 @@ MINUTE = timedelta(minutes=1)
 LIMITS = Limits()
 SKEW = timedelta(hours=3)
 QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
+STALL = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
+SILENCE = alerts_pb2.ALERT_CONDITION_UNREACHABLE
 PHASES = [PENDING, STARTING, RUNNING, DEGRADED, UNREACHABLE, BACKING_OFF, FAILED, STOPPING, STOPPED, DELETED]
 
 
@@ -133,6 +135,37 @@ def test_a_silent_driver_that_does_not_answer_is_unreachable() -> None:
     silent = watch.probe(watched((NOON - 31 * SECOND, NOON - 32 * SECOND)), answers=False)
 
     assert found(a_dagger(), silent) == {"FAILED": False, "UNREACHABLE": True}
+
+
+def span(seconds: int) -> str:
+    """Minutes and seconds, counted again."""
+    minutes, rest = divmod(seconds, 60)
+    return " ".join([f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0))
+
+
+@for_all(st.integers(121, 3_000), st.integers(0, 29), st.integers(1, 100_000))
+def test_how_long_nothing_went_on_is_told_as_of_now_by_the_monitors_clock(
+    progressed: int, heard: int, age_ms: int
+) -> None:
+    beat = NOON - heard * SECOND, NOON - progressed * SECOND
+    stuck = watched(beat, running_batch_age_ms=age_ms, running_batch_id=7)
+    finding = diagnose(a_dagger(), stuck, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[STALL]
+
+    batch = span(age_ms // 1000 + heard) or "0 s"
+    assert finding.since == NOON - progressed * SECOND
+    assert finding.summary == f"no progress for {span(progressed)}: batch 7 has been running for {batch}"
+
+
+@for_all(st.integers(30, 3_000))
+def test_silence_is_told_from_the_last_heartbeat_on(heard: int) -> None:
+    last = NOON - heard * SECOND
+    silent = watch.probe(watched((last, last - 40 * SECOND)), answers=False)
+    alive = watch.probe(watched((last, last - 4 * MINUTE)), answers=True)
+    unheard = diagnose(a_dagger(), silent, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[SILENCE]
+
+    assert unheard.since == last
+    assert unheard.summary.startswith(f"no heartbeat for {span(heard)}, and its Spark driver on worker-1")
+    assert summary(a_dagger(), alive, "NO_PROGRESS").startswith(f"no heartbeat for {span(heard)}, though")
 
 
 def test_a_silent_driver_is_not_judged_while_it_is_being_asked() -> None:
