@@ -304,10 +304,14 @@ def test_a_type_that_comes_with_the_record_gives_text(session: SparkSession, poo
         "SelectFields(Filters(proto_data, input_class_name, CondEq('status', 'COMPLETED')), 'promo_codes')",
         records[0],
     )
+    large = [encoded(pool, discount=2**53 + more, fare=12.5) for more in (0, 1)]
+    call = f"Filters(proto_data, input_class_name, CondEq('discount', {2**53 + 1}), CondEq('fare', 12.50))"
+    (exact,) = ask(session, call, history(*large))
 
     assert fares == [["12.5", "0.0"], None, None]
     assert [None if each is None else list(map(bytes, each)) for each in kept] == [items[:1], None, None]
     assert codes == [['["x"]']]
+    assert list(map(bytes, exact)) == large[1:]
     assert badvalues.counts(session)["selectfields"] == before + 2
 
 

@@ -95,7 +95,14 @@ def _equal_text(field: str, sql: str, value: Expr) -> str:
     """The same for a field that came as text, its type not being known before."""
     found = family(value.type)
     if found in NUMERIC:
-        return f"try_cast({field} AS {DOUBLE.spark}) = CAST({sql} AS {DOUBLE.spark})"
+        # A whole number beyond 2^53 is no DOUBLE, and a DOUBLE may be no decimal number.
+        exact = "DECIMAL(38, 10)"
+        near = f"try_cast({field} AS {DOUBLE.spark}) = CAST({sql} AS {DOUBLE.spark})"
+        return (
+            near
+            if found is Family.NUMBER
+            else f"{near} AND try_cast({field} AS {exact}) = CAST({sql} AS {exact})"
+        )
     if found is Family.TIMESTAMP:
         return f"try_cast({field} AS {TIMESTAMP.spark}) = {sql}"
     if found is Family.BINARY:
