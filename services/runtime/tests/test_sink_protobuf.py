@@ -95,6 +95,15 @@ def test_a_value_that_does_not_fit_refuses_its_row_only() -> None:
     assert [(refusal.row, refusal.reason) for refusal in refusals] == [(1, "SINK_REFUSED")]
 
 
+def test_a_time_that_no_message_holds_refuses_its_row_only() -> None:
+    far = pa.array([0, 2**60, None, 1], pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+    rows, refusals = encode({"at": far, "count": pa.array([1, 2, 3, 4])})
+
+    assert [row and row["count"] for row in rows] == [1, None, 3, 4]
+    assert [(refusal.row, refusal.reason) for refusal in refusals] == [(1, "SINK_REFUSED")]
+
+
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [

@@ -47,7 +47,7 @@ class Encoder:
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
         """One message for each row, None where it is refused, and the refusals."""
-        columns = [values.to_pylist() for _, values in self._layout.visible(batch)]
+        columns = [_values(values) for _, values in self._layout.visible(batch)]
         encoded: list[bytes | None] = []
         refusals = []
         for row, values in enumerate(zip(*columns, strict=True)):
@@ -62,9 +62,22 @@ class Encoder:
     def _message(self, values: Sequence[Any]) -> Message:
         message = self._class()
         for setter, value in zip(self._setters, values, strict=True):
+            if isinstance(value, Exception):
+                raise value
             if value is not None:
                 setter(message, value)
         return message
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """The values as Python has them; where it has not (a time beyond the year 9999), what it says."""
+    try:
+        return list(array.to_pylist())
+    except (ValueError, OverflowError) as problem:
+        if len(array) == 1:
+            return [problem]
+        half = len(array) // 2
+        return _values(array.slice(0, half)) + _values(array.slice(half))
 
 
 @lru_cache(maxsize=8)
