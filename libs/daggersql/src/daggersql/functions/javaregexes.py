@@ -24,15 +24,16 @@ _GROUP = re.compile(r"\(\?(?::|=|!|>|<=|<!|<([a-zA-Z][a-zA-Z0-9]*)>)")
 _ENDS = written(TERMINATORS)
 _BETWEEN = r"(?<!\r(?=\n))"
 # The end of the text, or before the end of a line that is its last: $ and \Z.
-_LAST = f"{_BETWEEN}(?=(?:\\r\\n|{_ENDS})?\\Z)"
+_LAST = f"(?:{_BETWEEN}(?=(?:\\r\\n|{_ENDS})?\\Z))"
 _ANCHORS = {
-    ("^", False): r"\A",
-    ("^", True): f"(?:\\A|(?<={_ENDS}){_BETWEEN})(?!\\Z)",
+    ("^", False): r"(?:\A)",
+    ("^", True): f"(?:(?:\\A|(?<={_ENDS}){_BETWEEN})(?!\\Z))",
     ("$", False): _LAST,
-    ("$", True): f"{_BETWEEN}(?={_ENDS}|\\Z)",
+    ("$", True): f"(?:{_BETWEEN}(?={_ENDS}|\\Z))",
 }
-_PLACES = {"A": r"\A", "z": r"\Z", "Z": _LAST, "b": r"(?u:\b)", "B": r"(?u:\B)"}
-_BREAK = f"(?:\\r\\n|{written(LINE_ENDS)})"
+# Each as a group, so that it may be repeated.
+_PLACES = {"A": r"(?:\A)", "z": r"(?:\Z)", "Z": _LAST, "b": r"(?u:\b)", "B": r"(?!(?u:\b))"}
+_BREAK = f"\\r\\n|{written(LINE_ENDS)})"
 _JAVAS_ONLY = "GX"
 
 
@@ -156,7 +157,8 @@ class _Reader(ClassReader):
         if letter in _PLACES and letter:
             return self.place(letter)
         if letter == "R":
-            return _BREAK
+            # Repeated, it does not take the two halves of \r\n for two ends of lines.
+            return f"(?>{_BREAK}" if _QUANTIFIER.match(self.text, self.at) else f"(?:{_BREAK}"
         if letter == "k":
             name = re.compile(r"<(\w+)>", re.ASCII).match(self.text, self.at)
             if name is None or name[1] not in self.names:
