@@ -95,7 +95,7 @@ class Engine:
     def _asked(self, form: Plan | PartialAggregation, reads: Sequence[Read]) -> DataFrame:
         """The rows of a query in one of its forms, if the driver's own check lets it run."""
         guard.check(self._session, form.spark_sql, [read.table for read in reads], form.functions)
-        return self._session.sql(form.spark_sql)
+        return spark.rows(self._session, form.spark_sql)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""

@@ -66,7 +66,7 @@ def answer(session: SparkSession, sql: str, records: Sequence[dict[str, Any]], t
     common = {"rowtime": START, "__topic": "t", "__partition": 0, "__offset": 0, "__timestamp": START}
     rows = [tuple({**common, **record}.get(field.name) for field in shape.fields) for record in records]
     session.createDataFrame(rows, shape).createOrReplaceTempView(table)
-    return session.sql(plan.spark_sql).collect()
+    return spark.rows(session, plan.spark_sql).collect()
 
 
 def schema(table: Table, paths: Sequence[str]) -> StructType:
@@ -83,7 +83,7 @@ def stream(session: SparkSession, plan: Plan, folder: Path) -> DataFrame:
         reader = session.readStream.schema(schema(by_name[read.table], read.paths))
         rows = reader.json(str(folder / read.table)).withWatermark("rowtime", "0 seconds")
         rows.createOrReplaceTempView(f"`{read.table}`")
-    return session.sql(plan.spark_sql)
+    return spark.rows(session, plan.spark_sql)
 
 
 def drain(rows: DataFrame, folder: Path) -> list[Row]:

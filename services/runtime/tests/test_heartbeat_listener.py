@@ -48,7 +48,7 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
     heart = Heart(NOWHERE, Identity("d", 1, "h1", 42), progress.launched(sinks=1))
     listener = Listener(
         heart=heart,
-        checkpoint=Checkpoint(source.run_dir, start=None, outdated=()),
+        checkpoint=Checkpoint(source.run_dir, stand=None, outdated=()),
         source=source,
         attempts=lambda _: 1,
         plan_warnings=(),

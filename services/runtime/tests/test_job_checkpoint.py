@@ -1,13 +1,18 @@
-"""The checkpoint a launch uses: the same plan goes on, another one begins far enough back."""
+"""The checkpoint a launch uses: the same plan goes on, another one knows how far the one before had come."""
 
+import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from runtime.checkpoint import choose
+from runtime.checkpoint import Stand, choose
+from runtime.source.offsets import Offsets, Partition
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BEGUN = Offsets({"t": "id-t"}, {Partition("t", 0): 5}, complete_from=7)
 
 
 def millis(time: datetime) -> int:
@@ -15,83 +20,138 @@ def millis(time: datetime) -> int:
 
 
 def checkpoint(root: Path, fingerprint: str, *, batches: int, watermark: datetime | None) -> Path:
-    """A checkpoint as Spark leaves it: batch n began at noon + n minutes and left this watermark."""
+    """A checkpoint as Spark and a reader leave it: batch n read up to offset 10 * n, the last closed windows
+    up to this watermark."""
     path = root / "checkpoints" / fingerprint
-    for log in ("commits", "offsets"):
+    for log in ("commits", "offsets", "source-start"):
         (path / log).mkdir(parents=True)
+    (path / "source-start" / "s0.json").write_text(json.dumps(BEGUN.as_json()))
+    (path / "source-start" / ".s0.json.crc").write_bytes(b"\xdf{")
     for batch in range(batches):
-        began = millis(NOON + batch * MINUTE)
-        (path / "offsets" / str(batch)).write_text(f'v1\n{{"batchTimestampMs":{began}}}\n{{"next":{{}}}}')
+        end = json.dumps(BEGUN.moved({Partition("t", 0): 10 * batch}).as_json())
         mark = 0 if watermark is None or batch < batches - 1 else millis(watermark)
-        (path / "commits" / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{mark}}}')
+        (path / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":{mark}}}\n{end}\n-')
+        (path / "commits" / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{mark + 60_000}}}')
         (path / "commits" / f".{batch}.crc").write_text("")
     return path
 
 
 def test_the_first_launch_starts_where_the_streams_say(tmp_path: Path) -> None:
-    chosen = choose(tmp_path, "abc", MINUTE)
+    chosen = choose(tmp_path, "abc")
 
-    assert (chosen.path, chosen.start, chosen.outdated) == (tmp_path / "checkpoints" / "abc", None, ())
+    assert (chosen.path, chosen.stand, chosen.outdated) == (tmp_path / "checkpoints" / "abc", None, ())
 
 
 def test_an_unchanged_plan_goes_on_with_its_checkpoint(tmp_path: Path) -> None:
     path = checkpoint(tmp_path, "abc", batches=3, watermark=NOON)
 
-    chosen = choose(tmp_path, "abc", MINUTE)
+    chosen = choose(tmp_path, "abc")
 
-    assert (chosen.path, chosen.start, chosen.committed) == (path, None, True)
+    assert (chosen.path, chosen.stand, chosen.committed) == (path, None, True)
 
 
-def test_a_changed_plan_starts_a_window_before_the_committed_watermark(tmp_path: Path) -> None:
+def test_a_changed_plan_knows_what_was_committed(tmp_path: Path) -> None:
     old = checkpoint(tmp_path, "abc", batches=12, watermark=NOON)
+    # A batch that was planned and not committed will be read again.
+    (old / "offsets" / "12").write_text((old / "offsets" / "11").read_text().replace("110", "120"))
 
-    chosen = choose(tmp_path, "def", 2 * MINUTE)
+    chosen = choose(tmp_path, "def")
 
-    assert (chosen.start, chosen.outdated, chosen.committed) == (NOON - 2 * MINUTE, (old,), False)
-
-
-def test_a_forwarding_plan_starts_at_the_committed_watermark(tmp_path: Path) -> None:
-    checkpoint(tmp_path, "abc", batches=1, watermark=NOON)
-
-    assert choose(tmp_path, "def", timedelta()).start == NOON
+    assert chosen.stand == Stand(old, {("id-t", 0): 5}, {("id-t", 0): 110}, NOON, complete_from=7)
+    assert (chosen.outdated, chosen.committed) == ((old,), False)
 
 
-def test_without_a_watermark_a_changed_plan_starts_when_the_last_committed_batch_began(
+def test_offsets_that_stand_behind_the_place_of_their_source_are_read_as_well(tmp_path: Path) -> None:
+    old = checkpoint(tmp_path, "abc", batches=1, watermark=NOON)
+    end = json.dumps(BEGUN.moved({Partition("t", 0): 42}).as_json())
+    (old / "offsets" / "0").write_text(f'v2\n{{"batchWatermarkMs":{millis(NOON)}}}\n0:{end}')
+
+    assert choose(tmp_path, "def").stand == Stand(
+        old, {("id-t", 0): 5}, {("id-t", 0): 42}, NOON, complete_from=7
+    )
+
+
+def test_before_a_window_was_closed_a_changed_plan_knows_where_reading_began(tmp_path: Path) -> None:
+    old = checkpoint(tmp_path, "abc", batches=3, watermark=None)
+
+    assert choose(tmp_path, "def").stand == Stand(
+        old, {("id-t", 0): 5}, {("id-t", 0): 20}, None, complete_from=7
+    )
+
+
+def test_a_plan_changed_before_the_first_commit_begins_where_the_one_before_would_have(
     tmp_path: Path,
 ) -> None:
-    checkpoint(tmp_path, "abc", batches=3, watermark=None)
+    old = checkpoint(tmp_path, "abc", batches=0, watermark=None)
 
-    assert choose(tmp_path, "def", MINUTE).start == NOON + 2 * MINUTE - MINUTE
+    assert choose(tmp_path, "def").stand == Stand(
+        old, {("id-t", 0): 5}, {("id-t", 0): 5}, None, complete_from=7
+    )
 
 
 def test_the_checkpoint_that_committed_last_decides(tmp_path: Path) -> None:
     old = checkpoint(tmp_path, "abc", batches=1, watermark=NOON + MINUTE)
     new = checkpoint(tmp_path, "def", batches=1, watermark=NOON)
+    checkpoint(tmp_path, "never", batches=0, watermark=None)
     os.utime(old / "commits" / "0", (1000, 1000))
     os.utime(new / "commits" / "0", (2000, 2000))
+    stand = choose(tmp_path, "ghi").stand
 
-    assert choose(tmp_path, "ghi", MINUTE).start == NOON - MINUTE
+    assert stand is not None
+    assert (stand.path, stand.watermark) == (new, NOON)
 
 
-def test_a_checkpoint_that_never_committed_decides_nothing(tmp_path: Path) -> None:
-    checkpoint(tmp_path, "abc", batches=0, watermark=None)
+def test_a_checkpoint_in_which_nothing_was_decided_decides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "abc" / "commits").mkdir(parents=True)
 
-    assert choose(tmp_path, "def", MINUTE).start is None
+    assert choose(tmp_path, "def").stand is None
 
 
 def test_outdated_checkpoints_are_forgotten_and_the_own_one_stays(tmp_path: Path) -> None:
     old = checkpoint(tmp_path, "abc", batches=1, watermark=NOON)
     own = checkpoint(tmp_path, "def", batches=1, watermark=NOON)
 
-    choose(tmp_path, "def", MINUTE).forget_outdated()
+    choose(tmp_path, "def").forget_outdated()
 
-    assert (old.exists(), own.exists()) == (False, True)
+    assert (old.exists(), sorted((tmp_path / "checkpoints").iterdir())) == (False, [own])
+
+
+DIES_REMOVING = """
+import os, sys
+from pathlib import Path
+from runtime.checkpoint import choose
+
+removed = []
+
+def die(event, _):
+    removed.extend([event] * (event == "os.remove"))
+    if len(removed) == 3:
+        os._exit(9)
+
+sys.addaudithook(die)
+choose(Path(sys.argv[1]), "def").forget_outdated()
+"""
+
+
+def test_a_checkpoint_whose_removal_was_cut_short_is_none_when_its_plan_comes_back(tmp_path: Path) -> None:
+    old = checkpoint(tmp_path, "abc", batches=12, watermark=NOON)
+    new = checkpoint(tmp_path, "def", batches=1, watermark=NOON)
+    killed = subprocess.run([sys.executable, "-c", DIES_REMOVING, tmp_path], check=False)
+    left = len(list(old.rglob("*")))
+    chosen = choose(tmp_path, "abc")
+
+    assert (killed.returncode, left > 9) == (9, True)
+    assert (chosen.path, old.exists(), chosen.committed) == (old, False, False)
+    assert chosen.stand is not None
+    assert chosen.stand.path == new
 
 
 def test_a_stream_whose_start_was_not_decided_before_a_crash_starts_as_far_back_as_the_others(
     tmp_path: Path,
 ) -> None:
-    checkpoint(tmp_path, "abc", batches=3, watermark=NOON)
+    old = checkpoint(tmp_path, "abc", batches=3, watermark=NOON)
     (tmp_path / "checkpoints" / "def" / "source-start").mkdir(parents=True)
+    stand = choose(tmp_path, "def").stand
 
-    assert choose(tmp_path, "def", MINUTE).start == NOON - MINUTE
+    assert stand is not None
+    assert (stand.path, stand.watermark) == (old, NOON)

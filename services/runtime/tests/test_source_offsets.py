@@ -1,7 +1,6 @@
 """Offsets have one text, start where they were asked to, and survive their JSON form."""
 
 import json
-from datetime import UTC, datetime
 from random import Random
 
 from daggers.v1 import spec_pb2
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.starts import asked, skips
+from runtime.source.starts import asked
 
 partitions = st.builds(Partition, st.sampled_from(["b", "a", "a.b"]), st.integers(0, 12))
 offsets = st.builds(
@@ -41,17 +40,5 @@ def test_a_start_position_asks_for_latest_unless_it_says_otherwise() -> None:
     at.at.FromJsonString("2026-01-01T00:00:00Z")
 
     assert [
-        asked(start, None) for start in (spec_pb2.StartPosition(), spec_pb2.StartPosition(earliest=True), at)
+        asked(start) for start in (spec_pb2.StartPosition(), spec_pb2.StartPosition(earliest=True), at)
     ] == ["latest", "earliest", 1_767_225_600_000]
-
-
-def test_the_jobs_own_start_goes_before_the_specs() -> None:
-    override = datetime(2026, 1, 1, tzinfo=UTC)
-
-    assert asked(spec_pb2.StartPosition(latest=True), override) == 1_767_225_600_000
-
-
-def test_a_partition_read_from_its_first_record_ever_skips_nothing() -> None:
-    start = {Partition("t", 0): 0, Partition("t", 1): 17}
-
-    assert skips(start) == {Partition("t", 1)}

@@ -409,12 +409,23 @@ def test_a_crash_in_batch_0_skips_nothing_when_the_start_is_latest(
     feed.send([booking(13)])
 
     second = run(late_start, generation=2).start()
-    second.until(lambda job: job.total(lambda c: c.rows) == 3 and len(job.rows) == 1)
+    second.until(lambda job: job.total(lambda c: c.rows) == 3 and len(job.rows) == 2)
 
     assert (second.rows, stream.complete_from(second.context)) == (
-        windows([13]),
-        BEGIN + timedelta(seconds=1),
+        windows([1, 2, 13]),
+        BEGIN + timedelta(seconds=-50, microseconds=1),
     )
+
+
+def test_a_relaunch_knows_which_rows_are_whole_before_its_readers_have_data(
+    feed: Feed, run: Callable[..., Job], tmp_path: Path
+) -> None:
+    feed.create()
+    feed.send([booking(-100)])
+    jobs = [run(feed.resolved(start={"latest": True}), run_dir=tmp_path / name) for name in ("first", "next")]
+    known = BEGIN + timedelta(seconds=-100, microseconds=1)
+
+    assert [stream.complete_from(job.context) for job in jobs] == [known, known]
 
 
 def test_rows_behind_a_closed_window_are_counted_as_late(feed: Feed, run: Callable[..., Job]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
-from daggersql import emit, late, sums
+from daggersql import emit, late, sums, whole
 from daggersql.dialect import parse
 from daggersql.early import object_to_early
 from daggersql.findings import Refused, Report, Severity
@@ -69,8 +69,9 @@ def _plan(
     return Plan(
         spark_sql=emit.spark_sql(select),
         reads=emit.reads(select),
-        window=emit.window(select),
-        horizon=emit.horizon(select),
+        window=whole.window(select),
+        horizon=whole.horizon(select),
+        lookback=whole.lookback(select),
         columns=columns,
         hidden=emit.hidden_columns(select),
         functions=emit.functions(select),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from daggersql import emit
+from daggersql import whole
 from daggersql.findings import Report
 from daggersql.functions.aggregates import COUNT, MAX
 from daggersql.functions.general import NOW
@@ -30,9 +30,9 @@ _DIVIDES = re.compile(r"try_divide\(|mod\(| div ")
 
 def object_to_early(query: Select | Union, report: Report) -> None:
     """Say what of the query's rows would not be true in the end."""
-    if not emit.horizon(query):
+    if not whole.horizon(query):
         return  # rows of records: each is written once
-    window = emit.window(query)
+    window = whole.window(query)
     if isinstance(query, Union) or query.window is None or window is None or window.kind == "SESSION":
         place = query.outputs[0].value.span
         if isinstance(query, Select) and query.window is not None:

@@ -14,10 +14,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from daggersql import relations
+from daggersql import reach, relations, rendering, whole
 from daggersql.outputs import Output, storable
 from daggersql.plan import Read, Window
 from daggersql.relations import METADATA_KEYS, Identity
+from daggersql.rendering import COMPLETE_FROM, SINCE
 from daggersql.select import Select, Union
 from daggersql.tree import Expr, Kind, quote_name
 from daggersql.types import ROWTIME
@@ -40,7 +41,8 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
     """The columns behind the visible ones: the row's time and key."""
     found = identity(query)
     first = _HIDDEN_WINDOW if found.window else ("__rowtime",)
-    return (*first, *(f"__key_{number}" for number in range(len(found.keys))))
+    since = (SINCE,) if whole.tells(query) else ()
+    return (*first, *(f"__key_{number}" for number in range(len(found.keys))), *since)
 
 
 def spark_sql(query: Result, groups: str | None = None) -> str:
@@ -50,15 +52,16 @@ def spark_sql(query: Result, groups: str | None = None) -> str:
         found = query.identity
         parts = [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in query.outputs]
         assert len(names) == len(parts)
-        hidden = _hidden(found, hidden_columns(query))
+        hidden = _hidden(found, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
         return f"SELECT {_list([*parts, *hidden])} FROM ({union(query, identify=True)}) AS `{query.name}`"
-    hidden = _hidden(identity(query), hidden_columns(query))
+    hidden = _hidden(identity(query), hidden_columns(query), whole.since(query))
     return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups)
 
 
 def nested(select: Select, *, identify: bool) -> str:
     """A query that groups, as the table that an outer query reads."""
     parts = [f"{each.value.text} AS {quote_name(each.name or '')}" for each in select.outputs]
+    parts.append(f"{whole.since(select)} AS `{SINCE}`")
     if identify:
         parts += [f"{text} AS `{name}`" for text, name in relations.columns_of(identity(select))]
     return _select(select, parts, identify=identify)
@@ -69,6 +72,7 @@ def union(query: Union, *, identify: bool) -> str:
     texts = []
     for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
         parts = [f"{value.text} AS `c{number}`" for number, value in enumerate(values)]
+        parts += [f"{whole.since(branch)} AS `{SINCE}`"] if whole.tells(query) else []
         parts += [f"{text} AS `{name}`" for text, name in keys] if identify else []
         texts.append(_select(branch, parts, identify=identify))
     return " UNION ALL ".join(texts)
@@ -89,12 +93,10 @@ def fingerprint(query: Result, state: str | None = None) -> str:
 def _state(select: Select) -> str:
     if select.window is not None:
         return _groups(select)
-    if not relations.horizon(select.relation):
+    if not reach.horizon(select.relation):
         return "forwarding"
     # Rows that wait for a partner are kept with all that is selected of them.
-    outputs = (
-        sorted(each.value.text for each in select.outputs) if relations.has_join(select.relation) else []
-    )
+    outputs = sorted(each.value.text for each in select.outputs) if reach.has_join(select.relation) else []
     return json.dumps([_from(select, identify=True), _where(select), outputs])
 
 
@@ -166,26 +168,6 @@ def all_expressions(select: Select) -> list[Expr]:
     return [*_over_rows(select), *over_groups(select)]
 
 
-def horizon(query: Result) -> timedelta:
-    """How far behind the newest record the query still needs records."""
-    if isinstance(query, Union):
-        return max(map(horizon, query.branches))
-    own = select_size(query)
-    return relations.horizon(query.relation) + own
-
-
-def select_size(select: Select) -> timedelta:
-    """How long the groups of a query need a record."""
-    return select.window.window.size if select.window else timedelta()
-
-
-def window(query: Result) -> Window | None:
-    """The window of the query, when it is one that decides alone what is late; None for all others."""
-    if isinstance(query, Union) or query.window is None or relations.horizon(query.relation):
-        return None
-    return query.window.window
-
-
 # --- one SELECT -----------------------------------------------------------------------------------------
 
 
@@ -204,7 +186,10 @@ def over_groups(select: Select) -> list[Expr]:
 def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str | None = None) -> str:
     if select.window is None:
         return f"SELECT {_list(parts)} FROM {_from(select, identify=identify)}{_where(select)}"
-    having = f" WHERE {select.having.text}" if select.having is not None else ""
+    having = ""
+    if select.having is not None:
+        partial = f" OR {whole.since(select)} < {COMPLETE_FROM}" if whole.remembers(select) else ""
+        having = f" WHERE {select.having.text}{partial}"
     return f"SELECT {_list(parts)} FROM ({groups or _groups(select)}) AS `g`{having}"
 
 
@@ -220,9 +205,11 @@ def _groups(select: Select) -> str:
     ]
     untimed = {each.text for each in _over_rows(select) for each in each.nodes() if each.type == ROWTIME}
     inner = [
-        f"{relations.untimed(text) if text in untimed and text != time.text else text} AS {name}"
+        f"{rendering.untimed(text) if text in untimed and text != time.text else text} AS {name}"
         for text, name in [*keys.items(), *rows.items()]
     ]
+    inner += whole.of_row(select)
+    aggregates += whole.of_group(select)
     source = f"{_from(select, identify=False)}{_where(select)}"
     return grouped(select.window.window, inner, list(keys.values()), aggregates, source)
 
@@ -277,9 +264,10 @@ def _paths(expression: Expr) -> Iterable[tuple[str, str]]:
             stack += node.args
 
 
-def _hidden(found: Identity, names: Sequence[str]) -> list[str]:
+def _hidden(found: Identity, names: Sequence[str], since: str) -> list[str]:
     first = found.window or (found.time or "CAST(NULL AS TIMESTAMP)",)
-    return [f"{text} AS `{name}`" for text, name in zip((*first, *found.keys), names, strict=True)]
+    texts = (*first, *found.keys, since)[: len(names)]
+    return [f"{text} AS `{name}`" for text, name in zip(texts, names, strict=True)]
 
 
 def _visible(outputs: Sequence[Output]) -> list[str]:
@@ -287,11 +275,11 @@ def _visible(outputs: Sequence[Output]) -> list[str]:
 
 
 def _from(select: Select, *, identify: bool) -> str:
-    return relations.sql(select.relation, relations.texts(_over_rows(select)), identify=identify)
+    return rendering.sql(select.relation, relations.texts(_over_rows(select)), identify=identify)
 
 
 def _where(select: Select) -> str:
-    return f" WHERE {select.where.text}" if select.where is not None else ""
+    return rendering.kept(select.where, select.relation)
 
 
 def _list(parts: Iterable[str]) -> str:

@@ -8,12 +8,13 @@ from datetime import timedelta
 
 from sqlglot import exp
 
-from daggersql import windows
+from daggersql import reach, windows
 from daggersql.analyse import Analyser
 from daggersql.findings import Report, Span
 from daggersql.grammar.cursor import span
 from daggersql.limits import MAX_JOIN_BOUND
 from daggersql.relations import Join, Picked, Relation
+from daggersql.rendering import minus
 from daggersql.scope import Scope, Source
 from daggersql.tree import Expr, Kind, call
 from daggersql.types import BOOLEAN, ROWTIME, WINDOW_TIME
@@ -33,6 +34,8 @@ class JoinChecker:
         self._right: Source = scope.sources[-1]
         self._times: set[str] = set()
         """The left side's event times that the condition names."""
+        self._partners: set[str] = set()
+        """And those of the right side."""
         self._names = {_relation_of(value) for value in self._right.columns.values()}
 
     def check(
@@ -62,8 +65,7 @@ class JoinChecker:
                 "UNSUPPORTED_JOIN", place, "A join needs a key that both sides have: ON a.id = b.id AND …."
             )
             return None
-        reach = max(abs(lower), abs(upper))
-        if reach > MAX_JOIN_BOUND:
+        if max(abs(lower), abs(upper)) > MAX_JOIN_BOUND:
             self._report.error(
                 "INTERVAL_TOO_LONG", span(node), f"A join reaches at most {MAX_JOIN_BOUND.days} days."
             )
@@ -72,7 +74,14 @@ class JoinChecker:
             # Spark allows one event time on a side: of a join below, the one that this join goes by.
             left = replace(left, time=min(self._times))
         # Under a comma the condition is WHERE, which stays where it is.
-        return Join(left, right, call("TRUE", BOOLEAN, on.span) if comma else on, outer, reach)
+        on = call("TRUE", BOOLEAN, on.span) if comma else on
+        return Join(left, right, on, outer, lower, upper, self._alone(right, lower))
+
+    def _alone(self, right: Relation, lower: timedelta) -> str:
+        """Since when records must be known for a row without a partner, as SQL; NULL for all others."""
+        before = max(reach.furthest(right) - lower, timedelta())
+        since = minus(min(self._times), before)
+        return f"CASE WHEN {min(self._partners)} IS NULL THEN {since} END"
 
     def _say_unbounded(self, place: Span, *, comma: bool) -> None:
         left = self._scope.sources[0].alias or "a"
@@ -157,8 +166,7 @@ class JoinChecker:
         if value.type not in (ROWTIME, WINDOW_TIME) or value.kind is not Kind.COLUMN:
             return None
         of_right = _relation_of(value) in self._names
-        if not of_right:
-            self._times.add(value.text)
+        (self._partners if of_right else self._times).add(value.text)
         return of_right, timedelta()
 
 

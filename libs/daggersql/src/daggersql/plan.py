@@ -157,6 +157,9 @@ class Plan:
     """None: a forwarding query, or one with more than one window or with joins."""
     horizon: timedelta
     """How far behind the newest record it still needs records: windows and bounds of joins. 0: not at all."""
+    lookback: timedelta
+    """How long before its window, or its own time, the oldest record may lie that a row needs; where its
+    sessions began is not in it."""
     columns: tuple[Column, ...]
     hidden: tuple[str, ...]
     """Further output columns, in order after the visible ones; docs/contracts.md says which."""

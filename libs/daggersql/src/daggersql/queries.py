@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from daggersql import emit, relations
+from daggersql import emit, relations, whole
 from daggersql.findings import Report
 from daggersql.grammar.cursor import span
 from daggersql.limits import Budget
@@ -186,8 +186,11 @@ class QueryChecker:
             tuple(each for select in selects for each in emit.all_expressions(select)),
             tuple(select.relation for select in selects),
             found if isinstance(query, Union) else relations.carried(found, name),
-            max(map(emit.select_size, selects)),
+            max(map(whole.size, selects)),
             tuple(select.window.window if select.window else None for select in selects),
+            max(map(whole.before_row, selects)),
+            whole.tells(query) or not isinstance(query, Union),
+            any(map(whole.has_sessions, selects)),
         )
         columns = {
             output.name or "": self._column(name, number, output, query)

@@ -5,8 +5,6 @@ the user calls them. A sub-query that only picks and filters a stream is no rela
 expressions over the stream. So the state of a query is the same however it is nested.
 """
 
-# ruff: noqa: S608 - building SQL is what this module is for; everything in it is quoted by daggersql.tree
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +14,6 @@ from typing import TypeAlias
 
 from daggersql.plan import Table, Window
 from daggersql.tree import Expr, quote_name
-from daggersql.types import ROWTIME
 
 Used: TypeAlias = frozenset[str]
 """The columns that something above names, as SQL texts."""
@@ -64,8 +61,17 @@ class Join:
     on: Expr
     outer: bool
     """Rows of `left` without a partner stay."""
-    reach: timedelta
-    """How far apart in time partners can be."""
+    lower: timedelta
+    """The least that the time of a partner is later."""
+    upper: timedelta
+    """The most that it is."""
+    alone: str
+    """Since when records must be known for a row without a partner, as SQL; NULL for all others."""
+
+    @property
+    def reach(self) -> timedelta:
+        """How far apart in time partners can be."""
+        return max(abs(self.lower), abs(self.upper))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,13 @@ class Query:
     """How long its own state needs a record."""
     windows: tuple[Window | None, ...]
     """The window that each of `below` is grouped by."""
+    lookback: timedelta
+    """How long before the event time of a row a record may lie that is in it, or is not and should be; with
+    sessions, of which records were missed altogether."""
+    since: bool
+    """Whether its rows say since when records must be known, in the column `__since`."""
+    sessions: bool
+    """Whether its rows are made of sessions: they may be partial long after the first record read."""
 
 
 Relation: TypeAlias = Stream | Unnest | Join | Picked | Query
@@ -149,44 +162,6 @@ def carried(found: Identity, name: str) -> Identity:
     )
 
 
-def sql(of: Relation, used: Used, *, identify: bool) -> str:
-    """The relation as it stands behind FROM. `identify`: what is above asks for the identity of rows."""
-    match of:
-        case Stream(table=table, name=name):
-            return f"{quote_name(table.name)} AS {quote_name(name)}"
-        case Unnest(below=below, value=value, name=name, outer=outer):
-            view = f"LATERAL VIEW {'OUTER ' if outer else ''}posexplode({value.text}) `{name}` AS `p`, `c`"
-            return f"{sql(below, used | texts([value]), identify=identify)} {view}"
-        case Join(left=left, right=right, on=on, outer=outer):
-            inside = used | texts([on])
-            sides = [sql(side, inside, identify=identify) for side in (left, right)]
-            return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {on.text}"
-        case Picked():
-            return _picked(of, used, identify=identify)
-        case Query(name=name, render=render):
-            return f"({render(identify)}) AS `{name}`"
-
-
-def _picked(of: Picked, used: Used, *, identify: bool) -> str:
-    chosen = named(of, used)
-    parts = []
-    for name, value in chosen.items():
-        timed = of.time in (None, f"`{of.name}`.{quote_name(name)}") or value.type != ROWTIME
-        parts.append(f"{value.text if timed else untimed(value.text)} AS {quote_name(name)}")
-    if identify:
-        parts += [f"{text} AS `{name}`" for text, name in columns_of(identity(of.below))]
-    where = f" WHERE {of.where.text}" if of.where else ""
-    inside = texts([*chosen.values(), *([of.where] if of.where else [])])
-    return (
-        f"(SELECT {', '.join(parts)} FROM {sql(of.below, inside, identify=identify)}{where}) AS `{of.name}`"
-    )
-
-
-def untimed(text: str) -> str:
-    """The same timestamp, which Spark no longer takes for the event time of the row."""
-    return f"({text} + INTERVAL '0' SECOND)"
-
-
 def named(of: Picked, used: Used) -> dict[str, Expr]:
     """Those of its columns that something above names, or fields of which it names; never none."""
     found = {}
@@ -237,32 +212,6 @@ def streams(of: Relation) -> Iterator[Stream]:
         case Query(below=below_all):
             for each in below_all:
                 yield from streams(each)
-
-
-def horizon(of: Relation) -> timedelta:
-    """How far behind the newest record its state still needs records."""
-    match of:
-        case Stream():
-            return timedelta()
-        case Unnest(below=below) | Picked(below=below):
-            return horizon(below)
-        case Join(left=left, right=right, reach=reach):
-            return max(horizon(left), horizon(right)) + reach
-        case Query(below=below_all, horizon=own):
-            return max((horizon(each) for each in below_all), default=timedelta()) + own
-
-
-def has_join(of: Relation) -> bool:
-    """Whether rows wait in it for partners."""
-    match of:
-        case Stream():
-            return False
-        case Unnest(below=below) | Picked(below=below):
-            return has_join(below)
-        case Join():
-            return True
-        case Query(below=below_all):
-            return any(map(has_join, below_all))
 
 
 @dataclass(slots=True)

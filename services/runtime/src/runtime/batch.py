@@ -26,7 +26,7 @@ from chassis.logging import note as log_note
 from chassis.logging import unit_of_work
 from runtime import badvalues, progress
 from runtime.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
-from runtime.encode.rows import WINDOW_START
+from runtime.encode.rows import SINCE, WINDOW_END, WINDOW_START
 from runtime.errors import EXTERNAL
 from runtime.heartbeat import Heart
 from runtime.lease import Lease
@@ -83,6 +83,21 @@ def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
     return Report(written, refused, printed, tuple(troubles[at] for at in sorted(troubles)), frozenset(done))
 
 
+def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
+    """Those that need no record from before this event time: a part would overwrite the whole."""
+    told = SINCE if SINCE in rows.columns else WINDOW_START
+    if complete_from is None or told not in rows.columns:
+        return rows
+    return rows.filter(F.col(told).isNull() | (F.col(told) >= F.lit(complete_from)))
+
+
+def unwritten(rows: DataFrame, closed: datetime | None) -> DataFrame:
+    """Those that are no windows which end up to this event time: a query before this one wrote these."""
+    if closed is None or WINDOW_END not in rows.columns:
+        return rows
+    return rows.filter(F.col(WINDOW_END) > F.lit(closed))
+
+
 class Batches:
     """Called by Spark with each micro-batch (`foreachBatch`)."""
 
@@ -95,9 +110,10 @@ class Batches:
         heart: Heart,
         stopping: threading.Event,
         complete_from: Callable[[], datetime | None],
+        closed: Callable[[], datetime | None],
         references: References,
     ) -> None:
-        """`delivery` is the attempt to repeat; `complete_from` is the source's."""
+        """`delivery` is the attempt to repeat; `complete_from` and `closed` are the source's."""
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
         self.unfinished = ""
@@ -111,6 +127,7 @@ class Batches:
         self._heart = heart
         self._stopping = stopping
         self._complete_from = complete_from
+        self._closed = closed
         self._references = references
         self._attempts: dict[int, int] = {}
 
@@ -131,7 +148,8 @@ class Batches:
         self._heart.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
         self._references.refresh(self._session)
         note_batch(self._session)  # not the rows' session: that one knows no queries
-        report = self._deliver(self._whole_windows(rows), batch_id)
+        wanted = whole(unwritten(rows, self._closed()), self._complete_from())
+        report = self._deliver(wanted, batch_id)
         sinks = range(len(self._targets))
         self._heart.note(
             partial(
@@ -145,12 +163,6 @@ class Batches:
         log_note(
             rows=[report.written[at] for at in sinks], refused=dict(report.refused), bad=dict(report.bad)
         )
-
-    def _whole_windows(self, rows: DataFrame) -> DataFrame:
-        """Without windows that began before the first record read: a part would overwrite the whole."""
-        if WINDOW_START not in rows.columns or (first := self._complete_from()) is None:
-            return rows
-        return rows.filter(F.col(WINDOW_START) >= F.lit(first))
 
     def _deliver(self, rows: DataFrame, batch_id: int) -> Report:
         """Write until everything is durable. One Spark job for each attempt, all sinks from the same pass."""

@@ -1,4 +1,4 @@
-"""Which checkpoint a launch uses, and from where a new one starts.
+"""Which checkpoint a launch uses, and how far the one before it had come.
 
 A checkpoint's directory is named after the fingerprint of the plan whose state it holds: the same fingerprint
 goes on where it stopped, another one begins anew, far enough back that the windows that were open at the edit
@@ -10,17 +10,35 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from runtime.hadoop import HadoopPath
 
 Place: TypeAlias = Path | HadoopPath
 _FOLDER = "checkpoints"
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
+# Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
+_GONE = ".gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How far a checkpoint had come."""
+
+    path: Place
+    begun: Mapping[tuple[str, int], int]
+    """Where reading began: the offset, by the topic's id and the number of the partition."""
+    next: Mapping[tuple[str, int], int]
+    """The offset of the next record to read."""
+    watermark: datetime | None
+    """Up to which event time the last committed batch closed windows; None: none was closed."""
+    complete_from: int
+    """The event time (us) before which its windows were partial; 0: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +47,8 @@ class Checkpoint:
 
     path: Place
     """Its directory; it may not exist yet."""
-    start: datetime | None
-    """Where to start instead of the streams' own positions: records whose Kafka time is not before this.
-
-    For streams whose start is not decided yet: a driver may have died when it was for some of them.
-    """
+    stand: Stand | None
+    """How far the one before it had come; None for the first, and once this one has committed a batch."""
     outdated: tuple[Place, ...]
     """Checkpoints of other fingerprints, to remove once this one has committed a batch."""
 
@@ -46,44 +61,71 @@ class Checkpoint:
         """Remove the checkpoints of other fingerprints."""
         for path in self.outdated:
             with suppress(OSError):
-                path.remove() if isinstance(path, HadoopPath) else shutil.rmtree(path)
+                _remove(path)
 
 
-def choose(root: Place, fingerprint: str, horizon: timedelta) -> Checkpoint:
-    """The checkpoint of a plan with this fingerprint, which needs a record for this long.
+def choose(root: Place, fingerprint: str) -> Checkpoint:
+    """The checkpoint of a plan with this fingerprint.
 
-    A new one starts where the newest other checkpoint stood, less the horizon: windows that were closed there
-    were emitted, and what came after belonged to windows that were still open.
+    A new one goes by the other one that committed last; by one that never did only if none has.
     """
     folder = root / _FOLDER
     path = folder / _SAFE.sub("_", fingerprint)
+    entries = _entries(folder)
+    for entry in entries:
+        if entry.name.endswith(_GONE):
+            _remove(folder / entry.name.removesuffix(_GONE))
     others = tuple(entry for entry in _entries(folder) if entry.is_dir() and entry.name != path.name)
+    if _last_batch(path / "commits") is not None:
+        return Checkpoint(path, None, others)
     stands = [stand for other in others if (stand := _stand(other))]
-    start = max(stands)[1] - horizon if stands else None
-    return Checkpoint(path, start, others)
+    return Checkpoint(path, max(stands, key=lambda each: each[0])[1] if stands else None, others)
 
 
-def _stand(checkpoint: Place) -> tuple[float, datetime] | None:
-    """When a checkpoint last committed, and how far it had come; None before the first commit.
+def _remove(path: Place) -> None:
+    """Remove a checkpoint. Until all of it is gone a mark says so: half of one would be taken for a whole."""
+    mark = path.with_name(path.name + _GONE)
+    mark.create() if isinstance(mark, HadoopPath) else mark.touch()
+    if path.is_dir():
+        path.remove() if isinstance(path, HadoopPath) else shutil.rmtree(path)
+    mark.remove() if isinstance(mark, HadoopPath) else mark.unlink()
 
-    How far: the watermark that the last committed batch left behind, or, without one (no row had an event
-    time yet), when that batch began.
+
+def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
+    """When a checkpoint last committed, 0 for never, and how far it had come; None where nothing was decided.
+
+    Before the first commit that is where reading was to begin.
     """
+    # Beside each file may be one with its checksum, whose name begins with a dot.
+    decided = [file for file in _entries(checkpoint / "source-start") if not file.name.startswith(".")]
+    starts = [each for file in decided for each in _objects(file)]
+    complete_from = max((start["complete_from"] for start in starts), default=0)
+    begun = _positions(starts)
     commit = _last_batch(checkpoint / "commits")
     if commit is None:
-        return None
-    offsets = checkpoint / "offsets" / commit.name
-    millis = _number(commit, "nextBatchWatermarkMs") or _number(offsets, "batchTimestampMs")
+        return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
     when = commit.modified() if isinstance(commit, HadoopPath) else commit.stat().st_mtime
-    return (when, datetime.fromtimestamp(millis / 1000, UTC)) if millis else None
+    batch, *ends = _objects(checkpoint / "offsets" / commit.name)
+    millis = int(batch.get("batchWatermarkMs", 0))
+    watermark = datetime.fromtimestamp(millis / 1000, UTC) if millis else None
+    return when, Stand(checkpoint, begun, _positions(ends), watermark, complete_from)
 
 
-def _number(entry: Place, key: str) -> int:
-    """A number in the metadata of one of Spark's log files: its first line that is a JSON object."""
-    for line in entry.read_text("utf-8").splitlines():
-        if line.startswith("{"):
-            return int(json.loads(line).get(key, 0))
-    return 0
+def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    """The offsets of readers (`source.offsets`), by the topic's id and the number of the partition."""
+    return {
+        (reader["ids"][topic], int(number)): offset
+        for reader in readers
+        for topic, numbers in reader["next"].items()
+        for number, offset in numbers.items()
+    }
+
+
+def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects in one of Spark's log files: one in a line, behind its key or alone."""
+    for line in file.read_text("utf-8").splitlines():
+        if "{" in line:
+            yield json.loads(line[line.index("{") :])
 
 
 def _last_batch(log: Place) -> Place | None:

@@ -34,7 +34,7 @@ from runtime.lease import Keeper, Lease, LocalStore, open_root
 from runtime.listener import Listener
 from runtime.parent import Parent
 from runtime.references.loading import References
-from runtime.source.stream import complete_from
+from runtime.source.stream import closed, complete_from
 
 STOP_FILE, DRIVER_FILE = "stop", "driver.json"
 _POLL_S = 1.0
@@ -83,7 +83,7 @@ class Driver:
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
         references = self._references(root, plan)
-        chosen = checkpoint.choose(root, plan.fingerprint, plan.horizon)
+        chosen = checkpoint.choose(root, plan.fingerprint)
         with ExitStack() as stack:
             session = self._started()
             stack.callback(_stop, session)
@@ -147,6 +147,7 @@ class Driver:
             heart=heart,
             stopping=self.stopping,
             complete_from=partial(complete_from, source),
+            closed=partial(closed, source),
             references=references,
         )
 

@@ -39,7 +39,10 @@ _CLASSES = frozenset(
         *(f"{_CATALYST}.plans.logical.{name}" for name in _PLANS.split()),
         *(f"{_CATALYST}.expressions.{name}" for name in _EXPRESSIONS.split()),
         *(f"{_CATALYST}.plans.{name}$" for name in ("Inner", "LeftOuter")),
-        *(f"{_CATALYST}.analysis.{name}" for name in ("UnresolvedAttribute", "UnresolvedExtractValue")),
+        *(
+            f"{_CATALYST}.analysis.{name}"
+            for name in ("NamedParameter", "UnresolvedAttribute", "UnresolvedExtractValue")
+        ),
         f"{_CATALYST}.AliasIdentifier",
         f"{_CATALYST}.FunctionIdentifier",
         _FUNCTION,

@@ -53,6 +53,10 @@ class HadoopPath:
         """The last part."""
         return self._uri.rpartition("/")[2]
 
+    def with_name(self, name: str) -> HadoopPath:
+        """What is called `name` beside it."""
+        return HadoopPath(f"{self._uri.rpartition('/')[0]}/{name}", self._files, self._make)
+
     def iterdir(self) -> Iterator[HadoopPath]:
         """What is in this directory; raises `FileNotFoundError` when there is none."""
         with _as_os_error():

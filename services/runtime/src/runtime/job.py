@@ -18,12 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from runtime import guard, messages, sinks, udfs, warmup
+from runtime import guard, messages, openstate, sinks, udfs, warmup
 from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
 from runtime.sinks import Target
-from runtime.source.stream import SourceContext, allot, open_stream, windows, windows_of
+from runtime.source.starts import Past
+from runtime.source.stream import SourceContext, allot, complete_from, open_stream, windows, windows_of
+from runtime.spark import rows as rows_of
 
 DEFAULT_TABLE = "data_stream"
 DEFAULT_TRIGGER_MS = 1000
@@ -128,7 +130,7 @@ def assemble(
         descriptors=spec.descriptors,
         windows=windows_of(plan),
         consumer_group=spec.spec.consumer_group,
-        start=checkpoint.start,
+        past=_past(spark, checkpoint, plan),
     )
     reads = {read.table: read for read in plan.reads}
     streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
@@ -144,7 +146,7 @@ def assemble(
     for name in query.functions:
         udfs.load(name).register(spark)
     guard.check(spark, query.spark_sql, reads, query.functions)
-    rows = spark.sql(query.spark_sql)
+    rows = rows_of(spark, query.spark_sql, complete_from(source))
     again = updates(spec)
     return Job(rows, _targets(spec, plan, rows, again), again, source, _patience(source, streams.values()))
 
@@ -156,6 +158,25 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     delay = max(each.watermark_delay.ToTimedelta() for each in inputs)
     silence = max(each.idle_timeout.ToTimedelta() for each in inputs)
     return timedelta(milliseconds=source.windows.size) + delay + silence
+
+
+def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> Past | None:
+    """What was read before an edit, and from when on the edited query needs records.
+
+    From that long before the watermark, or before the oldest session that is open: windows that were closed
+    were written, and what came after belonged to windows that were still open. Before any was closed the
+    edited query begins where the one before began.
+    """
+    stand = checkpoint.stand
+    if stand is None:
+        return None
+    if not plan.horizon:
+        return Past(stand.next, None, stand.complete_from)
+    if stand.watermark is None:
+        return Past(stand.begun, None, stand.complete_from)
+    began = min(openstate.oldest(spark, stand.path) or stand.watermark, stand.watermark)
+    since = began - plan.horizon - plan.lookback
+    return Past(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
 
 
 def _targets(

@@ -6,7 +6,9 @@ here.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime import javanames
@@ -45,6 +47,8 @@ _LOCAL_CHECKPOINTS = (
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
+_BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
+
 
 def start() -> SparkSession:
     """The session, on the master that spark-submit was given."""
@@ -70,6 +74,11 @@ def _no_data_sources(session: SparkSession) -> None:
     manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")  # type: ignore[union-attr]
     none = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())  # type: ignore[union-attr]
     getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))  # type: ignore[union-attr]
+
+
+def rows(session: SparkSession, sql: str, complete_from: datetime | None = None) -> DataFrame:
+    """The rows of a plan's SQL. `complete_from` (aware): records before it may not be read; None: all are."""
+    return session.sql(sql, args={"complete_from": complete_from or _BEFORE_EVERYTHING})
 
 
 class QueryError(Exception):

@@ -14,6 +14,7 @@ from daggersql import Column
 from runtime.encode import json_text
 
 WINDOW_START, WINDOW_END, ROWTIME = "__window_start", "__window_end", "__rowtime"
+SINCE = "__since"
 _KEY = "__key_"
 # A time below the microsecond has this many values: the place where a forwarded record's identity goes.
 _SUB_MICROSECOND = 1000

@@ -24,14 +24,16 @@ class Word:
     """What a reader says of itself.
 
     `delay` is its watermark's delay (ms); `silent` that it ticks for itself; `data` the newest event time
-    (ms) near the end of its topics, None before its first silence; `complete_from` as in `Offsets`;
-    `warnings` begin with an UPPER_SNAKE code; `away` is why it cannot reach its topics now, or empty.
+    (ms) near the end of its topics, None before its first silence; `complete_from` and `closed` as in
+    `Offsets`; `warnings` begin with an UPPER_SNAKE code; `away` is why it cannot reach its topics now, or
+    empty.
     """
 
     delay: int
     silent: bool = False
     data: int | None = None
     complete_from: int = 0
+    closed: int = 0
     warnings: tuple[str, ...] = ()
     away: str = ""
 

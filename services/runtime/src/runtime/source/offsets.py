@@ -31,7 +31,8 @@ class Offsets:
     `ids` names each topic's id, so that a topic that was deleted and made anew is noticed. `next` is the
     offset of the next record to read in each partition. `tick` is the event time (ms) of the last tick,
     `planned` the wall-clock time (ms) at which the batch was planned, `complete_from` the event time (us)
-    before which windows are partial; each 0 where there is none yet.
+    before which windows are partial, `closed` that (us) up to which they were written before an edit; each 0
+    where there is none yet.
     """
 
     ids: Mapping[str, str]
@@ -39,17 +40,15 @@ class Offsets:
     tick: int = 0
     planned: int = 0
     complete_from: int = 0
+    closed: int = 0
 
-    def moved(
-        self, positions: Positions, *, tick: int | None = None, planned: int = 0, complete_from: int = 0
-    ) -> Offsets:
+    def moved(self, positions: Positions, *, tick: int | None = None, planned: int = 0) -> Offsets:
         """These offsets, further on; what is not given stays."""
         return replace(
             self,
             next=positions,
             tick=self.tick if tick is None else tick,
             planned=planned or self.planned,
-            complete_from=complete_from or self.complete_from,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -58,6 +57,7 @@ class Offsets:
         for partition in sorted(self.next):
             positions[partition.topic][str(partition.number)] = self.next[partition]
         return {
+            "closed": self.closed,
             "complete_from": self.complete_from,
             "ids": {topic: self.ids[topic] for topic in sorted(self.ids)},
             "next": positions,
@@ -78,4 +78,5 @@ class Offsets:
             tick=form["tick"],
             planned=form["planned"],
             complete_from=form["complete_from"],
+            closed=form.get("closed", 0),
         )

@@ -14,7 +14,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from daggersql import PartialAggregation
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source import view
-from runtime.source.board import Board
+from runtime.source.board import Board, Word
+from runtime.source.offsets import Offsets
 from runtime.source.rows import Rows
 from runtime.source.ticks import Windows
 from runtime.source.view import View
@@ -70,6 +71,14 @@ class ReaderPlan:
     def board(self) -> Board:
         """Where the readers of this launch meet."""
         return Board(Path(self.run_dir))
+
+    @property
+    def word(self) -> Word:
+        """What it says of itself before it has read anything."""
+        start = Offsets.from_json(self.start)
+        return Word(
+            self.delay, complete_from=start.complete_from, closed=start.closed, warnings=self.warnings
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the descriptor, which does not pickle."""

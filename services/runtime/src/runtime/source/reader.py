@@ -33,7 +33,6 @@ from runtime.source.plan import ReaderPlan
 from runtime.source.ranges import Range, tasks
 from runtime.source.rows import event_times
 from runtime.source.sampling import SAMPLE, UNIT, newest, together
-from runtime.source.starts import skips
 from runtime.source.survey import Survey
 from runtime.source.ticks import next_tick
 
@@ -90,7 +89,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._survey: Survey | None = None
         self._decoder: Decoder | None = None
         self._weight = _HEAVY
-        self._word = Word(plan.delay, warnings=plan.warnings)
+        self._word = plan.word
         self._begun = False
         self._busy_until: float | None = None
         self._ticked: int | None = None
@@ -134,7 +133,6 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The first batch of a launch may have neither, and gets one that is empty: a worker is started for it.
         """
         here, there = Offsets.from_json(start), Offsets.from_json(end)
-        self._say(complete_from=there.complete_from)
         ranges = [
             Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(there.next.items())
@@ -190,9 +188,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._say(silent=False)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._plan.max_rows
         until = end if isinstance(limit, ReadAllAvailable) else self._aligned(start, end, rows)
-        return here.moved(
-            until, planned=int(time.time() * 1000), complete_from=self._complete_from(here, start, until)
-        )
+        return here.moved(until, planned=int(time.time() * 1000))
 
     def _rehearsal(self, here: Offsets) -> Offsets:
         """The end of a batch without records, which a launch that finds nothing to read begins with.
@@ -240,16 +236,6 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._decoder is None:
             self._decoder = Decoder(self._plan.descriptor, (), self._plan.time_field)
         return event_times(messages, self._decoder, int(time.time() * 1000), self._plan.tolerance)
-
-    def _complete_from(self, here: Offsets, start: Positions, until: Positions) -> int:
-        """With the first records behind skipped ones: the event time (us) from which windows are whole."""
-        first = Offsets.from_json(self._plan.start).next
-        skipped = skips(first)
-        if any(here.next[partition] != first[partition] for partition in skipped):
-            return here.complete_from
-        heads = self._samples({p: start[p] for p in skipped if until[p] > start[p]})
-        times = [sample[0][1] for sample in heads.values() if sample]
-        return max(here.complete_from, min(times)) if times else here.complete_from
 
     def _tick(self, here: Offsets) -> Offsets:
         """These offsets, or with a tick if one is owed; everything has been read."""

@@ -24,7 +24,7 @@ from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.errors import internal
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
-from runtime.source.board import Board, Word
+from runtime.source.board import Board
 from runtime.source.notes import ROWTIME, TALLY
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
@@ -44,10 +44,9 @@ class SourceContext:
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
-    record of this stream is late for. `start` (aware) overrides
-    where a stream without a checkpoint begins. `max_readers` bounds the processes for one stream: topics
-    beyond it share a reader, and a watermark. `max_rows` bounds one batch of one reader, unless everything
-    there is fits into a trigger.
+    record of this stream is late for. `past` is what was read before an edit. `max_readers` bounds the
+    processes for one stream: topics beyond it share a reader, and a watermark. `max_rows` bounds one batch
+    of one reader, unless everything there is fits into a trigger.
     """
 
     dagger: str
@@ -59,7 +58,7 @@ class SourceContext:
     windows: Windows | None
     late_for: tuple[Windows, ...] = ()
     consumer_group: str = ""
-    start: datetime | None = None
+    past: starts.Past | None = None
     max_readers: int = MAX_READERS
     max_rows: int = 2_000_000
 
@@ -86,7 +85,7 @@ def open_stream(
         schema = from_arrow_schema(plan.view().schema)
         source = data_source(plan, schema)
         spark.dataSource.register(source)
-        plan.board.say(plan.key, Word(plan.delay, warnings=plan.warnings))
+        plan.board.say(plan.key, plan.word)
         frames.append(
             spark.readStream.format(source.name())
             .load()
@@ -134,12 +133,20 @@ def note_progress(context: SourceContext, progress: StreamingQueryProgress) -> c
 
 
 def complete_from(context: SourceContext) -> datetime | None:
-    """Windows that begin before this are partial and must not be emitted. None: every window is whole.
+    """Rows that need records from before this must not be emitted. None: every row is whole.
 
-    Known, for the batch at hand, when foreachBatch is called; the same when a batch is repeated.
+    Known once all streams are open, and always the same for a checkpoint.
     """
-    latest = max((word.complete_from for word in Board(context.run_dir).words().values()), default=0)
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=latest) if latest else None
+    return _moment(max((word.complete_from for word in Board(context.run_dir).words().values()), default=0))
+
+
+def closed(context: SourceContext) -> datetime | None:
+    """Windows that end up to this were written before an edit and must not be again. None: none was."""
+    return _moment(max((word.closed for word in Board(context.run_dir).words().values()), default=0))
+
+
+def _moment(micros: int) -> datetime | None:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros) if micros else None
 
 
 def warnings(context: SourceContext) -> tuple[str, ...]:
@@ -169,6 +176,7 @@ def _plans(
     """One plan for each reader of the stream."""
     message = find_message(message_pool(context.descriptors), stream.stream.message)
     delay, idle = stream.input.watermark_delay, stream.input.idle_timeout
+    delay_ms = milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS
     tolerance = milliseconds(stream.input.future_tolerance)
     if not stream.input.HasField("future_tolerance"):
         raise internal("BAD_SPEC", f"Stream {stream.stream.name!r}: it has no future_tolerance.")
@@ -183,9 +191,9 @@ def _plans(
             kafka,
             group,
             topics,
-            starts.asked(stream.input.start, context.start),
-            Decoder(message, (), stream.stream.time_field),
-            tolerance,
+            starts.asked(stream.input.start),
+            context.past,
+            starts.EventTimes(Decoder(message, (), stream.stream.time_field), tolerance, delay_ms),
         )
         plan = ReaderPlan(
             key=key,
@@ -200,7 +208,7 @@ def _plans(
             kafka=kafka,
             platform=platform,
             start=starts.decided(spark, context.checkpoint, key, decide).as_json(),
-            delay=milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
+            delay=delay_ms,
             idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
             tolerance=tolerance,
             windows=context.windows,

@@ -1,0 +1,118 @@
+"""Since when records must be known for a row of a query to be whole, and how far back that may lie."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeAlias
+
+from daggersql import reach, rendering
+from daggersql.plan import Window
+from daggersql.rendering import SINCE, least, minus
+from daggersql.select import Select, Union
+
+Result: TypeAlias = Select | Union
+_START, _GROUP = "`g`.`w`.`start`", f"`g`.`{SINCE}`"
+
+
+def tells(query: Result) -> bool:
+    """Whether rows say it, in the column `__since`: it is not the start of their window, or not always."""
+    if isinstance(query, Union):
+        return any(branch.window is not None or tells(branch) for branch in query.branches)
+    if query.window is None:
+        return bool(rendering.sinces(query.relation))
+    return remembers(query) or bool(_before(query))
+
+
+def since(select: Select) -> str:
+    """Since when, as SQL over what its SELECT reads; NULL: the row is whole whatever was not read."""
+    if select.window is None:
+        known = rendering.sinces(select.relation)
+        return least(known) if known else "CAST(NULL AS TIMESTAMP)"
+    start = minus(_START, _before(select))
+    if select.window.window.kind == "SESSION":
+        return _GROUP
+    return least([start, _GROUP]) if remembers(select) else start
+
+
+def remembers(select: Select) -> bool:
+    """Whether its groups remember it: they are sessions, or made of sessions."""
+    window = select.window
+    return window is not None and (window.window.kind == "SESSION" or rendering.has_session(select.relation))
+
+
+def has_sessions(select: Select) -> bool:
+    """Whether its rows are made of sessions."""
+    return remembers(select) or rendering.has_session(select.relation)
+
+
+def of_row(select: Select) -> list[str]:
+    """The column of the rows that are grouped, where they are made of sessions."""
+    if not rendering.has_session(select.relation):
+        return []
+    return [f"{least(rendering.sinces(select.relation))} AS `{SINCE}`"]
+
+
+def of_group(select: Select) -> list[str]:
+    """The column of the groups that remember.
+
+    The time in a struct of that name is how `runtime.openstate` finds it in a checkpoint. Of a session it is
+    an aggregate, as its start would be: filters that name no aggregate are moved by Spark to before records
+    are made sessions, where they cut them.
+    """
+    if not remembers(select):
+        return []
+    assert select.window is not None
+    known = []
+    if select.window.window.kind == "SESSION":
+        known.append(minus("min(`r`.`t`)", _before(select)))
+    if rendering.has_session(select.relation):
+        struct = f"named_struct('{SINCE}', `r`.`{SINCE}`)"
+        known.append(f"min(CASE WHEN `r`.`{SINCE}` IS NOT NULL THEN {struct} END).`{SINCE}`")
+    return [f"{least(known)} AS `{SINCE}`"]
+
+
+def _before(select: Select) -> timedelta:
+    """How long before the start of a group a record may lie that is in it, or is not and should be.
+
+    A record joins a session that begins less than the gap after it.
+    """
+    assert select.window is not None
+    gap = select.window.window.size if select.window.window.kind == "SESSION" else timedelta()
+    return gap + reach.lookback(select.relation, select.window.time.text)
+
+
+def lookback(query: Result) -> timedelta:
+    """How long before its window, or its own time, the oldest record may lie that a row needs.
+
+    Where sessions began is not in it.
+    """
+    if isinstance(query, Union):
+        return max(map(lookback, query.branches))
+    return reach.furthest(query.relation) if query.window is None else _before(query)
+
+
+def before_row(select: Select) -> timedelta:
+    """The same before the event time of a row that another query reads: the last instant of its window."""
+    if select.window is None:
+        return reach.furthest(select.relation)
+    inside = timedelta() if select.window.window.kind == "SESSION" else select.window.window.size
+    return inside + _before(select)
+
+
+def horizon(query: Result) -> timedelta:
+    """How far behind the newest record the query still needs records."""
+    if isinstance(query, Union):
+        return max(map(horizon, query.branches))
+    return reach.horizon(query.relation) + size(query)
+
+
+def size(select: Select) -> timedelta:
+    """How long the groups of a query need a record."""
+    return select.window.window.size if select.window else timedelta()
+
+
+def window(query: Result) -> Window | None:
+    """The window of the query, when it is one that decides alone what is late; None for all others."""
+    if isinstance(query, Union) or query.window is None or reach.horizon(query.relation):
+        return None
+    return query.window.window

@@ -1,0 +1,156 @@
+"""Rows that could lack a record from before the first one read are told apart, in every kind of query.
+
+Random records, read from somewhere in the middle on, go through the plan's SQL in a real Spark: every row
+that is written is a row of the whole history, and every row that needs nothing from before is written.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from services.runtime.tests.sessions import planned, schema, spark_session
+from tests.conformance.corpus import tables
+
+from runtime import spark
+
+pytestmark = pytest.mark.integration
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+DAYS = 100
+"""Each random history has a day of its own: windows, sessions and joins never reach another."""
+CUT_S = 60
+Views: TypeAlias = dict[str, tuple[DataFrame, DataFrame]]
+"""Streams: all of their records, and those that are read from the cut on."""
+COLUMNS = {
+    "bookings": ["order_number", "fare"],
+    "payments": ["order_id", "fee"],
+    "customer_events": ["customer_id"],
+}
+
+
+def grouped(what: str, window: str, more: str = "") -> str:
+    """A sub-query over events: groups of customers, with their event time."""
+    kind, _, spans = window.partition(" ")
+    spans = ", ".join(f"INTERVAL '{seconds}' SECOND" for seconds in spans.split())
+    return f"""(SELECT customer_id AS c, {what} AS n, {kind}_ROWTIME(rowtime, {spans}) AS rt
+        FROM customer_events GROUP BY {kind}(rowtime, {spans}), customer_id {more}) AS i"""
+
+
+TUMBLES, HOPS = grouped("COUNT(*)", "TUMBLE 7"), grouped("COUNT(*)", "HOP 4 8")
+SESSIONS = grouped("COUNT(*)", "SESSION 6")
+SOME_SESSIONS = grouped("COUNT(*)", "SESSION 6", "HAVING COUNT(*) BETWEEN 2 AND 4")
+BY_TEN = "GROUP BY TUMBLE({}rowtime, INTERVAL '10' SECOND)"
+BY_TWENTY = "GROUP BY TUMBLE(rt, INTERVAL '20' SECOND)"
+BY_SESSION = "GROUP BY SESSION(rowtime, INTERVAL '6' SECOND)"
+JOINED = """JOIN payments p ON b.order_number = p.order_id
+    AND p.rowtime BETWEEN b.rowtime - INTERVAL '5' SECOND AND b.rowtime + INTERVAL '9' SECOND"""
+QUICK = {
+    "tumble over tumble": f"SELECT MAX(n) AS m, c FROM {TUMBLES} {BY_TWENTY}, c",
+    "session filtered by its start": f"""SELECT COUNT(*) AS n, customer_id FROM customer_events
+        {BY_SESSION}, customer_id
+        HAVING EXTRACT(SECOND FROM SESSION_START(rowtime, INTERVAL '6' SECOND)) > 20""",
+    "tumble over some sessions": f"SELECT SUM(n) AS m, COUNT(*) AS s, c FROM {SOME_SESSIONS} {BY_TWENTY}, c",
+    "left join": f"SELECT b.fare, p.fee FROM bookings b LEFT {JOINED}",
+}
+LONG = {
+    "tumble": f"SELECT COUNT(*) AS n FROM customer_events {BY_TEN.format('')}",
+    "hop": """SELECT COUNT(*) AS n, customer_id FROM customer_events
+        GROUP BY HOP(rowtime, INTERVAL '5' SECOND, INTERVAL '15' SECOND), customer_id""",
+    "session": f"SELECT COUNT(*) AS n, customer_id FROM customer_events {BY_SESSION}, customer_id",
+    "tumble over tumble by count": f"SELECT COUNT(*) AS m, n FROM {TUMBLES} WHERE n > 1 {BY_TWENTY}, n",
+    "session over hop": f"SELECT SUM(n) AS m, c FROM {HOPS} GROUP BY SESSION(rt, INTERVAL '5' SECOND), c",
+    "tumble over session": f"SELECT SUM(n) AS m, COUNT(*) AS s, c FROM {SESSIONS} {BY_TWENTY}, c",
+    "tumble over all busy sessions": f"SELECT SUM(n) AS m FROM {SESSIONS} WHERE n > 2 {BY_TWENTY}",
+    "forwarded sessions": f"SELECT n, c, rt FROM {SESSIONS} WHERE n > 1",
+    "hop over tumble over session": f"""SELECT SUM(m) AS a, c FROM (
+        SELECT SUM(n) AS m, c, TUMBLE_ROWTIME(rt, INTERVAL '8' SECOND) AS rt2 FROM {SOME_SESSIONS}
+        GROUP BY TUMBLE(rt, INTERVAL '8' SECOND), c HAVING SUM(n) > 2) AS o
+        GROUP BY HOP(rt2, INTERVAL '10' SECOND, INTERVAL '20' SECOND), c""",
+    "join": f"SELECT b.fare, p.fee FROM bookings b {JOINED}",
+    "tumble over join": f"SELECT COUNT(*) AS n FROM bookings b {JOINED} {BY_TEN.format('b.')}",
+    "tumble over join by partner": f"SELECT COUNT(*) AS n FROM bookings b {JOINED} {BY_TEN.format('p.')}",
+    "tumble over left join": f"""SELECT COUNT(*) AS n, COUNT(p.fee) AS m
+        FROM bookings b LEFT {JOINED} {BY_TEN.format("b.")}""",
+    "records with sessions": f"""SELECT i.n, b.fare
+        FROM bookings b LEFT JOIN {SESSIONS} ON b.order_number = i.c AND i.rt
+        BETWEEN b.rowtime - INTERVAL '9' SECOND AND b.rowtime + INTERVAL '9' SECOND""",
+    "union": f"""SELECT COUNT(*) AS n FROM customer_events {BY_TEN.format("")}
+        UNION ALL SELECT COUNT(*) AS n FROM bookings {BY_SESSION}""",
+    "union of records and windows": f"""SELECT CAST(fare AS BIGINT) AS n FROM bookings
+        UNION ALL SELECT COUNT(*) AS n FROM customer_events {BY_TEN.format("")}""",
+    "tumble over union": f"""SELECT SUM(n) AS m FROM (SELECT n, rt FROM {SESSIONS}
+        UNION ALL SELECT CAST(fare AS BIGINT) AS n, rowtime AS rt FROM bookings) AS u {BY_TWENTY}""",
+}
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    with spark_session() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def views(session: SparkSession) -> Views:
+    """Random records; before the cut some are read and some are not, as when partitions begin anywhere."""
+    chance = random.Random(13)
+    found = {}
+    for name, columns in COLUMNS.items():
+        whole, cut = [], []
+        for day in range(DAYS):
+            # Quiet and busy days: sessions of one record, and such as never end.
+            for _ in range(chance.choice((6, 15, 40))):
+                second = chance.randrange(20, 100) + chance.choice((0, 0.5))
+                time = NOON + timedelta(days=day, seconds=second)
+                values = (chance.choice("ab"), float(chance.randrange(100)))[: len(columns)]
+                record = (*values, time, name, 0, len(whole), time)
+                whole.append(record)
+                if second >= CUT_S or chance.random() < 0.5:
+                    cut.append(record)
+        shape = schema(tables(name)[0], columns)
+        found[name] = (session.createDataFrame(whole, shape), session.createDataFrame(cut, shape))
+    return found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [*QUICK.values(), *(pytest.param(sql, marks=pytest.mark.long) for sql in LONG.values())],
+    ids=[*QUICK, *LONG],
+)
+def test_rows_that_are_written_from_the_middle_on_are_those_of_the_whole_history(
+    session: SparkSession, views: Views, sql: str
+) -> None:
+    whole = planned(sql).spark_sql
+    # The cut is at the same second of each day.
+    day = rf" OR \1 < date_trunc('DAY', \1) + INTERVAL '{12 * 3600 + CUT_S}' SECOND"
+    cut = re.sub(r" OR ([^<>]+) < :complete_from", day, whole)
+    history = Counter(map(plain, ask(session, whole, views, 0)))
+    written = Counter(plain(row) for row in ask(session, cut, views, 1) if second(row) in (None, CUT_S))
+    owed = Counter(plain(row) for row in ask(session, cut, views, 0) if second(row) == CUT_S)
+
+    assert not written - history
+    assert not owed - written
+    assert len(written) > DAYS / 3
+
+
+def ask(session: SparkSession, sql: str, views: Views, which: int) -> list[Row]:
+    for name, frames in views.items():
+        frames[which].createOrReplaceTempView(name)
+    return spark.rows(session, sql).collect()
+
+
+def plain(row: Row) -> tuple[Any, ...]:
+    return tuple(value for name, value in row.asDict().items() if name != "__since")
+
+
+def second(row: Row) -> float | None:
+    """The cut, where all records that the row needs come after it; None for a row that needs no others."""
+    told = row.asDict()
+    time = told["__since"] if "__since" in told else told.get("__window_start")
+    return None if time is None else min(CUT_S, (time.replace(tzinfo=UTC) - NOON).total_seconds() % 86400)
