@@ -132,7 +132,7 @@ class Engine:
 def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
     made, tally = view.of(records.schema, plan.sums), Tally()
-    tally.add(np.asarray(records.column("rowtime").cast(pa.int64())), late=0)
+    tally.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
     batches = [wanted(part, read.equal) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, tally)]
     return pa.Table.from_batches([*rows, *made.rest(), notes.note(made.schema, tally)], made.schema)
