@@ -247,6 +247,21 @@ def test_what_filters_gives_is_known_for_what_it_is_in_an_outer_query(
     assert (row.n, [each and each.id for each in row.c]) == (["a", ""], ["c", None])
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT SelectFields(kept, 'fare') AS v FROM ({inner} UNION ALL {inner}) AS t",
+        "SELECT SelectFields(LAST_VALUE(kept), 'fare') AS v FROM ({inner}) AS t"
+        " GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+        "SELECT SelectFields(CASE WHEN customer_id = 'a' THEN kept END, 'fare') AS v FROM ({inner}) AS t",
+    ],
+)
+def test_what_filters_gives_keeps_its_type_through_unions_groups_and_cases(sql: str) -> None:
+    inner = f"SELECT Filters(proto_data, '{BOOKING}') AS kept, customer_id, rowtime FROM booking_history"
+
+    assert check(sql.format(inner=inner), tables("booking_history")).plan is not None
+
+
 def test_a_condition_sees_every_nanosecond(session: SparkSession, pool: DescriptorPool) -> None:
     items = [
         encoded(pool, event_timestamp=f"2024-02-29T12:00:00.{nanos:09}Z")
