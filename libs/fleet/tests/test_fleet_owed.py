@@ -157,6 +157,19 @@ def test_the_next_attempt_waits_for_its_time() -> None:
     assert owed(*waiting, now=NOW + timedelta(seconds=6)) == Launch()
 
 
+@pytest.mark.parametrize(("reason", "relaunches"), [("OUT_OF_MEMORY", 3), ("BROKEN", POLICY.attempts)])
+def test_what_ran_out_of_memory_is_launched_again_a_few_times_only(reason: str, relaunches: int) -> None:
+    error = events_pb2.DaggerError(reason=reason, detail="it ended", retryable=True)
+    ended = dagger(*UP, events_pb2.Exited(meta=FACT, code=3, error=error))
+    again, enough = replace(ended, attempt=relaunches - 1), replace(ended, attempt=relaunches)
+
+    def next_of(each: Dagger) -> Any:
+        return todo(each, now=NOW, epoch=0, seen=GONE, policy=POLICY)
+
+    assert next_of(again).attempt == relaunches
+    assert next_of(enough).error.detail == f"given up after {relaunches} relaunches: it ended"
+
+
 def test_attempts_are_counted_and_end() -> None:
     last = events_pb2.RelaunchScheduled(meta=FACT, attempt=10, not_before=at(1))
     again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)

@@ -241,7 +241,27 @@ def test_relaunches_do_not_begin_the_wait_anew() -> None:
 
     assert found(a_dagger(BACKING_OFF, last_error=error), seen)["NO_PROGRESS"]
     assert summary(a_dagger(BACKING_OFF, last_error=error), seen, "NO_PROGRESS") == (
-        "no progress for 5 min, its driver keeps ending: OUT_OF_MEMORY"
+        "no progress for 5 min, its driver has ended once: OUT_OF_MEMORY"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "times"),
+    [
+        (BACKING_OFF, {"attempt": 2}, "3 times"),
+        (BACKING_OFF, {"attempt": 3, "not_before": NOON + MINUTE}, "3 times"),
+        (STARTING, {"attempt": 3}, "3 times"),
+        (STARTING, {"attempt": 1}, "once"),
+    ],
+)
+def test_a_driver_that_keeps_ending_is_told_with_how_often_and_why(
+    phase: gateway_pb2.Phase.ValueType, changes: dict[str, Any], times: str
+) -> None:
+    seen = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
+    error = events_pb2.DaggerError(reason="OUT_OF_MEMORY", detail="its heap was full")
+
+    assert summary(a_dagger(phase, last_error=error, **changes), seen, "NO_PROGRESS") == (
+        f"no progress for 5 min, its driver has ended {times}: OUT_OF_MEMORY: its heap was full"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import UNEXPECTED
-from runtime.parent import Parent
+from runtime.parent import Parent, kills
 
 # A process that starts the one below; the one below kills it and explains a failure it has no words for.
 STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
@@ -36,6 +36,17 @@ def test_what_fails_after_the_parent_died_failed_of_that(tmp_path: Path) -> None
 
 def test_a_parent_that_dies_a_moment_after_the_failure_is_waited_for(tmp_path: Path) -> None:
     assert explained(tmp_path / "said", "before") == "JVM_GONE"
+
+
+def test_a_parent_that_died_while_the_kernel_killed_for_memory_died_of_that() -> None:
+    counts = iter([7, 8])
+
+    assert Parent(lambda: next(counts)).death().reason == "OUT_OF_MEMORY"
+    assert Parent(lambda: 7).death().reason == "JVM_GONE"
+
+
+def test_the_kernel_counts_what_it_kills() -> None:
+    assert kills() >= 0
 
 
 def test_with_a_living_parent_the_failure_is_its_own_reason() -> None:

@@ -35,7 +35,7 @@ SHARED = replace(HERE, shared_checkpoints=True)
 def submit(
     job: spec_pb2.JobSpec = JOB, master: str = "local[2]", installation: Installation = SHARED
 ) -> list[str]:
-    return spark_submit(job, master, installation, default_memory_mib=768)
+    return spark_submit(job, master, installation)
 
 
 def test_the_command_names_the_launch_and_ends_with_the_runtime_and_its_arguments() -> None:
@@ -47,10 +47,8 @@ def test_the_command_names_the_launch_and_ends_with_the_runtime_and_its_argument
     assert command[-5:] == runtime
 
 
-@pytest.mark.parametrize(("asked", "given"), [(900, "900m"), (0, "768m"), (100, "450m")])
-def test_a_driver_gets_the_memory_it_asks_for_the_default_or_the_least_spark_takes(
-    asked: int, given: str
-) -> None:
+@pytest.mark.parametrize(("asked", "given"), [(900, "900m"), (100, "480m")])
+def test_a_driver_gets_the_memory_it_asks_for_or_the_least_spark_takes(asked: int, given: str) -> None:
     command = submit(spec_pb2.JobSpec(run_dir="/r", spec={"driver_memory_mib": asked}))
 
     assert command[command.index("--driver-memory") + 1] == given

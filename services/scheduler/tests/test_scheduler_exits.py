@@ -53,3 +53,12 @@ def test_a_clean_end_is_no_error_whatever_an_earlier_word_said() -> None:
 
 def test_no_exit_code_is_not_zero() -> None:
     assert not exited(None, None).HasField("code")
+
+
+def test_a_jvm_that_ended_of_a_full_heap_is_out_of_memory_whatever_its_python_half_has_seen() -> None:
+    gone = MessageToJson(events_pb2.DaggerError(domain=EXTERNAL, reason="JVM_GONE", retryable=True))
+    found = [exited(3, left, heap_mib=450).error for left in (gone, None)]
+
+    assert {(each.domain, each.reason, each.retryable) for each in found} == {(USER, "OUT_OF_MEMORY", True)}
+    assert found[0].detail.startswith("its heap of 450 MiB (driver_memory) was full: ")
+    assert exited(3, MessageToJson(events_pb2.DaggerError(reason="BAD_SQL"))).error.reason == "BAD_SQL"

@@ -29,6 +29,9 @@ from fleet.phases import (
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 MAX_DRIVERS: Final = "MAX_DRIVERS"
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+# What ran out of memory does so again: its state comes back from the checkpoint.
+_OUT_OF_MEMORY_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +158,13 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
     attempt = dagger.attempt + 1
     if not error.retryable:
         return events_pb2.Failed(error=error)
-    if attempt > policy.attempts:
+    few = min(_OUT_OF_MEMORY_ATTEMPTS, policy.attempts)
+    attempts = few if error.reason == OUT_OF_MEMORY else policy.attempts
+    if attempt > attempts:
         given_up = events_pb2.DaggerError(
             domain=error.domain,
             reason=error.reason,
-            detail=f"given up after {policy.attempts} relaunches: {error.detail}",
+            detail=f"given up after {attempts} relaunches: {error.detail}",
         )
         return events_pb2.Failed(error=given_up)
     wait = delay(dagger.name, attempt, base=policy.first_delay, cap=policy.longest_delay)

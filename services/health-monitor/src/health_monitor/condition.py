@@ -195,9 +195,11 @@ def _stall(dagger: Dagger, watch: Watch, span: str, hearing: datetime, now: date
         waits = f": {_why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
         return f"no driver has been launched for {span}{waits}"
     if dagger.phase == BACKING_OFF:
-        return f"no progress for {span}, its driver keeps ending: {_why(dagger.last_error)}"
+        return f"no progress for {span}, {_ends(dagger)}"
     if heartbeat is not None and heartbeat.retrying:
         return f"no progress for {span}, it retries a sink: {_why(heartbeat.retrying[0])}"
+    if dagger.phase == STARTING and dagger.attempt:
+        return f"no progress for {span}, {_ends(dagger)}"
     if dagger.phase == STARTING:
         return f"no progress for {span}, its driver has not reached its source yet"
     if heartbeat is None:
@@ -268,6 +270,13 @@ def _said(watch: Watch, condition: Condition, well: str) -> Finding | None:
     if code not in watch.said:
         return Finding(False, well, watch.heard)
     return Finding(True, said(watch.heartbeat)[code], watch.said[code])
+
+
+def _ends(dagger: Dagger) -> str:
+    """How often its driver has ended since it last ran well, and of what the last time."""
+    ends = dagger.attempt + (dagger.phase == BACKING_OFF and dagger.not_before is None)
+    times = "once" if ends == 1 else f"{ends} times"
+    return f"its driver has ended {times}: {_why(dagger.last_error)}"
 
 
 def _why(error: events_pb2.DaggerError | None) -> str:

@@ -79,6 +79,17 @@ def jvm_gone() -> JobError:
     return external("JVM_GONE", "The JVM of the driver has died; driver.log may say why.", retryable=True)
 
 
+def killed_for_memory() -> JobError:
+    """The kernel has killed the JVM."""
+    return JobError(
+        USER,
+        "OUT_OF_MEMORY",
+        "The kernel killed the JVM of the driver when its host was out of memory: run fewer drivers there, or"
+        " give this one less driver_memory.",
+        retryable=True,
+    )
+
+
 def explain(error: BaseException) -> events_pb2.DaggerError:
     """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
 
@@ -121,10 +132,11 @@ def as_json(error: events_pb2.DaggerError) -> str:
 # What an exception's text matches, and what that means; asked in this order, when no error of ours is in it.
 _KNOWN = (
     (
-        r"java\.lang\.OutOfMemoryError",
+        r"OutOfMemoryError",
         USER,
         "OUT_OF_MEMORY",
-        "Spark ran out of memory; set driver_memory_mib higher, or read fewer groups for each window.",
+        "Spark's heap (driver_memory) was full: give it a larger driver_memory, keep its windows on disk"
+        " (state: disk), shorten them, or group by less.",
         True,
     ),
     (

@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from daggers.v1 import events_pb2
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     folder = options.spec.resolve().parent
     driverlog.follow(folder)
     jvm = Parent()
-    jvm.follow(partial(_orphaned, folder))
+    jvm.follow(lambda: _orphaned(folder, jvm.death()))
     try:
         driver = Driver(job.read_spec(options.spec, options.generation), jvm, started)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -54,9 +53,9 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     return 0
 
 
-def _orphaned(folder: Path) -> None:
+def _orphaned(folder: Path, why: events_pb2.DaggerError) -> None:
     """End without the JVM; a moment later, so that the main thread may end first and say its last words."""
-    code = _end(folder, errors.jvm_gone().error)
+    code = _end(folder, why)
     time.sleep(_LAST_WORDS_S)
     os._exit(code)
 

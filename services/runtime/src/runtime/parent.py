@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from daggers.v1 import events_pb2
 
@@ -14,13 +16,25 @@ from runtime import errors
 _POLL_S = 1.0
 # A dying process's sockets are closed first; its children learn of it after its memory is freed.
 _DYING_S = 3.0
+_VMSTAT = Path("/proc/vmstat")
+
+
+def kills() -> int:
+    """Processes that the kernel has killed for memory since it was started; 0 where it does not count."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text("ascii"), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
 
 
 class Parent:
     """The parent at the time this object is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, kills: Callable[[], int] = kills) -> None:
         self._pid = os.getppid()
+        self._kills = kills
+        self._before = self._last = kills()
         self._explained: BaseException | None = None
 
     def follow(self, end: Callable[[], None]) -> None:
@@ -28,6 +42,7 @@ class Parent:
 
         def watch() -> None:
             while not self._gone():
+                self._before, self._last = self._last, self._kills()
                 time.sleep(_POLL_S)
             end()
 
@@ -43,11 +58,16 @@ class Parent:
         self._explained = failure
         while error.reason == errors.UNEXPECTED:
             if self._gone():
-                return errors.jvm_gone().error
+                return self.death()
             if time.monotonic() >= end:
                 break
             time.sleep(_POLL_S / 10)
-        return error
+        return self.death() if error.reason == errors.jvm_gone().error.reason else error
+
+    def death(self) -> events_pb2.DaggerError:
+        """Of what it died, as far as can be seen from here: its exit code is the scheduler's to know."""
+        killed = self._kills() > self._before
+        return (errors.killed_for_memory() if killed else errors.jvm_gone()).error
 
     def _gone(self) -> bool:
         return os.getppid() != self._pid

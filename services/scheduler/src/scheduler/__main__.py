@@ -61,7 +61,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
         return (
-            command.spark_submit(job, master, installation, default_memory_mib=told.driver_memory_mib),
+            command.spark_submit(job, master, installation),
             command.environment(job, master, installation, environment),
         )
 
@@ -83,6 +83,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
                 scheduler_id=leadership.identity(),
                 max_drivers=told.max_drivers or room(told.driver_memory_mib, drivers),
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
+                driver_memory_mib=told.driver_memory_mib,
             ),
         )
         serving = asyncio.create_task(scheduler.run())

@@ -19,8 +19,9 @@ from google.protobuf.message import Message
 
 from fleet.resolve import Unresolved
 
-# Spark refuses a driver with less.
-LEAST_MEMORY_MIB: Final = 450
+# Spark refuses a heap of less than 450, less the thirtieth that the serial collector keeps free.
+LEAST_MEMORY_MIB: Final = 480
+DEFAULT_MEMORY_MIB: Final = 768
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
 # what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.
@@ -57,12 +58,10 @@ class Installation:
     """Whether checkpoints are where executors on other hosts see them, as the administrator says."""
 
 
-def spark_submit(
-    job: spec_pb2.JobSpec, master: str, installation: Installation, *, default_memory_mib: int
-) -> list[str]:
+def spark_submit(job: spec_pb2.JobSpec, master: str, installation: Installation) -> list[str]:
     """The command line of a launch. Raises: Unresolved when nothing can run on this master."""
     check_master(master, installation)
-    memory_mib = max(job.spec.driver_memory_mib or default_memory_mib, LEAST_MEMORY_MIB)
+    memory_mib = max(job.spec.driver_memory_mib, LEAST_MEMORY_MIB)
     run_dir = Path(job.run_dir)
     home = _spark_home(master, installation)
     java_options = [

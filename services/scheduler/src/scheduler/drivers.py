@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import DecodeError
 
 from fleet.seen import Presence
 from scheduler import exits, processes
+from scheduler.command import LEAST_MEMORY_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ class Drivers:
         run_dir = Path(handle.run_dir)
         code = _read(run_dir / "exit-code") or ""
         left = _read(run_dir / "exit.json")
-        return exits.exited(int(code) if re.fullmatch(r"-?\d{1,3}", code) else None, left)
+        number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
+        return exits.exited(number, left, heap_mib=_heap_mib(run_dir))
 
     def reap(self) -> None:
         """Take leave of our own children that have ended; others belong to pid 1."""
@@ -184,6 +187,15 @@ class Drivers:
                 if number == generation:
                     return name, int(generation)
         return None
+
+
+def _heap_mib(run_dir: Path) -> int:
+    """What a launch was given; 0 when nobody can say any more."""
+    try:
+        job = spec_pb2.JobSpec.FromString((run_dir / "spec.pb").read_bytes())
+    except (OSError, DecodeError):
+        return 0
+    return max(job.spec.driver_memory_mib, LEAST_MEMORY_MIB)
 
 
 def _read(path: Path) -> str | None:

@@ -8,10 +8,16 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
+from fleet.owed import OUT_OF_MEMORY
+
 USER: Final = 64
 EXTERNAL: Final = 69
 INTERNAL: Final = 70
 FENCED: Final = 75
+HEAP_FULL: Final = 3
+"""What a JVM ends with that was told to exit when its heap is full (`command.spark_submit`)."""
+# The Python half sees its JVM die, and not of what.
+_JVM_GONE: Final = "JVM_GONE"
 
 _EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
 _INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
@@ -43,9 +49,15 @@ _BY_CODE: Final = {
 }
 
 
-def exited(code: int | None, left: str | None) -> events_pb2.Exited:
-    """The fact for an exit code (-N: killed by signal N; None: it left none) and the text of exit.json."""
-    fact = events_pb2.Exited(error=_left(left) or _guessed(code))
+def exited(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_pb2.Exited:
+    """The fact for an exit code (-N: killed by signal N; None: it left none) and the text of exit.json.
+
+    `heap_mib` is the driver's heap; 0 when it is not known.
+    """
+    error = _left(left)
+    if code == HEAP_FULL and (error is None or error.reason == _JVM_GONE):
+        error = _out_of_memory(heap_mib)
+    fact = events_pb2.Exited(error=error or _guessed(code))
     if code is not None:
         fact.code = code
     if code == 0:
@@ -62,6 +74,17 @@ def _left(text: str | None) -> events_pb2.DaggerError | None:
     except ParseError:  # it died while it wrote: the exit code must do
         return None
     return error if error.reason else None
+
+
+def _out_of_memory(heap_mib: int) -> events_pb2.DaggerError:
+    size = f" of {heap_mib} MiB" if heap_mib else ""
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER,
+        reason=OUT_OF_MEMORY,
+        detail=f"its heap{size} (driver_memory) was full: give it a larger driver_memory, keep its windows on"
+        " disk (state: disk), shorten them, or group by less",
+        retryable=True,
+    )
 
 
 def _guessed(code: int | None) -> events_pb2.DaggerError:

@@ -40,12 +40,15 @@ class Launcher:
         command: Command,
         platform: spec_pb2.KafkaAddress,
         checkpoints: str,
+        driver_memory_mib: int,
     ) -> None:
+        """`driver_memory_mib` is the heap of a driver whose dagger does not say."""
         self._fold = fold
         self._drivers = drivers
         self._command = command
         self._platform = platform
         self._checkpoints = checkpoints
+        self._driver_memory_mib = driver_memory_mib
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
         """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
@@ -92,6 +95,7 @@ class Launcher:
             checkpoint_root=tidy.checkpoint_root(self._checkpoints, dagger),
             run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
         )
+        prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         cluster = fleet.clusters.get(dagger.spec.cluster)
         if cluster is None:
             raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")

@@ -9,7 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import Settings
 from scheduler import tidy
-from scheduler.command import ARCHIVE
+from scheduler.command import ARCHIVE, DEFAULT_MEMORY_MIB
 
 
 class SchedulerSettings(Settings):
@@ -33,8 +33,8 @@ class SchedulerSettings(Settings):
     time. Unset: the installed PySpark's."""
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
-    driver_memory_mib: int = Field(default=768, ge=450)
-    """Heap of a driver whose dagger does not say, in MiB; 256 MiB more are counted for each."""
+    driver_memory_mib: int = Field(default=DEFAULT_MEMORY_MIB, ge=450)
+    """Heap of a driver whose dagger does not say, in MiB; 896 MiB more are counted for each."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
     start_timeout_s: float = Field(default=120, gt=0)

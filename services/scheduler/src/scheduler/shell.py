@@ -22,6 +22,7 @@ from fleet import Applied, Dagger
 from fleet.owed import Drain, Kill, Launch, todo
 from fleet.seen import Policy, Presence, Seen
 from scheduler.clock import now as wall_clock
+from scheduler.command import DEFAULT_MEMORY_MIB
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
 from scheduler.fold import Fold
@@ -42,6 +43,8 @@ class Options:
     """Drivers that may run at once."""
     leader_timeout: timedelta = timedelta(seconds=10)
     """A leader whose beat is missing for this long is replaced."""
+    driver_memory_mib: int = DEFAULT_MEMORY_MIB
+    """Heap of a driver whose dagger does not say, in MiB."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -89,7 +92,12 @@ class Scheduler:
         checkpoints = checkpoint_root or str(state_dir / "checkpoints")
         self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir, checkpoints, clock)
         self._launcher = Launcher(
-            self._fold, drivers, command=command, platform=platform, checkpoints=checkpoints
+            self._fold,
+            drivers,
+            command=command,
+            platform=platform,
+            checkpoints=checkpoints,
+            driver_memory_mib=options.driver_memory_mib,
         )
         self._exits = ExitWatch(self._look_at)
         self._listening_since = self._now()
