@@ -76,12 +76,12 @@ def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, 
     """Write `count` records, in event time from `start` (seconds) on; the same ones every time."""
     chance = random.Random(7)
     pool = bodies(chance)
-    producer = _producer(bootstrap_servers)
+    producer = open_producer(bootstrap_servers)
     for number in range(count):
         booking = pool[chance.randrange(_POOL)]
         booking.event_timestamp.seconds = start + number // rate
         booking.event_timestamp.nanos = (number % rate) * (1_000_000_000 // rate)
-        _write(producer, topic, number, booking)
+        write(producer, topic, number, booking)
     producer.flush()
 
 
@@ -89,7 +89,7 @@ def live(bootstrap_servers: str, topic: str, rate: int) -> None:
     """Write `rate` records a second, in event time as they are written, until the process is ended."""
     chance = random.Random(7)
     pool = bodies(chance)
-    producer = _producer(bootstrap_servers)
+    producer = open_producer(bootstrap_servers)
     begin, written = time.monotonic(), 0
     while True:
         time.sleep(0.02)
@@ -98,11 +98,12 @@ def live(bootstrap_servers: str, topic: str, rate: int) -> None:
         for number in range(written, due):
             booking = pool[chance.randrange(_POOL)]
             booking.event_timestamp.seconds, booking.event_timestamp.nanos = divmod(now, 1_000_000_000)
-            _write(producer, topic, number, booking)
+            write(producer, topic, number, booking)
         written = due
 
 
-def _producer(bootstrap_servers: str) -> Producer:
+def open_producer(bootstrap_servers: str) -> Producer:
+    """A producer for many records."""
     return Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -114,7 +115,8 @@ def _producer(bootstrap_servers: str) -> Producer:
     )
 
 
-def _write(producer: Producer, topic: str, number: int, booking: Any) -> None:
+def write(producer: Producer, topic: str, number: int, booking: Any) -> None:
+    """Write the record with this number, to the partition that follows from it."""
     value = booking.SerializeToString()
     while True:
         try:

@@ -28,6 +28,7 @@ sinks:
 trigger: 500ms
 emit: early
 driver_memory: 1g
+state: disk
 consumer_group: mine
 """
 
@@ -54,6 +55,7 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
         sql="SELECT 1\nFROM `data_stream`\n",
         emit=spec_pb2.EMIT_EARLY,
         driver_memory_mib=1024,
+        state=spec_pb2.STATE_STORE_DISK,
         consumer_group="mine",
         trigger=timedelta(milliseconds=500),
         streams=[
@@ -146,7 +148,7 @@ def test_two_documents_are_two_daggers_and_a_name_may_stand_once() -> None:
         "completed_bookings",
         "other",
     ]
-    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 20)]
+    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 21)]
 
 
 def test_an_empty_file_is_refused() -> None:

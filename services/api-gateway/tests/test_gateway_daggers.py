@@ -239,6 +239,7 @@ async def test_all_that_is_wrong_with_a_dagger_is_said_at_once(ready: Any, refus
         consumer_group="my group",
     )
     spec.emit = 7  # type: ignore[assignment] # what the test is about
+    spec.state = 7  # type: ignore[assignment]
 
     error = await refusal(ready.create(name="A", spec=spec, request_id="two words"))
 
@@ -262,6 +263,7 @@ async def test_all_that_is_wrong_with_a_dagger_is_said_at_once(ready: Any, refus
             "spec.sinks[2].kafka.message",
             "spec.trigger",
             "spec.emit",
+            "spec.state",
             "spec.driver_memory_mib",
             "spec.consumer_group",
         },

@@ -13,7 +13,7 @@ from cli.naming import headline
 
 KEYS = (
     "name", "team", "cluster", "streams", "sql", "sinks", "trigger", "emit", "driver_memory",
-    "consumer_group",
+    "consumer_group", "state",
 )  # fmt: skip
 REQUIRED = ("name", "team", "cluster", "streams", "sql", "sinks")
 STREAM_KEYS = ("table", "stream", "watermark_delay", "idle_timeout", "future_tolerance", "start")
@@ -22,6 +22,7 @@ KAFKA_KEYS = ("topic", "format", "message", "cluster")
 SINKS = ("influx", "kafka", "log")
 FORMATS = {"json": spec_pb2.KafkaSink.FORMAT_JSON, "protobuf": spec_pb2.KafkaSink.FORMAT_PROTOBUF}
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
+STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
 MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
 
 
@@ -90,6 +91,8 @@ def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
         spec.trigger.FromTimedelta(reader.duration(found["trigger"], "trigger", positive=True))
     if "emit" in found:
         spec.emit = EMITS[reader.choice(found["emit"], "emit", tuple(EMITS))]
+    if "state" in found:
+        spec.state = STATES[reader.choice(found["state"], "state", tuple(STATES))]
     if "driver_memory" in found:
         spec.driver_memory_mib = _memory(reader, found["driver_memory"])
     wrong = frozenset(finding["field"] for finding in reader.findings[before:])

@@ -24,6 +24,8 @@ def to_document(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
     if spec.HasField("trigger"):
         document["trigger"] = duration(spec.trigger)
     document["emit"] = "early" if spec.emit == spec_pb2.EMIT_EARLY else "final"
+    if spec.state:
+        document["state"] = "disk" if spec.state == spec_pb2.STATE_STORE_DISK else "memory"
     if spec.driver_memory_mib:
         document["driver_memory"] = f"{spec.driver_memory_mib}m"
     if spec.consumer_group:

@@ -102,6 +102,8 @@ def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]
         yield Violation(f"{at}.sinks", f"must not be more than {MAX_SINKS}", "TOO_MANY")
     if spec.emit not in (spec_pb2.EMIT_FINAL, spec_pb2.EMIT_EARLY):
         yield Violation(f"{at}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
+    if spec.state not in spec_pb2.StateStore.values():
+        yield Violation(f"{at}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
     if 0 < spec.driver_memory_mib < MIN_DRIVER_MEMORY_MIB:
         yield Violation(
             f"{at}.driver_memory_mib",

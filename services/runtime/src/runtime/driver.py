@@ -83,12 +83,14 @@ class Driver:
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
         references = self._references(root, plan)
-        chosen = checkpoint.choose(root, plan.fingerprint)
+        chosen = checkpoint.choose(root, job.state_identity(self._spec, plan))
         with ExitStack() as stack:
             session = self._started()
             stack.callback(_stop, session)
             if isinstance(root, Path):
                 spark.checkpoint_locally(session)
+            if job.on_disk(self._spec, plan):
+                spark.keep_state_on_disk(session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""
             self.announce(heart.ui_url)
             try:

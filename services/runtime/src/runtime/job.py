@@ -29,6 +29,8 @@ from runtime.spark import rows as rows_of
 
 DEFAULT_TABLE = "data_stream"
 DEFAULT_TRIGGER_MS = 1000
+# A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
+LONG_KEPT = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,18 @@ def trigger(spec: spec_pb2.JobSpec) -> timedelta:
     """Time between micro-batches."""
     asked = spec.spec.trigger.ToTimedelta() if spec.spec.HasField("trigger") else timedelta()
     return asked or timedelta(milliseconds=DEFAULT_TRIGGER_MS)
+
+
+def on_disk(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
+    """Whether state is kept on disk: as the spec says, else when it is kept for long."""
+    if spec.spec.state:
+        return spec.spec.state == spec_pb2.STATE_STORE_DISK
+    return plan.horizon >= LONG_KEPT
+
+
+def state_identity(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> str:
+    """What must be equal for two launches to share a checkpoint: Spark pins the place of state there."""
+    return f"{plan.fingerprint}-disk" if on_disk(spec, plan) else plan.fingerprint
 
 
 def updates(spec: spec_pb2.JobSpec) -> bool:

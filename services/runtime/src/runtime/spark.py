@@ -44,6 +44,16 @@ _LOCAL_CHECKPOINTS = (
     "spark.sql.streaming.checkpointFileManagerClass",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
+# A batch saves what it changed, not all there is. Beside the heap a store takes two write buffers, its cache,
+# and the filters of its files, 1.3 bytes for each key. Spark's own bound for all stores together would keep
+# those in a cache of 64 parts, none of which has room for a large file's: read anew for every key (ADR 21).
+_DISK_STATE = {
+    "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "rocksdb.changelogCheckpointing.enabled": "true",
+    "rocksdb.writeBufferSizeMB": "16",
+    "rocksdb.maxWriteBufferNumber": "2",
+    "rocksdb.blockCacheSizeMB": "16",
+}
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
@@ -66,6 +76,12 @@ def start() -> SparkSession:
 def checkpoint_locally(session: SparkSession) -> None:
     """To be called when checkpoints are on a local disk, before a query is started."""
     session.conf.set(*_LOCAL_CHECKPOINTS)
+
+
+def keep_state_on_disk(session: SparkSession) -> None:
+    """To be called before a query is started, and for every later launch on its checkpoint."""
+    for name, value in _DISK_STATE.items():
+        session.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
 
 
 def _no_data_sources(session: SparkSession) -> None:
