@@ -48,6 +48,7 @@ class Dagger:
     start: str = "earliest"
     idle_timeout_s: int = 3
     emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
+    state: spec_pb2.StateStore.ValueType = spec_pb2.STATE_STORE_UNSPECIFIED
     trigger_ms: int = 200
     conf: dict[str, str] = field(default_factory=dict)
     """Spark's settings on the command line."""
@@ -81,7 +82,7 @@ class Dagger:
         )
         job.platform.bootstrap_servers = self.kafka
         job.spec.sql = self.sql
-        job.spec.emit = self.emit
+        job.spec.emit, job.spec.state = self.emit, self.state
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         stream = job.streams.add()
         stream.kafka.bootstrap_servers = self.kafka

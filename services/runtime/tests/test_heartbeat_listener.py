@@ -1,7 +1,7 @@
 """What Spark tells of an idle query is progress only when the stream was reached."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from uuid import uuid4
@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import QueryIdleEvent
 
 from runtime import progress
 from runtime.checkpoint import Checkpoint
+from runtime.groups import Groups
 from runtime.heartbeat import Heart, Identity
 from runtime.listener import Listener
 from runtime.references.loading import References
@@ -53,6 +54,7 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
         attempts=lambda _: 1,
         plan_warnings=(),
         references=References((), (), store=source.run_dir, folder=source.run_dir, clock=float),
+        groups=Groups((), timedelta(), changes=lambda *_: pytest.fail("it has no state")),
         wake=Event(),
         patience=None,
     )

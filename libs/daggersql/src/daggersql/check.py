@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from daggersql import emit, late, sums, whole
+from daggersql.bounds import bounds
 from daggersql.dialect import parse
 from daggersql.early import object_to_early
 from daggersql.findings import Refused, Report, Severity
@@ -80,4 +81,5 @@ def _plan(
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
         sums=added_up,
         closing=late.closing(select),
+        bounds=bounds(emit.nodes(select)),
     )

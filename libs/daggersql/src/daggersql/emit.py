@@ -48,11 +48,8 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
 def spark_sql(query: Result, groups: str | None = None) -> str:
     """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
     if isinstance(query, Union):
-        names = [output.name or "" for output in query.outputs]
-        found = query.identity
         parts = [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in query.outputs]
-        assert len(names) == len(parts)
-        hidden = _hidden(found, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
+        hidden = _hidden(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
         return f"SELECT {_list([*parts, *hidden])} FROM ({union(query, identify=True)}) AS `{query.name}`"
     hidden = _hidden(identity(query), hidden_columns(query), whole.since(query))
     return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups)
@@ -151,9 +148,14 @@ def _least(paths: set[str]) -> tuple[str, ...]:
 
 def functions(query: Result) -> tuple[str, ...]:
     """Our own functions that it calls."""
-    selects = query.branches if isinstance(query, Union) else (query,)
-    found = [top for select in selects for top in (*expressions(select), *over_groups(select))]
-    return tuple(sorted({each.function for top in found for each in top.nodes() if each.function}))
+    return tuple(sorted({each.function for each in nodes(query) if each.function}))
+
+
+def nodes(query: Result) -> Iterator[Expr]:
+    """All that its expressions are made of."""
+    for select in query.branches if isinstance(query, Union) else (query,):
+        for top in (*expressions(select), *over_groups(select)):
+            yield from top.nodes()
 
 
 def expressions(select: Select) -> Iterator[Expr]:

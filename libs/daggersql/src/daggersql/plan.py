@@ -147,6 +147,18 @@ def _called(value: Value) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """How many values of a group aggregates of one kind have an answer for."""
+
+    kind: str
+    """`list` of what came, or count of what is `distinct`."""
+    functions: tuple[str, ...]
+    most: int
+    beyond: str
+    """What becomes of a group that has more, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A query that may run."""
 
@@ -175,6 +187,8 @@ class Plan:
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN
     and no size; none where rows only pass."""
+    bounds: tuple[Bound, ...] = ()
+    """Bounds of its groups: one for each kind that its aggregates have."""
 
 
 @dataclass(frozen=True, slots=True)

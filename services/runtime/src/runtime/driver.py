@@ -29,6 +29,7 @@ from runtime.checkpoint import Checkpoint, Place
 from runtime.delivery import Delivery
 from runtime.errors import internal, user
 from runtime.files import replace_text
+from runtime.groups import Groups, changes
 from runtime.heartbeat import Heart, Identity
 from runtime.lease import Keeper, Lease, LocalStore, open_root
 from runtime.listener import Listener
@@ -100,6 +101,8 @@ class Driver:
                     return
                 store = LocalStore(root) if isinstance(root, Path) else None
                 batches = self._batches(session, assembled, lease, store, heart, references)
+                changed = partial(changes, session, str(chosen.path))
+                groups = Groups(plan.bounds, plan.horizon, changes=changed)
                 session.streams.addListener(
                     Listener(
                         heart=heart,
@@ -108,11 +111,13 @@ class Driver:
                         attempts=batches.attempts,
                         plan_warnings=warnings,
                         references=references,
+                        groups=groups,
                         wake=self._wake,
                         patience=assembled.patience,
                     )
                 )
                 query = self._start(assembled, batches, chosen)
+                groups.follow(batches.last)
             except AnalysisException as refused:
                 what = str(refused).splitlines()[0]
                 raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused

@@ -63,10 +63,11 @@ _CALLED = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
 # functions build when a constant decides the call. A test runs every accepted query through this check.
 _BUILT = frozenset({
     "aggregate", "approx_percentile", "array_distinct", "array_min", "array_sort", "collect_list",
-    "date_format", "date_trunc", "element_at", "extract", "flatten", "from_json", "isnan", "isnotnull",
-    "isnull", "map", "map_entries", "map_from_entries", "max_by", "min_by", "mod", "named_struct", "pmod",
-    "posexplode", "rint", "session_window", "to_json", "try_add", "try_divide", "try_element_at",
-    "try_multiply", "try_subtract", "unix_seconds", "weekday", "window", "window_time", "zip_with",
+    "collect_top_k", "date_format", "date_trunc", "element_at", "extract", "flatten", "from_json", "isnan",
+    "isnotnull", "isnull", "map", "map_entries", "map_from_entries", "max_by", "min_by", "mod",
+    "named_struct", "pmod", "posexplode", "rint", "session_window", "to_json", "try_add", "try_divide",
+    "try_element_at", "try_multiply", "try_subtract", "unix_seconds", "weekday", "window", "window_time",
+    "zip_with",
 })  # fmt: skip
 _GENERATORS = frozenset({"posexplode"})
 _RAISES = "raise_error"

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.listener import (
 
 from runtime import progress, symptoms
 from runtime.checkpoint import Checkpoint
+from runtime.groups import Groups
 from runtime.heartbeat import Heart
 from runtime.progress import Committed
 from runtime.references.loading import References
@@ -38,6 +39,7 @@ class Listener(StreamingQueryListener):
         attempts: Callable[[int], int],
         plan_warnings: Sequence[str],
         references: References,
+        groups: Groups,
         wake: threading.Event,
         patience: timedelta | None,
     ) -> None:
@@ -50,6 +52,7 @@ class Listener(StreamingQueryListener):
         self._attempts = attempts
         self._plan_warnings = plan_warnings
         self._references = references
+        self._groups = groups
         self._wake = wake
         self._symptoms = Symptoms(patience)
         self._written = 0
@@ -65,6 +68,7 @@ class Listener(StreamingQueryListener):
         batch = committed(report, read, self._attempts(report.batchId))
         self._heart.note(partial(progress.batch_committed, batch=batch))
         self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
+        self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
         self._warn()
         if first:
             self._checkpoint.forget_outdated()
@@ -98,6 +102,7 @@ class Listener(StreamingQueryListener):
             *self._plan_warnings,
             *warnings(self._source),
             *self._references.warnings(),
+            *self._groups.warnings(),
             *symptoms.warnings(self._symptoms, datetime.now(UTC)),
         )
         self._heart.note(partial(progress.warned, warnings=found))

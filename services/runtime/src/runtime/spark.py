@@ -46,7 +46,7 @@ _LOCAL_CHECKPOINTS = (
 )
 # A batch saves what it changed, not all there is. Beside the heap a store takes two write buffers, its cache,
 # and the filters of its files, 1.3 bytes for each key. Spark's own bound for all stores together would keep
-# those in a cache of 64 parts, none of which has room for a large file's: read anew for every key (ADR 21).
+# those in a cache of 64 parts, none of which has room for a large file's: read anew for every key (ADR 24).
 _DISK_STATE = {
     "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "rocksdb.changelogCheckpointing.enabled": "true",
@@ -68,6 +68,7 @@ def start() -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     _no_data_sources(session)
+    _bounded_list(session)
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
     return session
@@ -95,6 +96,19 @@ def _no_data_sources(session: SparkSession) -> None:
 def rows(session: SparkSession, sql: str, complete_from: datetime | None = None) -> DataFrame:
     """The rows of a plan's SQL. `complete_from` (aware): records before it may not be read; None: all are."""
     return session.sql(sql, args={"complete_from": complete_from or _BEFORE_EVERYTHING})
+
+
+def _bounded_list(session: SparkSession) -> None:
+    """Give `collect_top_k(x, most, least first)` a name in SQL: of Spark's lists, the only one with a bound.
+
+    Spark's own DataFrames use it; like them, a query is built of nothing that a person has written.
+    """
+    jvm = session._jvm  # noqa: SLF001 - as above
+    functions = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")  # type: ignore[union-attr]
+    name = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier("collect_top_k")  # type: ignore[union-attr]
+    builder = getattr(functions, "MODULE$").internal().lookupFunctionBuilder(name).get()
+    registry = session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - as above
+    registry.createOrReplaceTempFunction("collect_top_k", builder, "built-in")
 
 
 class QueryError(Exception):

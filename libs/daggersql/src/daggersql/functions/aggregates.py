@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daggersql import exact
 from daggersql.functions.checks import check_constant_text
-from daggersql.functions.collected import MOST, kept
+from daggersql.functions.collected import MOST, too_many
 from daggersql.functions.signature import Function, Signature
 from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family, Type
 
@@ -35,13 +35,12 @@ def _extreme(name: str, template: str) -> Function:
 
 def _listed(separator: str) -> str:
     """The texts of a group with a separator between them, in the order they came; NULL is none."""
-    rows = kept("{0}", "CASE WHEN {0} IS NOT NULL THEN 1 END")
-    too_many = (
+    refusal = (
         f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} values in LISTAGG: group by more."
     )
     return (
-        f"CASE WHEN size({rows}) > {MOST} THEN raise_error('{too_many}')"
-        f" ELSE array_join({rows}, {separator}) END"
+        f"CASE WHEN {too_many('{0}')} THEN raise_error('{refusal}')"
+        f" WHEN count({{0}}) > 0 THEN array_join(collect_list({{0}}), {separator}) END"
     )
 
 

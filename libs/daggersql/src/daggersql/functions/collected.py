@@ -1,8 +1,9 @@
-"""What aggregates of ours keep of a group: its first rows, up to a bound.
+"""What aggregates of ours keep of a group: its rows, in the order they came.
 
-`min_by(value, order, most)` with the same order for every row keeps the rows that came first, in the order
-they came, and no more than that: state is bounded whatever the group. Two lists of one group that are made
-of the same rows have them at the same positions.
+A list grows with what is in it, so many small groups cost little; it has no bound of its own, and a group
+that passes MOST is told of while it grows (`runtime.groups`). Two lists of one group that are made of the
+same rows have them at the same positions. Spark takes no two `collect_list` for the same, so a template
+names a list once, and asks `count` how long it is.
 """
 
 from __future__ import annotations
@@ -12,27 +13,33 @@ from daggersql.tree import Expr, call, constant
 from daggersql.types import INT
 
 MOST = 10_000
-"""Rows of a group that are kept."""
+"""Rows of a group that there is an answer for."""
 BEYOND = f"A group of more than {MOST:,} rows gives NULL, and is counted as bad data."
+STATE = f"grows with what is in it, also beyond {MOST:,}. {BEYOND}"
 
 
-def kept(value: str, order: str) -> str:
-    """SQL of the list of kept values (NULL when there are none), one longer than MOST when there are more.
+def kept(value: str, among: str) -> str:
+    """SQL of the list of the values of all rows whose `among` is not NULL; empty when there are none.
 
-    `value` and `order` are SQL; a row whose `order` is NULL is left out.
+    `value` and `among` are SQL; rows whose value is NULL are left out too.
     """
-    return f"min_by({value}, {order}, {MOST + 1})"
+    return f"collect_list(CASE WHEN {among} IS NOT NULL THEN {value} END)"
 
 
-def order_of(where: Expr | None, place: Span) -> Expr:
-    """The same number for every row that the condition of FILTER lets in, NULL for the others."""
+def too_many(among: str) -> str:
+    """SQL of whether more rows are kept than there is an answer for."""
+    return f"count({among}) > {MOST}"
+
+
+def let_in(where: Expr | None, place: Span) -> Expr:
+    """1 for every row that the condition of FILTER lets in, NULL for the others."""
     one = constant("1", 1, INT, place)
     return one if where is None else call("CASE WHEN {0} THEN 1 END", INT, place, where)
 
 
-def unless_too_many(function: str, rows: str, answer: str) -> str:
-    """SQL of the answer; NULL, and counted by `function`_toomany(flag), when `rows` is too long."""
-    return f"CASE WHEN NOT {function}_toomany(coalesce(size({rows}), 0) > {MOST}) THEN {answer} END"
+def unless_too_many(function: str, among: str, answer: str) -> str:
+    """SQL of the answer; NULL, and counted by `function`_toomany(flag), for a group of too many rows."""
+    return f"CASE WHEN NOT {function}_toomany({too_many(among)}) THEN {answer} END"
 
 
 def let(value: str, name: str, body: str) -> str:

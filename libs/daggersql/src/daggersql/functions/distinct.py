@@ -7,7 +7,7 @@ from daggersql.types import BIGINT, Family
 
 MOST = 1_000_000
 """Different values of a group that COUNT(DISTINCT …) counts; beyond, the dagger fails and says so."""
-_KEPT = 20  # the sketch keeps 2^20 values
+KEPT = 20  # the sketch keeps 2^20 values
 
 # Each value in a form that keeps different values different.
 _FORMS = (
@@ -39,7 +39,7 @@ _TOO_MANY = (
 )
 COUNT_DISTINCT = Function(
     "COUNT(DISTINCT",
-    signatures(_KEPT, f"CASE WHEN {{n}} > {MOST} THEN raise_error('{_TOO_MANY}') ELSE {{n}} END"),
+    signatures(KEPT, f"CASE WHEN {{n}} > {MOST} THEN raise_error('{_TOO_MANY}') ELSE {{n}} END"),
     aggregate=True,
 )
 """What COUNT(DISTINCT x) means; the name cannot be called."""

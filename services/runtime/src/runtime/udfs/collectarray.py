@@ -1,7 +1,7 @@
 """CollectArray(x): the values of a group as a list, NULLs included.
 
-The fast form is native: `daggersql.functions.own` writes it into the query. State is the values themselves,
-at most 10,000 a group: `min_by(…, 10001)` holds no more, and a group that reaches it gives NULL.
+The fast form is native: `daggersql.functions.own` writes it into the query. State is the values themselves;
+a group of more than 10,000 gives NULL.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, MOST, kept, order_of, unless_too_many
+from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, Kind, cast
 from daggersql.types import NULL, STRING, Array, Family
@@ -15,13 +15,11 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     value = cast(arguments[0], STRING) if arguments[0].type == NULL else arguments[0]
     # A NULL inside a struct is kept.
     rows = kept("named_struct('v', {0})", "{1}")
-    kind = Array(value.type)
-    answer = f"coalesce(transform({rows}, e -> e.v), CAST(array() AS {kind.spark}))"
     return Expr(
-        unless_too_many("collectarray", rows, answer),
-        kind,
+        unless_too_many("collectarray", "{1}", f"transform({rows}, e -> e.v)"),
+        Array(value.type),
         place,
-        (value, order_of(where, place)),
+        (value, let_in(where, place)),
         kind=Kind.AGGREGATE,
     )
 
@@ -32,12 +30,12 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"CollectArray keeps every value of a group until its window closes, at most {MOST:,}. {BEYOND}",
+    warning=f"CollectArray keeps every value of a group until its window closes. {BEYOND}",
     doc=Doc(
         about="The values of a group as a list, NULLs included, in the order they came. Two lists of one"
         " group have what came with one record at the same position. Empty for a group without rows.",
         parameters=(("x", "any value"),),
         examples=(),
-        state=f"The values themselves, at most {MOST:,} a group. {BEYOND}",
+        state=f"The values themselves: it {STATE}",
     ),
 )

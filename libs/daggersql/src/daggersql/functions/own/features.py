@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, MOST, kept, order_of, unless_too_many
+from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, list_of, untyped
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, Kind, wrong
@@ -25,13 +25,11 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     found = [each for each in made if each is not None]
     if len(found) < len(made):
         return wrong(place)
-    rows = kept("{0}", "{1}")
-    answer = f"coalesce(flatten({rows}), CAST(array() AS {FEATURES.spark}))"
     return Expr(
-        unless_too_many("features", rows, answer),
+        unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})"),
         FEATURES,
         place,
-        (list_of(found, FEATURES, place), order_of(where, place)),
+        (list_of(found, FEATURES, place), let_in(where, place)),
         kind=Kind.AGGREGATE,
     )
 
@@ -45,8 +43,7 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"Features keeps the pairs of a group until its window closes, of at most {MOST:,} rows."
-    f" {BEYOND}",
+    warning=f"Features keeps the pairs of a group until its window closes. {BEYOND}",
     doc=Doc(
         about="A feature row for each pair of each row: name and id are the key as text, the value stands in"
         " the slot of its type (bytes, string, int, long, double, float, bool, timestamp), a decimal number"
@@ -54,6 +51,6 @@ FUNCTION = Function(
         " rows, and without pairs.",
         parameters=(("key", "text or a number"), ("value", "a scalar; further pairs may follow")),
         examples=(),
-        state=f"The pairs of at most {MOST:,} rows of a group. {BEYOND}",
+        state=f"The pairs of every row: it {STATE}",
     ),
 )

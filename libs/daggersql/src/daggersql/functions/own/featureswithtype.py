@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, MOST, kept, let, order_of, unless_too_many
+from daggersql.functions.collected import BEYOND, STATE, kept, let, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, Kind, wrong
@@ -31,17 +31,17 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     features = triplets("FeaturesWithType", arguments, place, report)
     if features is None:
         return wrong(place)
-    rows = kept("{0}", "{1}")
     # Sorted, equal ones stand side by side: array_distinct compares each struct with every other.
     distinct = let(
-        f"array_sort(flatten({rows}))", "s", "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))"
+        f"array_sort(flatten({kept('{0}', '{1}')}))",
+        "s",
+        "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))",
     )
-    answer = f"coalesce(transform({distinct}, x -> x.made), CAST(array() AS {FEATURES.spark}))"
     return Expr(
-        unless_too_many("featureswithtype", rows, answer),
+        unless_too_many("featureswithtype", "{1}", f"transform({distinct}, x -> x.made)"),
         FEATURES,
         place,
-        (features, order_of(where, place)),
+        (features, let_in(where, place)),
         kind=Kind.AGGREGATE,
     )
 
@@ -55,8 +55,7 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"FeaturesWithType keeps the triplets of a group until its window closes, of at most {MOST:,}"
-    f" rows. {BEYOND}",
+    warning=f"FeaturesWithType keeps the triplets of a group until its window closes. {BEYOND}",
     doc=Doc(
         about="The feature rows of a group: name and id are the key as text, the value stands,"
         " converted, in the slot that the type names. NULL is 0 or false under a numeric type or BooleanType"
@@ -72,6 +71,6 @@ FUNCTION = Function(
         examples=(),
         dagger="Takes triplets of equal hash codes for equal, and fails for NULL text, for text that is no"
         " number and for 2.0 as IntegerType.",
-        state=f"The triplets of at most {MOST:,} rows of a group. {BEYOND}",
+        state=f"The triplets of every row: it {STATE}",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import MOST, kept, let
+from daggersql.functions.collected import MOST, let, too_many
 from daggersql.functions.series import number_of
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.tree import Expr, Kind, call, cast
@@ -38,19 +38,18 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     number = call(
         f"CASE WHEN NOT isnan({{0}}){' AND {1}' if where else ''} THEN {{0}} END", DOUBLE, place, *tests
     )
-    rows = kept("{0}", "CASE WHEN {0} IS NOT NULL THEN 1 END")
     position = f"({p!r}D * (size(s) + 1) / 100)"
     low, high = (f"get(s, CAST(floor({position}) AS INT){step})" for step in (" - 1", ""))
     between = f"{low} + ({position} - floor({position})) * ({high} - {low})"
     exact = let(
-        f"array_sort({rows})",
+        f"collect_top_k({{0}}, {MOST}, true)",  # the least ones, sorted: all of them, in this branch
         "s",
         f"CASE WHEN {position} < 1 THEN get(s, 0) WHEN {position} >= size(s) THEN get(s, size(s) - 1)"
         f" WHEN {low} = {high} THEN {low} ELSE {between} END",
     )
     estimate = f"approx_percentile({{0}}, {p / 100!r}D, {_ACCURACY})"
     return Expr(
-        f"CASE WHEN size({rows}) > {MOST} THEN {estimate} ELSE {exact} END",
+        f"CASE WHEN {too_many('{0}')} THEN {estimate} ELSE {exact} END",
         DOUBLE,
         place,
         (number,),
