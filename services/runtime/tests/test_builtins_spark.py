@@ -78,6 +78,8 @@ MEANINGS: dict[str, Any] = {
     "FLOOR(rowtime TO HOUR)": moment("2024-02-29 12:00:00"),
     "CEIL(rowtime TO HOUR)": moment("2024-02-29 13:00:00"),
     "TIME '10:11:12'": "10:11:12",
+    # Bytes that are no UTF-8: Arrow takes no such text.
+    "CAST(X'6F80' AS VARCHAR)": "o\ufffd",
     # Patterns.
     "REGEXP(api_uri, '^/v[0-9]+/')": True,
     "REGEXP_EXTRACT(api_uri, '/v([0-9]+)/([a-z]+)', 2)": "orders",

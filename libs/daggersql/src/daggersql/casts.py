@@ -29,6 +29,8 @@ from daggersql.types import (
     family,
 )  # fmt: skip
 
+# As Java reads bytes. Arrow takes no text that is no UTF-8: it would end the job where it is written.
+TEXT_OF_BYTES = "make_valid_utf8(CAST({0} AS STRING))"
 _Kind = exp.DataType.Type
 _TYPES: dict[object, Type] = {
     _Kind.BOOLEAN: BOOLEAN, _Kind.TINYINT: TINYINT, _Kind.SMALLINT: SMALLINT, _Kind.INT: INT,
@@ -65,6 +67,8 @@ def _converted(value: Expr, kind: Type) -> Expr:
     if kind == STRING and found is Family.TIMESTAMP:
         # As Flink writes a TIMESTAMP(3).
         return call("date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')", STRING, value.span, value)
+    if kind == STRING and found is Family.BINARY:
+        return call(TEXT_OF_BYTES, STRING, value.span, value)
     if found in NUMERIC - {Family.INTEGER} and kind == BOOLEAN:
         return call("({0} <> 0)", BOOLEAN, value.span, value)
     return cast(value, kind)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from daggersql.casts import TEXT_OF_BYTES
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.types import STRING, Family
 
 FUNCTION = Function(
     "ByteToString",
-    (Signature((Family.BINARY,), STRING, "make_valid_utf8(CAST({0} AS STRING))"),),
+    (Signature((Family.BINARY,), STRING, TEXT_OF_BYTES),),
     own=True,
     doc=Doc(
         "Bytes as text, read as UTF-8. What is no UTF-8 becomes the replacement character U+FFFD; NULL"
