@@ -1,6 +1,7 @@
 """From names to addresses, and how a dagger is shown."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, timedelta
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -9,7 +10,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
-from eventlog.testing import given
+from eventlog.testing import START, given
 from fleet import Fleet, resolve
 from fleet.backoff import delay
 from fleet.view import to_proto
@@ -250,3 +251,47 @@ def test_waits_double_up_to_a_cap_and_differ_between_daggers() -> None:
     assert all(wait / 2 <= got <= wait for wait, got in zip(full, waits, strict=True))
     assert waits == [delay("d", attempt, base=base, cap=cap) for attempt in range(1, 30)]
     assert len({delay(f"d{n}", 3, base=base, cap=cap) for n in range(50)}) == 50
+
+
+def test_a_job_knows_when_each_topic_came_into_its_stream() -> None:
+    of = fleet()
+    first = {name: moment.ToDatetime(UTC) for name, moment in job(of).streams[0].joined.items()}
+    wider = stream("bookings", "acme.Booking")
+    wider.stream.topics.append("more-bookings")
+    (record,) = given(wider, since=of.sequence)
+    of.apply(replace(record, time=START + timedelta(days=1)))
+
+    assert {name: moment.ToDatetime(UTC) for name, moment in job(of).streams[0].joined.items()} == {
+        **first,
+        "more-bookings": START + timedelta(days=1),
+    }
+
+
+def test_a_stream_that_changed_after_the_launch_is_told_until_the_next_one() -> None:
+    of = fleet(events_pb2.SchedulerStarted(scheduler_id="s", host="here"))
+    epoch = of.sequence
+    wider = stream("bookings", "acme.Booking")
+    wider.stream.topics.append("more-bookings")
+
+    def told(*messages: Message) -> list[str]:
+        for message in messages:
+            (record,) = given(message, since=of.sequence)
+            of.apply(record)
+        return [warning.split(":")[0] for warning in to_proto(of.daggers["d"], of).warnings]
+
+    def launched() -> list[str]:
+        last = {"name": "d", "epoch": epoch, "generation": of.daggers["d"].generation}
+        intended = of.sequence + 2
+        return told(
+            events_pb2.Exited(meta=last, error={"retryable": True}),
+            events_pb2.LaunchIntended(meta={"name": "d", "epoch": epoch}, version=1),
+            events_pb2.Launched(
+                meta={"name": "d", "epoch": epoch, "generation": intended}, driver={"pid": 7}
+            ),
+        )
+
+    assert told(wider) == ["WIDE"]
+    assert launched() == ["WIDE"]
+    assert told(wider) == ["WIDE"]
+    assert told(stream("bookings", "acme.Booking")) == ["WIDE", "STREAM_CHANGED"]
+    assert launched() == ["WIDE"]

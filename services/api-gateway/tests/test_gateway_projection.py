@@ -81,7 +81,8 @@ def touched(fleet: Fleet, records: Sequence[Record]) -> Touched:
         applied = fleet.apply(record)
         if applied.answer is not None:
             found.answers.add(record.id)
-        found.daggers |= {applied.subject, *(fleet.daggers if "Cluster" in record.type else ())}
+        shown = "Cluster" in record.type or "Stream" in record.type
+        found.daggers |= {applied.subject, *(fleet.daggers if shown else ())}
         found.clusters |= {applied.subject} & fleet.clusters.keys()
         found.streams |= {applied.subject} & fleet.streams.keys()
         found.references |= {applied.subject} & fleet.references.keys()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from runtime.checkpoint import Stand, choose
+from runtime.source.assignment import Assignment
 from runtime.source.offsets import Offsets, Partition
 
 MINUTE = timedelta(minutes=1)
@@ -48,6 +49,21 @@ def test_an_unchanged_plan_goes_on_with_its_checkpoint(tmp_path: Path) -> None:
     chosen = choose(tmp_path, "abc")
 
     assert (chosen.path, chosen.stand, chosen.committed) == (path, None, True)
+    assert chosen.watermark == NOON
+
+
+def test_where_reading_began_is_where_each_topic_was_first(tmp_path: Path) -> None:
+    old = checkpoint(tmp_path, "abc", batches=0, watermark=None)
+    (old / "source-start" / "s0.json").unlink()
+    later = Offsets({"t": "id-t", "u": "id-u"}, {Partition("t", 0): 90, Partition("u", 0): 3})
+    for number, start in ((9, BEGUN), (10, later)):
+        kept = Assignment(number, {"s": (start,)}, {})
+        (old / "source-start" / str(number)).write_text(json.dumps(kept.as_json()))
+
+    stand = choose(tmp_path, "def").stand
+
+    assert stand is not None
+    assert (stand.begun, stand.complete_from) == ({("id-t", 0): 5, ("id-u", 0): 3}, 7)
 
 
 def test_a_changed_plan_knows_what_was_committed(tmp_path: Path) -> None:

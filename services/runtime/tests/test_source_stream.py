@@ -112,6 +112,10 @@ class Feed:
                     break
         self.producer.flush()
 
+    def beside(self) -> Feed:
+        """Another topic."""
+        return Feed(self.kafka).create()
+
     def resolved(self, **given: Any) -> spec_pb2.ResolvedStream:
         """The stream as a job sees it: earliest, delay 2 s, no idle timeout, unless told otherwise."""
         made = spec_pb2.ResolvedStream(kafka={"bootstrap_servers": self.kafka})
@@ -143,8 +147,11 @@ class Job(StreamingQueryListener):
         self.progress: Queue[SourceCounts] = Queue()
         self.fail_in: int | None = None
         paths = ("status", "city")
-        frames = [stream.open_stream(session, one, daggersql.Read(f"s{i}", paths, equal), context)
-                  for i, one in enumerate(streams)]  # fmt: skip
+        by_table = {f"s{i}": one for i, one in enumerate(streams)}
+        who = stream.readers(session, by_table, context)
+        frames = [stream.open_stream(session, one, daggersql.Read(table, paths, equal), context, who)
+                  for table, one in by_table.items()]  # fmt: skip
+        self.closing, self.gone = bool(who.until), who.gone
         self.frame = frames[0]
         for more in frames[1:]:
             self.frame = self.frame.unionByName(more)
@@ -155,7 +162,8 @@ class Job(StreamingQueryListener):
         self.session.streams.addListener(self)
         writer = self.session.sql(sql).writeStream.outputMode("append").foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self.context.checkpoint)
-        self.query = writer.trigger(processingTime="200 milliseconds").start()
+        ends, goes_on = {"availableNow": True}, {"processingTime": "200 milliseconds"}
+        self.query = writer.trigger(**(ends if self.closing else goes_on)).start()
         return self
 
     def stop(self) -> None:
@@ -166,7 +174,7 @@ class Job(StreamingQueryListener):
     def _batch(self, rows: DataFrame, batch: int) -> None:
         stream.note_batch(self.session)
         found = {row.start.replace(tzinfo=UTC): row.n for row in rows.collect()}
-        if self.fail_in == batch:
+        if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
         first = stream.complete_from(self.context)
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
@@ -257,6 +265,13 @@ def run(session: SparkSession, context: stream.SourceContext) -> Iterator[Callab
 def windows(seconds: Iterable[float]) -> Counter[datetime]:
     """The right answer: how many of these event times fall into each window."""
     return Counter(BEGIN + int(second // 10) * SIZE for second in seconds)
+
+
+def united(*feeds: Feed) -> spec_pb2.ResolvedStream:
+    """One stream of several topics."""
+    made = feeds[0].resolved()
+    made.stream.topics[:] = [feed.topic for feed in feeds]
+    return made
 
 
 def quarantined(kafka: str, dagger: str, count: int) -> list[telemetry_pb2.Quarantined]:
@@ -502,6 +517,73 @@ def test_partitions_that_are_added_later_are_read_from_their_beginning(
     job.until(lambda job: job.total(lambda c: c.rows) >= 1)
 
     assert job.counts[-1].lag.keys() == {f"{feed.topic}/0", f"{feed.topic}/1"}
+
+
+def test_topics_come_and_go_and_open_windows_lack_nothing_of_them(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    a, b, c = feed.create(), feed.beside(), feed.beside()
+    closed_at_29 = {"open": BEGIN + timedelta(seconds=29) - SIZE}
+    a.send([booking(5), booking(31)])
+    ran = run(a.resolved()).start()
+    ran.until(lambda job: job.rows == windows([5])).stop()
+    a.send([booking(31.5)])
+    b.send([booking(6), booking(25), booking(33)])
+
+    failed = run(a.resolved())
+    failed.fail_in = 0
+    with pytest.raises(Exception, match="killed in this batch"):
+        failed.start().until(lambda _: False)
+    failed.stop()
+    ending = run(united(a, b), **closed_at_29)
+    assert ending.closing
+    assert ending.start().query.awaitTermination(PATIENCE_S)  # type: ignore[union-attr]
+    ending.stop()
+    both = run(united(a, b), **closed_at_29).start()
+    a.send([booking(50)])
+    b.send([booking(50)])
+    both.until(
+        lambda job: job.rows == windows([25, 31, 31.5, 33]) and job.total(lambda c: c.late) == 1
+    ).stop()
+
+    b.send([booking(53), booking(70)])
+    c.send([booking(47), booking(52), booking(70)])
+    closed_at_48 = {"open": BEGIN + timedelta(seconds=48) - SIZE}
+    swapped = run(united(b, c), **closed_at_48)
+    if swapped.closing:  # the batch that wrote the rows was not committed when it was stopped
+        assert swapped.start().query.awaitTermination(PATIENCE_S)  # type: ignore[union-attr]
+        swapped.stop()
+        swapped = run(united(b, c), **closed_at_48)
+    swapped.start().until(lambda job: job.rows == windows([47, 50, 50, 52, 53]))
+
+    assert swapped.total(lambda c: c.late) == 0
+
+
+def test_a_topic_that_is_gone_holds_nothing_up_though_a_batch_of_it_was_planned(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    a, b = feed.create(), feed.beside()
+    of_b = COUNT.format(where="WHERE city = 2")
+    a.send([booking(1), booking(11)])
+    b.send([booking(second, city=2) for second in (2, 3, 4, 12)])
+    failed = run(united(a, b))
+    failed.fail_in = 0
+    with pytest.raises(Exception, match="killed in this batch"):
+        failed.start(of_b).until(lambda _: False)
+    failed.stop()
+    a.admin.delete_topics([a.topic])[a.topic].result()
+    end = time.monotonic() + PATIENCE_S
+    while a.topic in a.admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < end
+
+    ending = run(b.resolved())
+    assert ending.start(of_b).query.awaitTermination(PATIENCE_S)  # type: ignore[union-attr]
+    ending.stop()
+    alone = run(b.resolved()).start(of_b)
+    b.send([booking(31, city=2)])
+    alone.until(lambda job: len(job.rows) == 2)
+
+    assert (ending.gone, alone.closing, alone.rows) == ({a.topic}, False, windows([2, 3, 4, 12]))
 
 
 def test_the_consumer_group_shows_how_far_the_dagger_has_read(feed: Feed, run: Callable[..., Job]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from daggers.v1 import events_pb2, spec_pb2
@@ -23,6 +24,8 @@ class Entry(Generic[T]):
     """Number of accepted registrations."""
     sequence: int
     """Sequence of the newest of them."""
+    since: int = -1
+    """Sequence of the registration that gave it this value: the same value again changes nothing."""
 
 
 class Catalogue:
@@ -33,14 +36,23 @@ class Catalogue:
         self.streams: dict[str, Entry[spec_pb2.Stream]] = {}
         self.messages: dict[str, Entry[spec_pb2.Schema]] = {}
         self.references: dict[str, Entry[spec_pb2.ReferenceTable]] = {}
+        self.joined: dict[str, dict[str, datetime]] = {}
+        """When each topic came into a stream, by stream."""
 
     def register_cluster(self, event: events_pb2.ClusterRegistered, sequence: int) -> int | Refusal:
         """Take in a cluster; answers its version."""
         return _put(self.clusters, "cluster", event.cluster.name, event.cluster, event.meta, sequence)
 
-    def register_stream(self, event: events_pb2.StreamRegistered, sequence: int) -> int | Refusal:
-        """Take in a stream; answers its version."""
-        return _put(self.streams, "stream", event.stream.name, event.stream, event.meta, sequence)
+    def register_stream(
+        self, event: events_pb2.StreamRegistered, sequence: int, time: datetime
+    ) -> int | Refusal:
+        """Take in a stream, registered at `time`; answers its version."""
+        name = event.stream.name
+        answer = _put(self.streams, "stream", name, event.stream, event.meta, sequence)
+        if not isinstance(answer, Refusal):
+            before = self.joined.get(name, {})
+            self.joined[name] = {topic: before.get(topic, time) for topic in event.stream.topics}
+        return answer
 
     def register_reference(self, event: events_pb2.ReferenceRegistered, sequence: int) -> int | Refusal:
         """Take in a reference table; answers its version."""
@@ -116,5 +128,7 @@ def _put(
         refusal = version_mismatch(f"{kind} {name}", meta.expected_version, version)
         if refusal is not None:
             return refusal
-    entries[name] = Entry(value, version + 1, sequence)
+    before = entries.get(name)
+    since = before.since if before and before.value == value else sequence
+    entries[name] = Entry(value, version + 1, sequence, since)
     return version + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -91,6 +92,11 @@ class Fleet:
     def streams(self) -> Mapping[str, Entry[spec_pb2.Stream]]:
         """Registered streams by name."""
         return self._catalogue.streams
+
+    @property
+    def joined(self) -> Mapping[str, Mapping[str, datetime]]:
+        """When each topic came into a stream, by stream."""
+        return self._catalogue.joined
 
     @property
     def messages(self) -> Mapping[str, Entry[spec_pb2.Schema]]:
@@ -205,7 +211,7 @@ class Fleet:
 
     def _stream(self, record: Record, request: events_pb2.StreamRegistered) -> Applied:
         def apply() -> int | Refusal:
-            return self._catalogue.register_stream(request, record.sequence)
+            return self._catalogue.register_stream(request, record.sequence, record.time)
 
         return self._answered(record, request, request.stream.name, apply)
 

@@ -162,6 +162,8 @@ def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.Reso
     resolved = spec_pb2.ResolvedStream(
         input=asked, stream=stream, kafka=_kafka(_cluster(fleet, stream.cluster))
     )
+    for topic, time in fleet.joined[stream.name].items():
+        resolved.joined[topic].FromDatetime(time)
     if not asked.HasField("future_tolerance"):
         resolved.input.future_tolerance.FromTimedelta(FUTURE_TOLERANCE)
     return resolved

@@ -17,6 +17,12 @@ _UNREAD: Final = (
 )
 
 
+_CHANGED: Final = (
+    "STREAM_CHANGED: the stream {stream} was registered with other settings after this driver was launched;"
+    " `daggers restart {dagger}` reads it as it is now"
+)
+
+
 def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     """The dagger as the API shows it: findings of the check first, then why it is degraded.
 
@@ -32,7 +38,12 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         generation=dagger.generation,
         observed_generation=dagger.observed_generation,
         observed_version=dagger.observed_version,
-        warnings=[*dagger.warnings, *dagger.reasons, *([_UNREAD] if unread else [])],
+        warnings=[
+            *dagger.warnings,
+            *dagger.reasons,
+            *_changed(fleet, dagger),
+            *([_UNREAD] if unread else []),
+        ],
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,
@@ -45,6 +56,18 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     if dagger.not_before is not None:
         shown.not_before.FromDatetime(dagger.not_before)
     return shown
+
+
+def _changed(fleet: Fleet, dagger: Dagger) -> list[str]:
+    """The streams that its driver was not launched with as they are."""
+    if dagger.driver is None:
+        return []
+    names = sorted({each.stream for each in dagger.spec.streams})
+    return [
+        _CHANGED.format(stream=name, dagger=dagger.name)
+        for name in names
+        if (entry := fleet.streams.get(name)) is not None and entry.since > dagger.generation
+    ]
 
 
 def _shown(fleet: Fleet, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:

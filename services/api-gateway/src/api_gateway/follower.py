@@ -168,6 +168,8 @@ class Follower:
                 self._touched.daggers.update(self.fleet.daggers)
             case events_pb2.StreamRegistered(stream=stream):
                 self._touched.streams.add(stream.name)
+                # And with what their drivers do not know of their streams yet.
+                self._touched.daggers.update(self.fleet.daggers)
             case events_pb2.ReferenceRegistered(reference=reference):
                 self._touched.references.add(reference.name)
             case events_pb2.SchemaRegistered():

@@ -51,6 +51,8 @@ class Checkpoint:
     """How far the one before it had come; None for the first, and once this one has committed a batch."""
     outdated: tuple[Place, ...]
     """Checkpoints of other fingerprints, to remove once this one has committed a batch."""
+    watermark: datetime | None = None
+    """Up to which event time its own last committed batch closed windows; None: none was closed."""
 
     @property
     def committed(self) -> bool:
@@ -76,8 +78,9 @@ def choose(root: Place, fingerprint: str) -> Checkpoint:
         if entry.name.endswith(_GONE):
             _remove(folder / entry.name.removesuffix(_GONE))
     others = tuple(entry for entry in _entries(folder) if entry.is_dir() and entry.name != path.name)
-    if _last_batch(path / "commits") is not None:
-        return Checkpoint(path, None, others)
+    own = _stand(path)
+    if own is not None and own[0]:
+        return Checkpoint(path, None, others, own[1].watermark)
     stands = [stand for other in others if (stand := _stand(other))]
     return Checkpoint(path, max(stands, key=lambda each: each[0])[1] if stands else None, others)
 
@@ -96,11 +99,9 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
 
     Before the first commit that is where reading was to begin.
     """
-    # Beside each file may be one with its checksum, whose name begins with a dot.
-    decided = [file for file in _entries(checkpoint / "source-start") if not file.name.startswith(".")]
-    starts = [each for file in decided for each in _objects(file)]
+    starts = [start for file in _assignments(checkpoint) for start in _starts(file)]
     complete_from = max((start["complete_from"] for start in starts), default=0)
-    begun = _positions(starts)
+    begun = _positions(reversed(starts))  # of a topic that was handed on, where it was first
     commit = _last_batch(checkpoint / "commits")
     if commit is None:
         return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
@@ -109,6 +110,24 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
     millis = int(batch.get("batchWatermarkMs", 0))
     watermark = datetime.fromtimestamp(millis / 1000, UTC) if millis else None
     return when, Stand(checkpoint, begun, _positions(ends), watermark, complete_from)
+
+
+def _assignments(checkpoint: Place) -> list[Place]:
+    """What was decided about readers (`source.kept`), the oldest first; earlier versions had a file for each.
+
+    Beside each file may be one with its checksum, whose name begins with a dot.
+    """
+    files = [file for file in _entries(checkpoint / "source-start") if not file.name.startswith(".")]
+    return sorted(files, key=lambda file: int(file.name) if file.name.isdigit() else 0)
+
+
+def _starts(file: Place) -> Iterator[Mapping[str, Any]]:
+    """Where the readers of one file begin (`source.offsets`)."""
+    for each in _objects(file):
+        if "shares" not in each:
+            yield each
+        for shares in each.get("shares", {}).values():
+            yield from shares
 
 
 def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], int]:

@@ -11,8 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +84,8 @@ class Driver:
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
         references = self._references(root, plan)
-        chosen = checkpoint.choose(root, job.state_identity(self._spec, plan))
+        identity = job.state_identity(self._spec, plan)
+        chosen = checkpoint.choose(root, identity)
         with ExitStack() as stack:
             session = self._started()
             stack.callback(_stop, session)
@@ -94,34 +95,38 @@ class Driver:
                 spark.keep_state_on_disk(session)
             heart.ui_url = session.sparkContext.uiWebUrl or ""
             self.announce(heart.ui_url)
-            try:
+            with _plan_errors():
                 assembled = job.assemble(session, self._spec, plan, chosen)
-                job.check_sinks(assembled.targets)
+            job.check_sinks(assembled.targets)
+            if self._must_stop():
+                return
+            store = LocalStore(root) if isinstance(root, Path) else None
+            batches = self._batches(session, assembled, lease, store, heart, references)
+            groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))
+            session.streams.addListener(
+                Listener(
+                    heart=heart,
+                    checkpoint=chosen,
+                    source=assembled.source,
+                    attempts=batches.attempts,
+                    plan_warnings=warnings,
+                    references=references,
+                    groups=groups,
+                    wake=self._wake,
+                    patience=assembled.patience,
+                )
+            )
+            keeper = Keeper(lease, self._wake)
+            while assembled.closing:
+                self._watch(self._start(assembled, batches, chosen), batches, keeper, heart, ends=True)
                 if self._must_stop():
                     return
-                store = LocalStore(root) if isinstance(root, Path) else None
-                batches = self._batches(session, assembled, lease, store, heart, references)
-                changed = partial(changes, session, str(chosen.path))
-                groups = Groups(plan.bounds, plan.horizon, changes=changed)
-                session.streams.addListener(
-                    Listener(
-                        heart=heart,
-                        checkpoint=chosen,
-                        source=assembled.source,
-                        attempts=batches.attempts,
-                        plan_warnings=warnings,
-                        references=references,
-                        groups=groups,
-                        wake=self._wake,
-                        patience=assembled.patience,
-                    )
-                )
-                query = self._start(assembled, batches, chosen)
-                groups.follow(batches.last)
-            except AnalysisException as refused:
-                what = str(refused).splitlines()[0]
-                raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
-            self._watch(query, batches, lease, heart)
+                with _plan_errors():
+                    chosen = checkpoint.choose(root, identity)
+                    assembled = job.assemble(session, self._spec, plan, chosen)
+            query = self._start(assembled, batches, chosen)
+            groups.follow(batches.last)
+            self._watch(query, batches, keeper, heart)
 
     def _references(self, root: Place, plan: daggersql.Plan) -> References:
         """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
@@ -160,18 +165,21 @@ class Driver:
 
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
         milliseconds = round(job.trigger(self._spec).total_seconds() * 1000)
-        return (
+        writer = (
             assembled.rows.writeStream.queryName(self._spec.dagger)
             .outputMode("update" if assembled.updates else "append")
             .option("checkpointLocation", str(chosen.path))
-            .trigger(processingTime=f"{milliseconds} milliseconds")
             .foreachBatch(batches)
-            .start()
         )
+        with _plan_errors():
+            if assembled.closing:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=f"{milliseconds} milliseconds").start()
 
-    def _watch(self, query: StreamingQuery, batches: Batches, lease: Lease, heart: Heart) -> None:
-        """Return when the job has drained; raise what it died of."""
-        keeper = Keeper(lease, self._wake)
+    def _watch(
+        self, query: StreamingQuery, batches: Batches, keeper: Keeper, heart: Heart, *, ends: bool = False
+    ) -> None:
+        """Return when the job has drained, or its query has ended and `ends`; raise what it died of."""
         while query.isActive:
             if self._must_stop():
                 heart.note(progress.draining)
@@ -179,11 +187,12 @@ class Driver:
                 break
             keeper.check()
             self._wake.wait(_POLL_S)
+            self._wake.clear()
         if batches.unfinished:
             logger().info("drained", unfinished=batches.unfinished)
         elif (failure := batches.failure or spark.failure(query)) is not None:
             raise failure
-        elif not self._must_stop():
+        elif not ends and not self._must_stop():
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 
     def _drain(self, query: StreamingQuery, batches: Batches) -> None:
@@ -211,6 +220,16 @@ class Driver:
         ticks = start_ticks(self._identity.pid)
         facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
         replace_text(self._run_dir / DRIVER_FILE, json.dumps(facts))
+
+
+@contextmanager
+def _plan_errors() -> Iterator[None]:
+    """What Spark says of a query that it cannot run, as the user's error."""
+    try:
+        yield
+    except AnalysisException as refused:
+        what = str(refused).splitlines()[0]
+        raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
 
 
 def _stop(session: SparkSession) -> None:

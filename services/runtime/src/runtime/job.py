@@ -23,8 +23,16 @@ from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, user
 from runtime.sinks import Target
+from runtime.source.kept import FORM
 from runtime.source.starts import Past
-from runtime.source.stream import SourceContext, allot, complete_from, open_stream, windows, windows_of
+from runtime.source.stream import (
+    SourceContext,
+    complete_from,
+    open_stream,
+    readers,
+    windows,
+    windows_of,
+)
 from runtime.spark import rows as rows_of
 
 DEFAULT_TABLE = "data_stream"
@@ -45,6 +53,8 @@ class Job:
     source: SourceContext
     patience: timedelta | None
     """How long windows may take to close; None where nothing waits for event time."""
+    closing: bool
+    """Whether its query only ends what was begun with other topics: run it to its end, and assemble again."""
 
 
 def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
@@ -119,8 +129,11 @@ def on_disk(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
 
 
 def state_identity(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> str:
-    """What must be equal for two launches to share a checkpoint: Spark pins the place of state there."""
-    return f"{plan.fingerprint}-disk" if on_disk(spec, plan) else plan.fingerprint
+    """What must be equal for two launches to share a checkpoint.
+
+    Beside the plan's fingerprint: how offsets are kept, and the place of state, which Spark pins there.
+    """
+    return f"{plan.fingerprint}-{FORM}{'-disk' if on_disk(spec, plan) else ''}"
 
 
 def updates(spec: spec_pb2.JobSpec) -> bool:
@@ -133,7 +146,7 @@ def assemble(
 ) -> Job:
     """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
 
-    Where the streams start is decided and stored here, before anything else that can take time.
+    Who reads the streams, and from where, is decided and stored here, before anything that can take time.
     """
     source = SourceContext(
         dagger=spec.dagger,
@@ -145,14 +158,14 @@ def assemble(
         windows=windows_of(plan),
         consumer_group=spec.spec.consumer_group,
         past=_past(spark, checkpoint, plan),
+        open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
     )
     reads = {read.table: read for read in plan.reads}
     streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
-    readers = allot({name: len(set(stream.stream.topics)) for name, stream in streams.items()})
+    who = readers(spark, streams, source)
     for name, stream in streams.items():
-        late_for = tuple(map(windows, plan.closing[name]))
-        context = replace(source, max_readers=readers[name], late_for=late_for)
-        rows = open_stream(spark, stream, reads[name], context, plan.sums)
+        context = replace(source, late_for=tuple(map(windows, plan.closing[name])))
+        rows = open_stream(spark, stream, reads[name], context, who, plan.sums)
         rows.createOrReplaceTempView(f"`{name}`")
     warmup.helpers(spark)
     messages.share(spark, spec.descriptors)
@@ -162,7 +175,8 @@ def assemble(
     guard.check(spark, query.spark_sql, reads, query.functions)
     rows = rows_of(spark, query.spark_sql, complete_from(source))
     again = updates(spec)
-    return Job(rows, _targets(spec, plan, rows, again), again, source, _patience(source, streams.values()))
+    patience = _patience(source, streams.values())
+    return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until))
 
 
 def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream]) -> timedelta | None:

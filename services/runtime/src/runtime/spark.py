@@ -23,6 +23,9 @@ _SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.scripting.enabled": "false",
     "spark.sql.restrictedMode.enabled": "true",
+    # A batch's offsets stand in its log under the place of each source, so that topics can come and go: with
+    # the first format Spark refuses a checkpoint of more or fewer sources.
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
     # Micro-batches: an idle poll is told of within a second; adaptive plans would only cost time.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     "spark.sql.streaming.stopTimeout": "30s",

@@ -48,6 +48,11 @@ class Board:
         """Publishes the word of the reader `key`."""
         self._write(f"{quote(key, safe='')}.json", {"key": key, **asdict(word)})
 
+    def clear(self) -> None:
+        """Takes away what readers of an earlier query of this launch have said."""
+        for file in self._folder.glob("*.json"):
+            file.unlink()
+
     def words(self) -> dict[str, Word]:
         """The latest word of every reader, by key."""
         words = {}

@@ -6,7 +6,7 @@ keys would make it run batch after batch for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Offsets:
     offset of the next record to read in each partition. `tick` is the event time (ms) of the last tick,
     `planned` the wall-clock time (ms) at which the batch was planned, `complete_from` the event time (us)
     before which windows are partial, `closed` that (us) up to which they were written before an edit; each 0
-    where there is none yet.
+    where there is none yet. `reader` names whose offsets these are: see `assignment`.
     """
 
     ids: Mapping[str, str]
@@ -41,6 +41,17 @@ class Offsets:
     planned: int = 0
     complete_from: int = 0
     closed: int = 0
+    reader: str = ""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics, sorted."""
+        return tuple(sorted(self.ids))
+
+    def only(self, topics: Iterable[str]) -> Offsets:
+        """These of its topics."""
+        ids = {topic: self.ids[topic] for topic in topics if topic in self.ids}
+        return replace(self, ids=ids, next={p: offset for p, offset in self.next.items() if p.topic in ids})
 
     def moved(self, positions: Positions, *, tick: int | None = None, planned: int = 0) -> Offsets:
         """These offsets, further on; what is not given stays."""
@@ -62,6 +73,7 @@ class Offsets:
             "ids": {topic: self.ids[topic] for topic in sorted(self.ids)},
             "next": positions,
             "planned": self.planned,
+            "reader": self.reader,
             "tick": self.tick,
         }
 
@@ -78,5 +90,6 @@ class Offsets:
             tick=form["tick"],
             planned=form["planned"],
             complete_from=form["complete_from"],
-            closed=form.get("closed", 0),
+            closed=form["closed"],
+            reader=form["reader"],
         )

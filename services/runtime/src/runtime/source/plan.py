@@ -15,7 +15,7 @@ from daggersql import PartialAggregation
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source import view
 from runtime.source.board import Board, Word
-from runtime.source.offsets import Offsets
+from runtime.source.offsets import Offsets, Positions
 from runtime.source.rows import Rows
 from runtime.source.ticks import Windows
 from runtime.source.view import View
@@ -23,7 +23,10 @@ from runtime.source.view import View
 
 @dataclass(frozen=True)
 class ReaderPlan:
-    """One reader: its topics, how to reach and decode them, and where it begins.
+    """One reader: its topics, how to reach and decode them, and where it begins: `start`.
+
+    `until` is set for a reader that only comes to its end, and `gone` are topics of it that cannot be read
+    any more.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -42,7 +45,7 @@ class ReaderPlan:
     files: bytes = field(repr=False)
     kafka: Mapping[str, str] = field(repr=False)
     platform: Mapping[str, str] = field(repr=False)
-    start: Mapping[str, Any]
+    start: Offsets
     delay: int
     idle_timeout: int
     tolerance: int
@@ -53,6 +56,8 @@ class ReaderPlan:
     warnings: tuple[str, ...] = ()
     equal: tuple[tuple[str, str], ...] = ()
     sums: PartialAggregation | None = None
+    until: Positions | None = None
+    gone: frozenset[str] = frozenset()
 
     @cached_property
     def descriptor(self) -> Descriptor:
@@ -75,7 +80,7 @@ class ReaderPlan:
     @property
     def word(self) -> Word:
         """What it says of itself before it has read anything."""
-        start = Offsets.from_json(self.start)
+        start = self.start
         return Word(
             self.delay, complete_from=start.complete_from, closed=start.closed, warnings=self.warnings
         )

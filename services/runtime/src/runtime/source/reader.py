@@ -98,15 +98,15 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """What was decided before the query started: the same after a crash in the first batch."""
-        return Offsets.from_json(self._plan.start).as_json()
+        return self._plan.start.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How many records a batch may have."""
         return ReadMaxRows(self._plan.max_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the batch that begins at `start` ends: `start` itself when there is nothing to do."""
-        here = Offsets.from_json(start)
+        """Where the batch that begins at `start` ends: at `start` itself when there is nothing to do."""
+        here = self._here(start)
         try:
             return self._end_of_batch(here, limit).as_json()
         except TemporaryError as problem:
@@ -116,7 +116,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _log.warning("%s", problem.error.detail)
             self._say(silent=False, away=problem.error.detail)
             self._busy_until = time.monotonic()  # whoever writes could not, either: that is no silence
-            return start
+            return here.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """The end of the topics as last seen, for the lag."""
@@ -124,18 +124,19 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """From here on the topics end where they end now."""
-        here = Offsets.from_json(self._plan.start)
-        self._target = self._surveyed().look(here)
+        plan = self._plan
+        self._target = self._surveyed().look(plan.start) if plan.until is None else plan.until
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Input partitions for the topic partitions with something to read; one for a tick.
 
         The first batch of a launch may have neither, and gets one that is empty: a worker is started for it.
         """
-        here, there = Offsets.from_json(start), Offsets.from_json(end)
+        here, there = self._here(start), Offsets.from_json(end)
         ranges = [
             Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(there.next.items())
+            if partition.topic not in self._plan.gone
         ]
         parts: list[InputPartition] = [
             RangePartition(some, there.planned, len(ranges))
@@ -155,7 +156,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""
         try:
-            self._surveyed().broker.commit(Offsets.from_json(end).next)
+            self._surveyed().broker.commit(self._here(end).next)
         except KafkaException as problem:
             _log.warning("the consumer group %s is not committed: %s", self._plan.group, problem)
 
@@ -164,19 +165,24 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._survey is not None:
             self._survey.broker.close()
 
+    def _here(self, start: dict[str, Any]) -> Offsets:
+        """Where this reader stands: at its own start, if another's offsets stood at its place."""
+        told = Offsets.from_json(start)
+        return told if told.reader == self._plan.start.reader else self._plan.start
+
     def _surveyed(self) -> Survey:
         if self._survey is None:
             self._survey = Survey(Broker(self._plan.kafka, self._plan.group), self._plan.topics)
         return self._survey
 
     def _end_of_batch(self, here: Offsets, limit: ReadLimit) -> Offsets:
+        if (until := self._plan.until) is not None:
+            return here if here.next == until else here.moved(until, planned=int(time.time() * 1000))
         survey = self._surveyed()
         end = survey.look(here)
         self._say(away="")
         if self._target is not None:
-            end = {
-                partition: min(offset, self._target.get(partition, 0)) for partition, offset in end.items()
-            }
+            end = {p: min(offset, self._target.get(p, 0)) for p, offset in end.items()}
         start = {partition: here.next.get(partition, 0) for partition in end}
         if all(start[partition] >= end[partition] for partition in end):
             return self._tick(here) if self._begun or self._target is not None else self._rehearsal(here)

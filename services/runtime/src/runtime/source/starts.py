@@ -1,53 +1,23 @@
-"""Where a reader begins, decided before the query starts and kept in its checkpoint directory.
-
-After a crash in the first batch Spark asks for the initial offset again; asked of Kafka again, `latest` would
-skip what lay between.
-"""
+"""Where reading begins: of topics that a dagger starts with, and of those that join what it reads."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 from confluent_kafka import Message
 from daggers.v1 import spec_pb2
-from pyspark.sql import SparkSession
 
 from runtime.decode.decoder import Decoder
+from runtime.errors import JobError
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.rows import event_times
 
 # Records read before the start to learn how new what is skipped is.
 _SAMPLE = 200
-
-
-def decided(spark: SparkSession, checkpoint: str, key: str, decide: Callable[[], Offsets]) -> Offsets:
-    """What was decided for the reader `key`; decided now, and written in one step, if it was not before."""
-    context = spark.sparkContext
-    jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - Spark's own way to Hadoop's file systems
-    assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/source-start/{quote(key, safe='')}.json")
-    files = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.create(
-        path.getParent(), configuration
-    )
-    if files.exists(path):
-        stream = files.open(path)
-        try:
-            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return Offsets.from_json(json.loads(text))
-    start = decide()
-    files.mkdirs(path.getParent())
-    stream = files.createAtomic(path, False)
-    stream.write(bytearray(json.dumps(start.as_json()).encode()))
-    stream.close()
-    return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +56,7 @@ def decide(
     past: Past | None,
     times: EventTimes,
 ) -> Offsets:
-    """Asks Kafka where these topics begin for a reader that has read nothing yet.
+    """Asks Kafka where these topics begin for a dagger that has read nothing yet.
 
     `start` is as from `asked`. Raises `JobError`.
     """
@@ -101,9 +71,9 @@ def decide(
             certain = 0 if past is None else past.complete_from
         else:
             # What is older by Kafka's time than this is older than `since`, for all that its clock was ahead.
-            positions = _positions(broker, partitions, _millis(past.since) - times.tolerance_ms)
+            positions = _positions(broker, partitions, millis(past.since) - times.tolerance_ms)
             positions |= {p: min(offset, positions[p]) for p, offset in read.items()}
-            read, certain = positions, _millis(past.since) * 1000
+            read, certain = positions, millis(past.since) * 1000
         first = broker.first(partitions)
         skipped = {p: offset for p, offset in positions.items() if offset > 0}
         partial = [
@@ -113,8 +83,66 @@ def decide(
         ]
     finally:
         broker.close()
-    closed = 0 if past is None or past.closed is None else _millis(past.closed) * 1000
+    closed = 0 if past is None or past.closed is None else millis(past.closed) * 1000
     return Offsets(ids, positions, complete_from=max(partial), closed=closed)
+
+
+def join(
+    properties: Mapping[str, str],
+    group: str,
+    topics: Sequence[str],
+    start: int | str,
+    ended: Offsets,
+    open_ms: int | None,
+    times: EventTimes,
+) -> tuple[Offsets, int]:
+    """Asks Kafka where topics begin that join a stream which is read; and how many records that skips.
+
+    `start` is as from `asked`. A topic that was read before goes on where that `ended`. `open_ms` is the
+    Kafka time from which records may be of open windows; None for a query without. Reading begins there then,
+    wherever the start is: later, and the open windows would lack records; earlier, and the windows are
+    closed, and others would wait while what is late is read. Only these records are counted as skipped.
+    Raises `JobError`.
+    """
+    broker = Broker(properties, group)
+    try:
+        known = broker.topics(topics)
+        partitions = [partition for topic in known.values() for partition in topic.partitions]
+        positions = _positions(broker, partitions, start)
+        ids = {name: topic.id for name, topic in known.items()}
+        ended = ended.only(name for name, id_ in ended.ids.items() if ids.get(name) == id_)
+        positions |= {p: ended.next.get(p, 0) for p in partitions if p.topic in ended.ids}
+        skipped = partial = 0
+        if open_ms is not None:
+            asked, first = positions, broker.first(partitions)
+            positions = _positions(broker, partitions, open_ms)
+            for partition, offset in ended.next.items():
+                positions[partition] = max(offset, positions.get(partition, 0))
+            skipped = sum(max(0, offset - asked.get(partition, 0)) for partition, offset in positions.items())
+            # What retention took may have been of an open window; what else lies before was not.
+            partial = _gone(broker, {p: o for p, o in positions.items() if 0 < o == first.get(p)}, times)
+    finally:
+        broker.close()
+    return Offsets(ids, positions, complete_from=partial), skipped
+
+
+def gone(properties: Mapping[str, str], group: str, share: Offsets) -> set[str]:
+    """The topics of a share that Kafka does not have any more, or has anew."""
+    broker = Broker(properties, group)
+    found = set()
+    try:
+        for topic in share.topics:
+            try:
+                known = broker.topics([topic])[topic].id
+            except JobError as problem:
+                if problem.error.reason != "TOPIC_MISSING":
+                    raise
+                known = ""
+            if known != share.ids[topic]:
+                found.add(topic)
+    finally:
+        broker.close()
+    return found
 
 
 def _read(past: Past | None, ids: Mapping[str, str], partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -152,16 +180,20 @@ def _gone(broker: Broker, first: Positions, times: EventTimes) -> int:
     return max((micros + times.delay_ms * 1000 + 1 for micros in found if micros is not None), default=0)
 
 
-def asked(start: spec_pb2.StartPosition) -> int | str:
-    """What a start position asks for: "earliest", "latest", or a Kafka time in ms since the epoch."""
+def asked(start: spec_pb2.StartPosition, joined: datetime | None = None) -> int | str:
+    """What a start position asks for: "earliest", "latest", or a Kafka time in ms since the epoch.
+
+    The latest of a topic that joins is from when it `joined`, as far as that is known.
+    """
     match start.WhichOneof("position"):
         case "earliest" if start.earliest:
             return "earliest"
         case "at":
-            return _millis(start.at.ToDatetime(tzinfo=UTC))
+            return millis(start.at.ToDatetime(tzinfo=UTC))
         case _:
-            return "latest"
+            return "latest" if joined is None else millis(joined)
 
 
-def _millis(when: datetime) -> int:
+def millis(when: datetime) -> int:
+    """An aware time in ms since the epoch."""
     return int(when.timestamp() * 1000)

@@ -1,7 +1,8 @@
 """A stream of a dagger as a DataFrame, and what the job tells the stream while it runs.
 
-The job calls `open_stream` for each stream before it starts the query; `note_batch` first thing in each
-foreachBatch; `note_progress` for each progress event; `complete_from` and `warnings` whenever it likes.
+The job calls `readers` once and `open_stream` for each stream before it starts the query; `note_batch` first
+thing in each foreachBatch; `note_progress` for each progress event; `complete_from` and `warnings` whenever
+it likes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 
 from daggers.v1 import spec_pb2
@@ -24,16 +25,17 @@ from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.errors import internal
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
+from runtime.source.assignment import Assignment, next_assignment, together
 from runtime.source.board import Board
+from runtime.source.kept import Kept
 from runtime.source.notes import ROWTIME, TALLY
+from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
 from runtime.source.ticks import Clock, Windows
 
 _DEFAULT_DELAY_MS = 5_000
 _DEFAULT_IDLE_MS = 10_000
-MAX_READERS = 8
-"""Reader processes of one dagger: each is a Python of its own beside the driver."""
 # A partner may come until the bound itself has passed: a moment later the wait is over.
 _JOIN_MARGIN = timedelta(seconds=1)
 
@@ -44,9 +46,9 @@ class SourceContext:
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
-    record of this stream is late for. `past` is what was read before an edit. `max_readers` bounds the
-    processes for one stream: topics beyond it share a reader, and a watermark. `max_rows` bounds one batch
-    of one reader, unless everything there is fits into a trigger.
+    record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
+    from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
+    unless everything there is fits into a trigger.
     """
 
     dagger: str
@@ -59,8 +61,71 @@ class SourceContext:
     late_for: tuple[Windows, ...] = ()
     consumer_group: str = ""
     past: starts.Past | None = None
-    max_readers: int = MAX_READERS
+    open: datetime | None = None
     max_rows: int = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who reads what in a query: an assignment, and what is said of it, by table.
+
+    `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
+    their topics are not the wanted ones any more. `gone` are topics that cannot be read to it.
+    """
+
+    assignment: Assignment
+    warnings: Mapping[str, Sequence[str]]
+    until: Mapping[str, Positions]
+    gone: frozenset[str] = frozenset()
+
+
+def readers(
+    spark: SparkSession, streams: Mapping[str, spec_pb2.ResolvedStream], context: SourceContext
+) -> Readers:
+    """Who reads the streams, by table, and from where: as decided before, while the topics are the same.
+
+    What is decided now is kept in the checkpoint. With `until` in the answer, the query has to be run to its
+    end, and this is to be asked again. Raises `JobError`.
+    """
+    Board(context.run_dir).clear()
+    kept = Kept(spark, context.checkpoint)
+    before, logged = kept.assignment(), kept.logged()
+    begun = bool(logged.ends) and (context.windows is None or context.open is not None)
+    warnings: dict[str, list[str]] = {}
+
+    def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
+        stream, times = streams[table], _times(streams[table], context)
+        kafka, group = client_properties(stream.kafka), group_of(context.dagger, context.consumer_group)
+        if not begun:
+            return starts.decide(kafka, group, topics, starts.asked(stream.input.start), context.past, times)
+        opened = None if context.open is None else starts.millis(context.open) - times.tolerance_ms
+        shares = []
+        for topic in topics:
+            since = stream.joined[topic].ToDatetime(UTC) if topic in stream.joined else None
+            asked = starts.asked(stream.input.start, since)
+            share, skipped = starts.join(kafka, group, (topic,), asked, ended, opened, times)
+            shares.append(share)
+            if skipped:
+                warnings.setdefault(table, []).append(_joined(topic, skipped))
+        return together(shares)
+
+    wanted = {table: stream.stream.topics for table, stream in streams.items()}
+    assignment, until = next_assignment(before, logged, wanted, join)
+    if not until:
+        kept.keep(assignment)
+        return Readers(assignment, warnings, {})
+    gone = {
+        topic
+        for table, stream in streams.items()
+        for topic in starts.gone(
+            client_properties(stream.kafka),
+            group_of(context.dagger, context.consumer_group),
+            together(assignment.shares[table]).only(
+                set(assignment.topics()[table]) - set(stream.stream.topics)
+            ),
+        )
+    }
+    return Readers(assignment, warnings, until, frozenset(gone))
 
 
 def open_stream(
@@ -68,17 +133,18 @@ def open_stream(
     stream: spec_pb2.ResolvedStream,
     read: daggersql.Read,
     context: SourceContext,
+    readers: Readers,
     sums: daggersql.PartialAggregation | None = None,
 ) -> DataFrame:
     """The stream as a streaming DataFrame: the columns of the view `read.table`, watermark set.
 
     With `sums` its rows are records that were added up.
 
-    Decides and stores where reading starts, unless that was decided before. Each topic is a reader with a
-    watermark of its own. Directly above the watermark stands an `observe`: it counts, and no filter passes
-    it, so that rows which the query does not want move event time too, and so do ticks. Raises `JobError`.
+    Each topic is a reader with a watermark of its own, as far as there are readers. Directly above the
+    watermark stands an `observe`: it counts, and no filter passes it, so that rows which the query does not
+    want move event time too, and so do ticks. Raises `JobError`.
     """
-    plans = _plans(spark, stream, read, context, sums)
+    plans = _plans(stream, read, context, readers, sums)
     computed = sums.computed if sums else ()
     frames = []
     for plan in plans:
@@ -95,19 +161,6 @@ def open_stream(
             .drop(TALLY)
         )
     return reduce(DataFrame.unionByName, frames)
-
-
-def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
-    """How many readers each stream gets, by its name and its number of topics.
-
-    One each, and the rest of `readers` one by one to the stream whose topics share the fewest.
-    """
-    given = dict.fromkeys(sorted(topics), 1)
-    for _ in range(readers - len(given)):
-        neediest = max(given, key=lambda name: topics[name] / given[name])
-        if given[neediest] < topics[neediest]:
-            given[neediest] += 1
-    return given
 
 
 def note_batch(spark: SparkSession) -> datetime | None:
@@ -167,66 +220,64 @@ def reached(context: SourceContext) -> bool:
 
 
 def _plans(
-    spark: SparkSession,
     stream: spec_pb2.ResolvedStream,
     read: daggersql.Read,
     context: SourceContext,
+    readers: Readers,
     sums: daggersql.PartialAggregation | None,
 ) -> list[ReaderPlan]:
     """One plan for each reader of the stream."""
-    message = find_message(message_pool(context.descriptors), stream.stream.message)
-    delay, idle = stream.input.watermark_delay, stream.input.idle_timeout
-    delay_ms = milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS
-    tolerance = milliseconds(stream.input.future_tolerance)
-    if not stream.input.HasField("future_tolerance"):
-        raise internal("BAD_SPEC", f"Stream {stream.stream.name!r}: it has no future_tolerance.")
-    kafka = client_properties(stream.kafka)
-    platform = client_properties(context.platform)
-    group = group_of(context.dagger, context.consumer_group)
-    plans = []
-    for index, topics in enumerate(_shared(sorted(set(stream.stream.topics)), context.max_readers)):
-        key = f"{read.table}.{index}"
-        decide = partial(
-            starts.decide,
-            kafka,
-            group,
-            topics,
-            starts.asked(stream.input.start),
-            context.past,
-            starts.EventTimes(Decoder(message, (), stream.stream.time_field), tolerance, delay_ms),
-        )
-        plan = ReaderPlan(
-            key=key,
+    idle, times = stream.input.idle_timeout, _times(stream, context)
+    said = readers.warnings.get(read.table, ())
+    return [
+        ReaderPlan(
+            key=f"{read.table}.{index}",
             dagger=context.dagger,
             generation=context.generation,
-            group=group,
-            topics=topics,
+            group=group_of(context.dagger, context.consumer_group),
+            topics=share.topics,
             message=stream.stream.message,
             time_field=stream.stream.time_field,
             paths=tuple(path for path in read.paths if path != ROWTIME),
             files=context.descriptors.SerializeToString(),
-            kafka=kafka,
-            platform=platform,
-            start=starts.decided(spark, context.checkpoint, key, decide).as_json(),
-            delay=delay_ms,
+            kafka=client_properties(stream.kafka),
+            platform=client_properties(context.platform),
+            start=share,
+            delay=times.delay_ms,
             idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
-            tolerance=tolerance,
+            tolerance=times.tolerance_ms,
             windows=context.windows,
             late_for=context.late_for,
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
-            warnings=_tied(topics),
+            warnings=(*_tied(share.topics), *(said if index == 0 else ())),
             equal=read.equal,
             sums=sums,
+            until=readers.until.get(share.reader),
+            gone=readers.gone,
         )
-        plans.append(plan)
-    return plans
+        for index, share in enumerate(readers.assignment.shares[read.table])
+    ]
 
 
-def _shared(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
-    """The topics of each reader: one each, as far as there are readers."""
-    count = min(len(topics), readers)
-    return [tuple(topics[index::count]) for index in range(count)]
+def _times(stream: spec_pb2.ResolvedStream, context: SourceContext) -> starts.EventTimes:
+    """What is known of the stream's event times."""
+    if not stream.input.HasField("future_tolerance"):
+        raise internal("BAD_SPEC", f"Stream {stream.stream.name!r}: it has no future_tolerance.")
+    delay = stream.input.watermark_delay
+    message = find_message(message_pool(context.descriptors), stream.stream.message)
+    return starts.EventTimes(
+        Decoder(message, (), stream.stream.time_field),
+        milliseconds(stream.input.future_tolerance),
+        milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
+    )
+
+
+def _joined(topic: str, skipped: int) -> str:
+    return (
+        f"TOPIC_JOINED {topic}: read from where the open windows begin; up to {skipped} earlier "
+        "records are not read, because their windows are closed"
+    )
 
 
 def _tied(topics: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,160 @@
+"""Which topics each reader reads, and from where: what lets the topics of a stream come and go.
+
+Spark knows a source by its place in the query, and hands it the offsets that its log has for that place.
+Where topics come or go, the places are taken by other readers. So each change of topics makes a new
+assignment: every reader has a name in it, carries that name in its offsets, and, when it is handed the
+offsets of another, begins where the assignment says. A reader of a new assignment goes on where its topics
+stood under the one before.
+
+Nothing here asks Kafka or Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runtime.source.offsets import Offsets, Partition, Positions
+
+MAX_READERS = 8
+"""Reader processes of one dagger: each is a Python of its own beside the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The readers of a query.
+
+    `number` counts the assignments of a checkpoint. `shares` are where the readers of each table begin, with
+    all that each reads; `ended` are the topics of each table that are not read any more, and where reading
+    them ended.
+    """
+
+    number: int
+    shares: Mapping[str, tuple[Offsets, ...]]
+    ended: Mapping[str, Offsets]
+
+    def topics(self) -> dict[str, tuple[str, ...]]:
+        """The topics of each table, sorted."""
+        return {table: together(shares).topics for table, shares in self.shares.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object."""
+        return {
+            "number": self.number,
+            "shares": {table: [share.as_json() for share in shares] for table, shares in self.shares.items()},
+            "ended": {table: share.as_json() for table, share in self.ended.items()},
+        }
+
+    @staticmethod
+    def from_json(form: Mapping[str, Any]) -> Assignment:
+        """The inverse of `as_json`."""
+        return Assignment(
+            form["number"],
+            {table: tuple(map(Offsets.from_json, shares)) for table, shares in form["shares"].items()},
+            {table: Offsets.from_json(share) for table, share in form["ended"].items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The newest batch in Spark's log: the end of every source, and whether it is committed."""
+
+    ends: tuple[Offsets, ...] = ()
+    committed: bool = True
+
+
+Join = Callable[[str, Sequence[str], Offsets], Offsets]
+"""Where topics of a table begin that are not read now; given are those of them that once were."""
+
+
+def next_assignment(
+    before: Assignment | None, logged: Logged, wanted: Mapping[str, Sequence[str]], join: Join
+) -> tuple[Assignment, Mapping[str, Positions]]:
+    """The assignment to read by: `before` while it has the topics that are wanted of each table.
+
+    Else a new one, or, where the readers of `before` must come to a common end first, `before` with the end
+    of each reader by name: a planned batch is not committed, or a query that reads a stream twice has come
+    further on one side. The next call gives the new one then.
+    """
+    if before is not None:
+        if before.topics() == {table: tuple(sorted(set(topics))) for table, topics in wanted.items()}:
+            return before, {}
+        stand, level = _stand(before, logged)
+        if not (logged.committed and level):
+            return before, {share.reader: share.next for share in _readers(stand)}
+        before = stand
+    number = 0 if before is None else before.number + 1
+    counts = allot({table: len(set(topics)) for table, topics in wanted.items()})
+    shares, ended = {}, {}
+    for table, topics in wanted.items():
+        known = together(before.shares[table]) if before else together(())
+        past = together((before.ended[table],)) if before else together(())
+        new = sorted(set(topics) - set(known.topics))
+        every = together((known, join(table, new, past.only(new)) if new else together(())))
+        ended[table] = together(
+            (past.only(set(past.topics) - set(new)), known.only(set(known.topics) - set(topics)))
+        )
+        shares[table] = tuple(
+            replace(every.only(group), reader=f"{number}/{table}.{index}")
+            for index, group in enumerate(shared(sorted(set(topics)), counts[table]))
+        )
+    return Assignment(number, shares, ended), {}
+
+
+def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
+    """How many readers each stream gets, by its name and its number of topics.
+
+    One each, and the rest of `readers` one by one to the stream whose topics share the fewest.
+    """
+    given = dict.fromkeys(sorted(topics), 1)
+    for _ in range(readers - len(given)):
+        neediest = max(given, key=lambda name: topics[name] / given[name])
+        if given[neediest] < topics[neediest]:
+            given[neediest] += 1
+    return given
+
+
+def shared(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
+    """The topics of each reader: one each, as far as there are readers."""
+    count = min(len(topics), readers)
+    return [tuple(topics[index::count]) for index in range(count)]
+
+
+def together(shares: Iterable[Offsets]) -> Offsets:
+    """Offsets as one, under no name: rows are whole, and were written before, as far as in any of them."""
+    ids: dict[str, str] = {}
+    next_: dict[Partition, int] = {}
+    complete_from = closed = 0
+    for share in shares:
+        ids |= share.ids
+        next_ |= share.next
+        complete_from = max(complete_from, share.complete_from)
+        closed = max(closed, share.closed)
+    return Offsets(ids, next_, complete_from=complete_from, closed=closed)
+
+
+def _stand(before: Assignment, logged: Logged) -> tuple[Assignment, bool]:
+    """The assignment with every reader where the log says, and whether each has one place only.
+
+    A query that reads a stream twice has each of its readers twice, and the two may stand apart: then the
+    reader stands at the farther place.
+    """
+    level = True
+    shares = {}
+    for table, readers in before.shares.items():
+        moved = []
+        for share in readers:
+            ends = [end for end in logged.ends if end.reader == share.reader]
+            level = level and all(end.next == ends[0].next for end in ends)
+            farthest: dict[Partition, int] = {} if ends else dict(share.next)
+            for end in ends:
+                for partition, offset in end.next.items():
+                    farthest[partition] = max(offset, farthest.get(partition, 0))
+            moved.append(replace(share, next=farthest))
+        shares[table] = tuple(moved)
+    return replace(before, shares=shares), level
+
+
+def _readers(assignment: Assignment) -> list[Offsets]:
+    return [share for shares in assignment.shares.values() for share in shares]

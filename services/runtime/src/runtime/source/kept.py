@@ -1,0 +1,79 @@
+"""What a checkpoint keeps of its readers, beside what Spark keeps: their assignments, each a file of its own.
+
+Written before the query starts that reads by it. After a crash in the first batch Spark asks for the initial
+offsets again; asked of Kafka again, `latest` would skip what lay between.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from runtime.source.assignment import Assignment, Logged
+from runtime.source.offsets import Offsets
+
+FORM = "by-source"
+"""What is kept in a checkpoint, and how: one of another form holds no state for this runtime."""
+_ASSIGNMENTS, _OFFSETS, _COMMITS = "source-start", "offsets", "commits"
+
+
+class Kept:
+    """The files of a checkpoint, a directory (path or Hadoop URI), through Spark's own way to them."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        context = spark.sparkContext
+        jvm = context._jvm  # noqa: SLF001 - Spark's own way to Hadoop's file systems
+        assert jvm is not None
+        self._jvm: Any = jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._checkpoint = checkpoint
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        self._files = managers.create(self._path(checkpoint), context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+
+    def assignment(self) -> Assignment | None:
+        """The newest assignment; None before the first."""
+        number = self._newest(_ASSIGNMENTS)
+        if number is None:
+            return None
+        return Assignment.from_json(json.loads(self._read(_ASSIGNMENTS, number)))
+
+    def keep(self, assignment: Assignment) -> None:
+        """Writes an assignment, whole or not at all; nothing where it is kept already."""
+        if self._newest(_ASSIGNMENTS) == assignment.number:
+            return
+        folder = self._path(f"{self._checkpoint}/{_ASSIGNMENTS}")
+        self._files.mkdirs(folder)
+        stream = self._files.createAtomic(self._path(folder, str(assignment.number)), False)
+        stream.write(bytearray(json.dumps(assignment.as_json()).encode()))
+        stream.close()
+
+    def logged(self) -> Logged:
+        """The newest batch that Spark has planned."""
+        number = self._newest(_OFFSETS)
+        if number is None:
+            return Logged()
+        version, _metadata, *sources = self._read(_OFFSETS, number).splitlines()
+        assert version == "v2", "this session writes its offsets by source: see `runtime.spark`"
+        ends = (line.partition(":")[2] for line in sources)
+        return Logged(
+            tuple(Offsets.from_json(json.loads(end)) for end in ends if end.startswith("{")),
+            committed=self._newest(_COMMITS) == number,
+        )
+
+    def _newest(self, folder: str) -> int | None:
+        """The greatest number that is a file's name."""
+        path = self._path(f"{self._checkpoint}/{folder}")
+        if not self._files.exists(path):
+            return None
+        names = [status.getPath().getName() for status in self._files.list(path)]
+        return max((int(name) for name in names if name.isdigit()), default=None)
+
+    def _read(self, folder: str, number: int) -> str:
+        stream = self._files.open(self._path(f"{self._checkpoint}/{folder}/{number}"))
+        try:
+            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return text
+        finally:
+            stream.close()

@@ -1,0 +1,206 @@
+"""Topics come and go, readers change with them, and every topic goes on where it stood."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from runtime.source.assignment import MAX_READERS, Assignment, Logged, next_assignment, together
+from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.plan import ReaderPlan
+from runtime.source.reader import KafkaReader, RangePartition
+
+TABLES = ("bookings", "trips")
+NAMES = [f"t{number:02}" for number in range(12)]
+Wanted = Mapping[str, Sequence[str]]
+topics = st.lists(st.sampled_from(NAMES), min_size=1, unique=True)
+
+
+def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
+    """Topics begin at offset 0; those that were read before go on."""
+    ids = {topic: f"id-{topic}" for topic in topics}
+    start = {Partition(topic, 0): ended.next.get(Partition(topic, 0), 0) for topic in topics}
+    return Offsets(ids, start)
+
+
+def first(wanted: Wanted) -> Assignment:
+    """The first assignment of a checkpoint."""
+    return next_assignment(None, Logged(), wanted, join)[0]
+
+
+def ends(assignment: Assignment, far: Mapping[str, int]) -> tuple[Offsets, ...]:
+    """What a batch of this assignment leaves in the log: each topic of a table has moved on by `far`."""
+    return tuple(
+        replace(share, next={p: offset + far[p.topic] for p, offset in share.next.items()})
+        for shares in assignment.shares.values()
+        for share in shares
+    )
+
+
+def positions(assignment: Assignment) -> dict[str, dict[str, int]]:
+    """Where each topic of each table is read on."""
+    return {
+        table: {p.topic: offset for p, offset in together(shares).next.items()}
+        for table, shares in assignment.shares.items()
+    }
+
+
+@given(
+    changes=st.lists(
+        st.tuples(
+            st.fixed_dictionaries(dict.fromkeys(TABLES, topics)),
+            st.fixed_dictionaries({name: st.integers(0, 9) for name in NAMES}),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_every_topic_goes_on_where_it_stood_whatever_came_and_went(
+    changes: list[tuple[Wanted, Mapping[str, int], bool]],
+) -> None:
+    stood: dict[str, dict[str, int]] = {table: {} for table in TABLES}
+    known, logged = None, Logged()
+    for wanted, far, ran in changes:
+        known, until = next_assignment(known, logged, wanted, join)
+        expected = {t: {name: stood[t].get(name, 0) for name in wanted[t]} for t in TABLES}
+        here = {end.reader: end for end in logged.ends}
+        now = {table: [here.get(share.reader, share) for share in known.shares[table]] for table in TABLES}
+
+        assert until == {}
+        assert {
+            table: {p.topic: offset for end in now[table] for p, offset in end.next.items()}
+            for table in TABLES
+        } == expected
+
+        if ran:
+            logged = Logged(
+                tuple(
+                    replace(end, next={p: offset + far[p.topic] for p, offset in end.next.items()})
+                    for table in TABLES
+                    for end in now[table]
+                )
+            )
+            for table in TABLES:
+                for name in wanted[table]:
+                    stood[table][name] = expected[table][name] + far[name]
+
+
+@given(wanted=st.fixed_dictionaries(dict.fromkeys(TABLES, topics)))
+def test_an_assignment_has_each_topic_once_names_each_reader_once_and_survives_its_json_form(
+    wanted: Wanted,
+) -> None:
+    made = first(wanted)
+    readers = [share for shares in made.shares.values() for share in shares]
+
+    assert Assignment.from_json(json.loads(json.dumps(made.as_json()))) == made
+    assert len(readers) == len({share.reader for share in readers}) <= MAX_READERS
+    for table in TABLES:
+        assert sorted(t for share in made.shares[table] for t in share.topics) == sorted(wanted[table])
+
+
+def test_the_same_topics_in_another_order_keep_their_readers() -> None:
+    made = first({"s": ["b", "a"]})
+    moved = Logged(ends(made, {"a": 5, "b": 7}), committed=False)
+
+    assert next_assignment(made, moved, {"s": ["a", "b"]}, join) == (made, {})
+
+
+def test_a_planned_batch_is_finished_by_the_readers_that_planned_it() -> None:
+    made = first({"s": ["a"]})
+    planned = Logged(ends(made, {"a": 5}), committed=False)
+
+    assert next_assignment(made, planned, {"s": ["a", "b"]}, join) == (
+        made,
+        {"0/s.0": {Partition("a", 0): 5}},
+    )
+
+    then, until = next_assignment(made, replace(planned, committed=True), {"s": ["a", "b"]}, join)
+
+    assert (positions(then), until, then.number) == ({"s": {"a": 5, "b": 0}}, {}, 1)
+
+
+def test_two_readings_of_one_stream_come_to_one_place_before_topics_change() -> None:
+    made = first({"s": ["a"]})
+    near, far = ends(made, {"a": 5})[0], ends(made, {"a": 9})[0]
+
+    assert next_assignment(made, Logged((near, far)), {"s": ["a", "b"]}, join) == (
+        made,
+        {"0/s.0": {Partition("a", 0): 9}},
+    )
+
+    then, until = next_assignment(made, Logged((far, far)), {"s": ["a", "b"]}, join)
+
+    assert (positions(then), until) == ({"s": {"a": 9, "b": 0}}, {})
+
+
+def test_an_assignment_that_no_batch_was_read_by_hands_on_its_own_starts() -> None:
+    made = first({"s": ["a"]})
+    logged = Logged(ends(made, {"a": 5}))
+    second, _ = next_assignment(made, logged, {"s": ["a", "b"]}, join)
+    third, _ = next_assignment(second, logged, {"s": ["a", "c"]}, join)
+
+    assert (positions(third), third.ended["s"].topics) == ({"s": {"a": 5, "c": 0}}, ("b",))
+
+
+def test_a_topic_that_was_taken_out_goes_on_where_it_ended() -> None:
+    made = first({"s": ["a", "b"]})
+    without, _ = next_assignment(made, Logged(ends(made, {"a": 3, "b": 4})), {"s": ["a"]}, join)
+    again, _ = next_assignment(without, Logged(ends(without, {"a": 2})), {"s": ["a", "b"]}, join)
+
+    assert (positions(without), positions(again)) == ({"s": {"a": 3}}, {"s": {"a": 5, "b": 4}})
+    assert (without.ended["s"].topics, again.ended["s"].topics) == (("b",), ())
+
+
+def test_rows_are_whole_and_were_written_as_far_as_under_the_readers_before() -> None:
+    made = first({"s": ["a"]})
+    edited = tuple(replace(share, complete_from=77, closed=55) for share in made.shares["s"])
+    made = replace(made, shares={"s": edited})
+    then, _ = next_assignment(made, Logged(ends(made, {"a": 5})), {"s": ["a", "b"]}, join)
+
+    assert {(share.complete_from, share.closed) for share in then.shares["s"]} == {(77, 55)}
+
+
+HERE, THERE = Partition("a", 0), Partition("b", 0)
+
+
+def reader(run_dir: Path, until: Positions, gone: Sequence[str] = ()) -> KafkaReader:
+    """A reader of a and b from offset 5 on, that only comes to its end."""
+    start = Offsets({"a": "id-a", "b": "id-b"}, {HERE: 5, THERE: 5}, reader="1/s.0")
+    return KafkaReader(
+        ReaderPlan(
+            key="s.0", dagger="d", generation=1, group="g", topics=("a", "b"), message="", time_field="",
+            paths=(), files=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
+            tolerance=0, windows=None, late_for=(), run_dir=str(run_dir), max_rows=1, until=until,
+            gone=frozenset(gone),
+        )
+    )  # fmt: skip
+
+
+def test_a_reader_that_is_handed_the_offsets_of_another_begins_at_its_own_start(tmp_path: Path) -> None:
+    other = Offsets({"c": "id-c"}, {Partition("c", 0): 99}, reader="0/s.0").as_json()
+    made = reader(tmp_path, {HERE: 7, THERE: 5})
+
+    end = made.latestOffset(other, ReadAllAvailable())
+    (part,) = made.partitions(other, end)
+
+    assert isinstance(part, RangePartition)
+    assert [(one.partition, one.start, one.end) for one in part.ranges] == [(HERE, 5, 7)]
+    assert made.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_nothing_is_read_of_a_topic_that_is_gone(tmp_path: Path) -> None:
+    made = reader(tmp_path, {HERE: 7, THERE: 8}, gone=["a"])
+
+    (part,) = made.partitions(
+        made.initialOffset(), made.latestOffset(made.initialOffset(), ReadAllAvailable())
+    )
+
+    assert isinstance(part, RangePartition)
+    assert [(one.partition, one.start, one.end) for one in part.ranges] == [(THERE, 5, 8)]
