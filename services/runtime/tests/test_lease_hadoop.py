@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -57,15 +57,16 @@ def test_nobody_holds_a_lease_that_was_never_taken(root: HadoopPath) -> None:
 def test_an_edited_plan_starts_where_the_old_checkpoint_stood(root: HadoopPath, tmp_path: Path) -> None:
     stood = datetime(2026, 1, 1, 12, tzinfo=UTC)
     old = tmp_path / "ck" / "checkpoints" / "old"
-    for log, key in (("commits", "nextBatchWatermarkMs"), ("offsets", "batchTimestampMs")):
+    for log, key in (("commits", "nextBatchWatermarkMs"), ("offsets", "batchWatermarkMs")):
         (old / log).mkdir(parents=True)
         (old / log / "3").write_text("v1\n" + json.dumps({key: int(stood.timestamp() * 1000)}))
 
-    chosen = checkpoint.choose(root, "new", timedelta(minutes=1))
-    before = (chosen.start, [path.name for path in chosen.outdated], chosen.committed)
+    chosen = checkpoint.choose(root, "new")
+    assert chosen.stand is not None
+    before = (chosen.stand.watermark, [path.name for path in chosen.outdated], chosen.committed)
     chosen.forget_outdated()
 
-    assert before == (stood - timedelta(minutes=1), ["old"], False)
+    assert before == (stood, ["old"], False)
     assert not old.exists()
 
 

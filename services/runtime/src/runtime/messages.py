@@ -93,7 +93,8 @@ def _single(field: FieldDescriptor, value: Any) -> Any:
         case "google.protobuf.Timestamp":
             return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
         case "google.protobuf.Duration":
-            return timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+            # What is below the microsecond is cut off towards zero, as Protobuf's own libraries do.
+            return timedelta(seconds=value.seconds, microseconds=int(value.nanos / 1000))
         case name if name in WRAPPERS:
             return value.value
         case name if name in JSON:

@@ -69,7 +69,12 @@ class Sweeper:
                 lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self._checkpoints))
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
-        await asyncio.to_thread(write_atomically, self._seen, text)
+        writing = asyncio.create_task(asyncio.to_thread(write_atomically, self._seen, text))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await writing  # who has stopped this scheduler may take for granted that it writes no more
+            raise
 
     def end_orphans(self) -> None:
         """As a standby: kill the orphans of this host, which a leader on another host cannot reach.
