@@ -68,7 +68,7 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 WORKERS ?= 2
 .PHONY: test
 test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
-	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal
+	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 .PHONY: test-long
 test-long: setup ## The tests that take minutes each, on the real stack

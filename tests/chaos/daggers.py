@@ -12,8 +12,11 @@ from tests.integration.bookings import NOON
 
 CLUSTER = "chaos"
 ASKED, ANSWERED = "asked", "answered"
+FROM_THE_FUTURE, NO_FIELDS = "FROM_THE_FUTURE", "NO_FIELDS"
 TUMBLE_S, SLIDE_S, SIZE_S, BOUND_S = 10, 5, 20, 10
 HEAP = "512m"
+# Rows of the hopping windows that hold a multiple of so many have no field, and InfluxDB takes no such row.
+REFUSED_EVERY = 5
 # One row: its columns in the order of the dagger's `columns`, times as ISO 8601.
 Row = tuple[Any, ...]
 Rows = Counter[Row]
@@ -27,6 +30,7 @@ class Subject:
     sinks: kinds, each with a recount of its own.
     columns: those that are compared, `window_timestamp` among them where rows have one.
     recount: the rows that must be there.
+    refused: the rows that must be in the quarantine instead.
     """
 
     sql: str
@@ -34,6 +38,7 @@ class Subject:
     sinks: tuple[str, ...]
     columns: tuple[str, ...]
     recount: Callable[[Fed], Rows]
+    refused: Callable[[Fed], Rows] = lambda _: Counter()
 
     def spec(self, name: str, streams: Mapping[str, str]) -> dict[str, Any]:
         """The dagger's file; `streams` are the registered names of our streams."""
@@ -67,13 +72,12 @@ def tumble(fed: Fed) -> Rows:
 
 def hop(fed: Fed) -> Rows:
     """Bookings of each status in twenty seconds, every five."""
-    found = Counter(
-        (_time(end), event.status)
-        for event in fed.asked
-        if event.status != CLOSING_STATUS
-        for end in _ends(event)
-    )
-    return Counter((end, status, count) for (end, status), count in found.items())
+    return Counter((*window, count) for window, count in _hops(fed).items() if count % REFUSED_EVERY)
+
+
+def hop_refused(fed: Fed) -> Rows:
+    """Those of the same windows that no store takes."""
+    return Counter((*window, None) for window, count in _hops(fed).items() if not count % REFUSED_EVERY)
 
 
 def forward(fed: Fed) -> Rows:
@@ -116,7 +120,7 @@ GROUP BY TUMBLE(rowtime, INTERVAL '{TUMBLE_S}' SECOND), city_id""",
             ),
             Subject(
                 f"""\
-SELECT status AS tag_status, count(1) AS bookings,
+SELECT status AS tag_status, CASE WHEN MOD(count(1), {REFUSED_EVERY}) > 0 THEN count(1) END AS bookings,
        HOP_END(rowtime, INTERVAL '{SLIDE_S}' SECOND, INTERVAL '{SIZE_S}' SECOND) AS window_timestamp
 FROM asked WHERE status <> '{CLOSING_STATUS}'
 GROUP BY HOP(rowtime, INTERVAL '{SLIDE_S}' SECOND, INTERVAL '{SIZE_S}' SECOND), status""",
@@ -124,6 +128,7 @@ GROUP BY HOP(rowtime, INTERVAL '{SLIDE_S}' SECOND, INTERVAL '{SIZE_S}' SECOND), 
                 ("influx",),
                 ("window_timestamp", "tag_status", "bookings"),
                 hop,
+                hop_refused,
             ),
             Subject(
                 """\
@@ -170,6 +175,12 @@ def once(rows: Iterable[tuple[str, Row]]) -> Rows:
     return Counter(row for _, row in set(rows))
 
 
+def set_aside(subject: Subject, fed: Fed) -> Rows:
+    """What must be in the quarantine: each record and each row once, under its reason."""
+    records = Counter((FROM_THE_FUTURE, *place) for place in fed.ahead)
+    return records + Counter((NO_FIELDS, *row) for row in subject.refused(fed))
+
+
 def mismatches(expected: Rows, found: Rows) -> list[str]:
     """Every row that is missing and every one that nobody expected."""
     missing, unexpected = expected - found, found - expected
@@ -182,6 +193,16 @@ def _comparable(name: str, value: Any) -> Any:
     if name == "window_timestamp":
         return _instant(datetime.fromisoformat(value))
     return str(value) if name.startswith("tag_") else value
+
+
+def _hops(fed: Fed) -> Counter[tuple[str, str]]:
+    """Bookings by hopping window and status."""
+    return Counter(
+        (_time(end), event.status)
+        for event in fed.asked
+        if event.status != CLOSING_STATUS
+        for end in _ends(event)
+    )
 
 
 def _completed(events: Iterable[Event]) -> Iterator[Event]:

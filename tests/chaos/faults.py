@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS
 from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
@@ -15,6 +16,8 @@ from cli.local import state
 
 # Longer than the command waits for a gateway that does not answer.
 REQUEST_S = 120.0
+# Each is a reader of its own in three drivers.
+MOST_TOPICS = 3
 
 
 class MissedError(Exception):
@@ -104,6 +107,27 @@ def restart_asked_for(world: World, fault: Fault) -> Iterator[str]:
             asked.kill()
 
 
+@contextmanager
+def producer_ahead(world: World, fault: Fault) -> Iterator[str]:
+    """A booking from the future, in event time and in Kafka time."""
+    partition = int(fault.target.partition("/")[2])
+    place = next(place for place in reversed(world.feeder.places) if place[1] == partition)
+    world.feeder.send_ahead(place)
+    yield f"by {AHEAD_S // 60} minutes, into {place[0]}/{partition}"
+
+
+@contextmanager
+def topic_added(world: World, _: Fault) -> Iterator[str]:
+    """One more topic of a stream that all daggers read; once the round has ended, see `World.grow`.
+
+    Raises: MissedError when there are enough.
+    """
+    if len(world.feeder.places) >= MOST_TOPICS * ASKED_PARTITIONS:
+        raise MissedError(f"the stream has {MOST_TOPICS} topics")
+    world.growing.set()
+    yield "when this is over"
+
+
 Hit = Callable[[World, Fault], AbstractContextManager[str]]
 HITS: dict[str, Hit] = {
     "process killed": process_killed,
@@ -115,6 +139,8 @@ HITS: dict[str, Hit] = {
     "connections slowed": connections_slowed,
     "clock jumped": clock_jumped,
     "restart asked for": restart_asked_for,
+    "producer ahead": producer_ahead,
+    "topic added": topic_added,
 }
 
 

@@ -3,15 +3,21 @@
 Event time is the feeder's own and stands still while the broker takes nothing: a step of half a second is
 fed when the one before is acknowledged, so that no fault makes a record late. The producer is idempotent and
 never gives up, so that it neither loses nor doubles one. What was fed is kept for the recount.
+
+Bookings go to all partitions of all topics of their stream, of which there may be more as time goes on.
+Answers go to a topic that is compacted: between them stand records of one key, of which few are kept.
 """
 
 import heapq
 import random
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Message, Producer
-from tests.integration.bookings import booking
+from tests.integration.bookings import NOON, booking
 
 STEP_MS = 500
 ASKED_A_STEP = 3
@@ -24,6 +30,12 @@ ASKED_PARTITIONS = 2
 CLOSING_MS = 3_600_000
 CLOSING_STATUS = "UNKNOWN"
 LONGEST_S = 300.0
+# Less than the hour that a broker bears.
+AHEAD_S = 50 * 60
+# Of records that stand between those that count: all have one key.
+COMPACTED = "compacted"
+Place = tuple[str, int]
+"""A topic and a partition."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,8 @@ class Fed:
 
     asked: list[Event] = field(default_factory=list)
     answered: list[Event] = field(default_factory=list)
+    ahead: list[tuple[str, int, int]] = field(default_factory=list)
+    """Topic, partition and offset of bookings of a producer whose clock runs ahead."""
 
 
 class City:
@@ -84,9 +98,12 @@ class Feeder(threading.Thread):
     def __init__(self, bootstrap_servers: str, asked: str, answered: str, seed: int) -> None:
         super().__init__(name="feeder", daemon=True)
         self.fed = Fed()
-        self._topics = {"asked": asked, "answered": answered}
+        self.places: list[Place] = []
+        """Where bookings go."""
+        self._answered = (answered, 0)
         self._city = City(seed)
-        self._partitions = random.Random(seed)
+        self._chance = random.Random(seed)
+        self._stepping = threading.Lock()
         self._done = threading.Event()
         self._refused: list[KafkaError] = []
         self._producer = Producer(
@@ -98,27 +115,36 @@ class Feeder(threading.Thread):
                 "log_level": 0,
             }
         )
+        self.reach(asked)
+
+    def reach(self, topic: str) -> None:
+        """Bookings go to this topic, too."""
+        self.places += [(topic, partition) for partition in range(ASKED_PARTITIONS)]
 
     def run(self) -> None:
         """Feed step by step."""
         while not self._done.wait(STEP_MS / 1000):
-            step = self._city.step()
-            for event in step.asked:
-                self._produce("asked", event, self._partitions.randrange(ASKED_PARTITIONS))
-            for event in step.answered:
-                self._produce("answered", event, 0)
-            self.fed.asked += step.asked
-            self.fed.answered += step.answered
-            while self._producer.flush(1):
-                pass
+            with self._stepping:
+                self._step()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Between two steps; event time stands still."""
+        with self._stepping:
+            yield
+
+    def send_ahead(self, place: Place) -> None:
+        """A booking of a producer whose clock runs ahead: its event time and its Kafka time, both."""
+        now_s = time.time() + AHEAD_S
+        event = Event(round((now_s - NOON) * 1000), "ahead", 1, "COMPLETED")
+        self._produce(place, event, sent_ms=round(now_s * 1000), on_delivery=self._ahead)
 
     def close(self) -> Fed:
         """Stop, feed what closes every window, and give what was fed. The broker must be back by now."""
         self.stop()
         last = self._city.closing()
-        for partition in range(ASKED_PARTITIONS):
-            self._produce("asked", last, partition)
-        self._produce("answered", last, 0)
+        for place in [*self.places, self._answered]:
+            self._produce(place, last)
         left = self._producer.flush(LONGEST_S)
         assert not left, f"the broker has not taken {left} records within {LONGEST_S:g} s"
         assert not self._refused, f"the broker refused a record: {self._refused[0].str()}"
@@ -130,11 +156,44 @@ class Feeder(threading.Thread):
         self.join(LONGEST_S)
         assert not self.is_alive(), f"the broker has not taken a step within {LONGEST_S:g} s"
 
-    def _produce(self, stream: str, event: Event, partition: int) -> None:
+    def _step(self) -> None:
+        step = self._city.step()
+        for event in step.asked:
+            self._produce(self._chance.choice(self.places), event)
+        for event in step.answered:
+            self._produce(self._answered, event)
+        between = Event(min(event.at_ms for event in step.asked), "", 1, CLOSING_STATUS)
+        self._produce(self._answered, between, key=COMPACTED)
+        self.fed.asked += step.asked
+        self.fed.answered += step.answered
+        while self._producer.flush(1):
+            pass
+
+    def _produce(
+        self,
+        place: Place,
+        event: Event,
+        *,
+        key: str = "",
+        sent_ms: int = 0,
+        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        topic, partition = place
         self._producer.produce(
-            self._topics[stream], event.encoded(), partition=partition, on_delivery=self._delivered
+            topic,
+            event.encoded(),
+            key=key or f"{event.order}-{event.at_ms}",
+            partition=partition,
+            timestamp=sent_ms,
+            on_delivery=on_delivery or self._delivered,
         )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._refused.append(error)
+
+    def _ahead(self, error: KafkaError | None, message: Message) -> None:
+        self._delivered(error, message)
+        self.fed.ahead.append(
+            (str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
+        )

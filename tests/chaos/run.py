@@ -18,13 +18,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
+from daggers.v1 import telemetry_pb2
 from tests.chaos.clock import Clock
-from tests.chaos.daggers import SUBJECTS, Rows, mismatches, once
+from tests.chaos.daggers import SUBJECTS, Rows, mismatches, once, set_aside
 from tests.chaos.faults import HITS, MissedError
 from tests.chaos.feeder import Fed
 from tests.chaos.schedule import Round, schedule
 from tests.chaos.world import StackError, World, world
 from tests.integration.faults import belonging, header, listens, records
+
+from eventlog import topics
 
 SHOWN = 20
 # The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
@@ -57,17 +60,17 @@ class Run:
             clock = Clock(Path(aside) / "clock")
             if clock.impossible:
                 self.impossible["clock jumped"] = clock.impossible
-            with world(folder, clock) as stack:
+            with world(folder, clock, self.seed) as stack:
                 how = "a full tmpfs" if stack.disks.tmpfs else "RLIMIT_FSIZE: no tmpfs may be mounted here"
                 self.say(f"the stack is up in {folder}; a full disk is {how}")
-                feeder = stack.begin(self.seed)
+                stack.begin()
                 if wrong := stack.unsettled(START_S):
                     raise StackError("; ".join(wrong))
                 self.say(f"{len(SUBJECTS)} daggers run; faults for {self._minutes:g} minutes")
                 self.suffer(stack)
                 self.say("no more faults; everything has to settle")
                 self.wrong(stack.unsettled(SETTLE_S))
-                self.recount(stack, feeder.close())
+                self.recount(stack, stack.feeder.close())
                 ports = stack.listening()
                 self.say("down")
         self.orphans = left(stack, ports)
@@ -96,6 +99,8 @@ class Run:
             _wait(each.lasts_s)
         if back := stack.bring_back():
             self.say(f"  brought back: {', '.join(back)}")
+        if stack.growing.is_set():
+            self.say(f"  bookings come in {stack.grow()}, too")
 
     def recount(self, stack: World, fed: Fed) -> None:
         """Compare every row of every sink with the recount, once the last ones are there; and the drivers."""
@@ -110,6 +115,11 @@ class Run:
                 self.rows += expected.total()
                 self.say(f"{name} in {sink}: {expected.total()} rows, {len(differing)} mismatches")
                 self.wrong(f"{name} in {sink}: {one}" for one in differing)
+            expected, found = set_aside(subject, fed), quarantined(stack, name)
+            differing = mismatches(expected, found)
+            self.rows += expected.total()
+            self.say(f"{name} set aside {expected.total()}, {len(differing)} mismatches")
+            self.wrong(f"{name} in quarantine: {one}" for one in differing)
         self.wrong(stack.unsettled(START_S))
 
     def verdict(self) -> int:
@@ -152,6 +162,22 @@ def read(stack: World, name: str, sink: str) -> Rows:
         subject.row({"window_timestamp": row["window_timestamp"], **row["tags"], **row["fields"]})
         for row in rows
     )
+
+
+def quarantined(stack: World, name: str) -> Rows:
+    """What a dagger has set aside, each once: a record by its place, a row by what it says."""
+    found = set()
+    topic = next(each for each in topics.TOPICS if each.name == topics.QUARANTINE)
+    for partition in range(topic.partitions):
+        for each in records(stack.stack.kafka, topic.name, partition):
+            one = telemetry_pb2.Quarantined.FromString(each.value() or b"")
+            if one.dagger != name:
+                continue
+            if one.stage == "sink":
+                found.add((one.reason, *SUBJECTS[name].row(json.loads(one.decoded_prefix))))
+            else:
+                found.add((one.reason, one.topic, one.partition, one.offset))
+    return Counter(found)
 
 
 def left(stack: World, ports: set[int]) -> list[str]:

@@ -23,6 +23,8 @@ KINDS = {
     "connections slowed": SERVERS,
     "clock jumped": ("services",),
     "restart asked for": DAGGERS,
+    "producer ahead": ("producer/0", "producer/1"),
+    "topic added": ("stream",),
 }
 # Seconds: what lies between the end of a round and the next, and how long a round lasts. The longest is more
 # than the 60 s after which a driver gives up a lease that it cannot look at.
@@ -39,7 +41,7 @@ Card = TypeVar("Card")
 class Fault:
     """One fault.
 
-    target: process, dagger/half, disk, server behind a proxy, or dagger.
+    target: process, dagger/half, disk, server behind a proxy, dagger, producer/partition, or stream.
     amount: seconds of delay, or that the clock jumps by; 0 for the other kinds.
     """
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import yaml
-from tests.chaos.daggers import ANSWERED, ASKED, SUBJECTS, mismatches, once
+from tests.chaos.daggers import ANSWERED, ASKED, SUBJECTS, mismatches, once, set_aside
 from tests.chaos.feeder import City, Event, Fed
 from tests.integration.bookings import message_class
 
@@ -71,6 +71,17 @@ EXPECTED = {
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_rows_are_those_that_one_counts_by_hand(name: str) -> None:
     assert SUBJECTS[name].recount(FED) == Counter(EXPECTED[name])
+
+
+def test_a_window_of_five_has_no_row_but_stands_in_the_quarantine() -> None:
+    hop = SUBJECTS["chaos-hop"]
+    fed = Fed(asked=[Event(at_ms, "x", 1, "COMPLETED") for at_ms in (0, 1, 2, 3, 4)], ahead=[("asked", 1, 7)])
+    ends = [at(second) for second in ("05.000", "10.000", "15.000", "20.000")]
+
+    assert hop.recount(fed) == Counter()
+    assert set_aside(hop, fed) == Counter(
+        [("FROM_THE_FUTURE", "asked", 1, 7), *(("NO_FIELDS", end, "COMPLETED", None) for end in ends)]
+    )
 
 
 def test_an_answer_on_the_bound_is_in_time_and_one_behind_it_is_not() -> None:

@@ -1,8 +1,9 @@
 """The stack of a run, in a state directory of its own: what its faults hit, and how it is brought back."""
 
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,14 @@ from cli.local.up import expected
 
 POLL_S = 3.0
 ATTEMPTS = 3
+GROWN_S = 300.0
+# Compacted as soon and as often as a broker does that.
+COMPACTION = {
+    "cleanup.policy": "compact",
+    "segment.ms": "10000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "15000",
+}
 
 
 class StackError(Exception):
@@ -43,9 +52,11 @@ class World:
     proxies: Mapping[str, Proxy]
     disks: Disks
     clock: Clock
-    streams: Mapping[str, str] = field(default_factory=lambda: {
-        table: f"{table}-{uuid4().hex[:8]}" for table in (ASKED, ANSWERED)
-    })  # fmt: skip
+    streams: Mapping[str, str]
+    """Registered name of each of our streams, and of its first topic."""
+    feeder: Feeder
+    growing: threading.Event = field(default_factory=threading.Event)
+    """Set when the stream of bookings is to get another topic."""
 
     def drivers(self) -> dict[str, list[Driver]]:
         """The launches that run, by dagger."""
@@ -72,13 +83,10 @@ class World:
             _up(self.stack, environment(self.clock))
         return missing
 
-    def begin(self, seed: int) -> Feeder:
+    def begin(self) -> None:
         """Register everything, start the daggers, and feed them from before their first batch on."""
-        admin = AdminClient({"bootstrap.servers": self.stack.kafka})
-        partitions = {ASKED: ASKED_PARTITIONS, ANSWERED: 1}
-        topics = [NewTopic(self.streams[table], count, 1) for table, count in partitions.items()]
-        for done in admin.create_topics(topics).values():
-            done.result(30)
+        self._create(self.streams[ASKED], ASKED_PARTITIONS)
+        self._create(self.streams[ANSWERED], 1, COMPACTION)
         influx = self.stack.influx
         self.cli(
             "cluster", "register", CLUSTER, "--spark-master", "local[2]",
@@ -88,16 +96,46 @@ class World:
             "--influx-token-file", self.stack.state_dir / state.TOKEN_FILE,
         )  # fmt: skip
         self.cli("schema", "register", PROTO)
-        for topic in self.streams.values():
-            self.cli("stream", "register", topic, "--cluster", CLUSTER, "--topic", topic,
-                     "--message", "it.v1.Booking", "--time-field", "event_timestamp")  # fmt: skip
+        for name in self.streams.values():
+            self._register(name, [name])
         file = self.stack.state_dir / "chaos.yaml"
         specs = [subject.spec(name, self.streams) for name, subject in SUBJECTS.items()]
         file.write_text(yaml.safe_dump_all(specs, sort_keys=False))
         self.cli("apply", "-f", file)
-        feeder = Feeder(self.stack.kafka, self.streams[ASKED], self.streams[ANSWERED], seed)
-        feeder.start()
-        return feeder
+        self.feeder.start()
+
+    def grow(self) -> str:
+        """The stream of bookings gets another topic, and its daggers read it before it is fed.
+
+        Event time stands still meanwhile. Raises StackError when a dagger is not launched again.
+        """
+        name = self.streams[ASKED]
+        topics = [*dict.fromkeys(topic for topic, _ in self.feeder.places), f"{name}-{uuid4().hex[:4]}"]
+        with self.feeder.paused():
+            before = {each["name"]: each["generation"] for each in self.cli("list")}
+            self._create(topics[-1], ASKED_PARTITIONS)
+            self._register(name, topics)
+            for dagger in SUBJECTS:
+                self.cli("restart", dagger)
+            end = time.monotonic() + GROWN_S
+            while old := [
+                each["name"] for each in self.cli("list") if each["generation"] <= before[each["name"]]
+            ]:
+                if time.monotonic() > end:
+                    raise StackError(f"no launch since the stream has another topic: {old}")
+                lasting(POLL_S)
+            self.feeder.reach(topics[-1])
+        self.growing.clear()
+        return topics[-1]
+
+    def _create(self, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        admin = AdminClient({"bootstrap.servers": self.stack.kafka})
+        admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(30)
+
+    def _register(self, name: str, topics: Sequence[str]) -> None:
+        words = [word for topic in topics for word in ("--topic", topic)]
+        self.cli("stream", "register", name, "--cluster", CLUSTER, *words,
+                 "--message", "it.v1.Booking", "--time-field", "event_timestamp")  # fmt: skip
 
     def unsettled(self, deadline_s: float) -> list[str]:
         """Daggers that do not run as asked, with one driver each; what they are at the deadline."""
@@ -125,8 +163,9 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, clock: Clock) -> Iterator[World]:
+def world(folder: Path, clock: Clock, seed: int) -> Iterator[World]:
     """A stack in an empty directory, which is taken down in the end, whatever happens."""
+    streams = {table: f"{table}-{uuid4().hex[:8]}" for table in (ASKED, ANSWERED)}
     bare = Stack(folder, kafka="", gateway="", influx={})
     with mounted(folder) as disks:
         try:
@@ -145,7 +184,8 @@ def world(folder: Path, clock: Clock) -> Iterator[World]:
                     name: running.enter_context(Proxy(port, kafka=name == "kafka"))
                     for name, port in ports.items()
                 }
-                yield World(stack, Cli(folder), proxies, disks, clock)
+                feeder = Feeder(stack.kafka, streams[ASKED], streams[ANSWERED], seed)
+                yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder)
         finally:
             with uninterrupted():
                 down(bare)
