@@ -24,8 +24,9 @@ def paths(message: Descriptor, depth: int = 2) -> Iterator[str]:
     """Paths to every field of a message and of the messages in it that are not repeated."""
     for field in message.fields:
         below = field.message_type
-        # Columns know wrappers and JSON by their values only, and no groups.
-        if field.type == field.TYPE_GROUP:
+        # Columns know wrappers and JSON by their values only, and no groups. A message that contains itself
+        # is cut where it is a column (`columns.RECURSION_LIMIT`), at another depth below a path into it.
+        if field.type == field.TYPE_GROUP or (below is not None and _recurs(below)):
             continue
         yield field.name
         google = below is not None and below.full_name.startswith("google.protobuf.")
@@ -35,6 +36,10 @@ def paths(message: Descriptor, depth: int = 2) -> Iterator[str]:
         )
         if below is not None and depth and not field.is_repeated and (times or not google):
             yield from (f"{field.name}.{each}" for each in paths(below, depth - 1))
+
+
+def _recurs(message: Descriptor) -> bool:
+    return any(field.message_type == message for field in message.fields)
 
 
 def files_of(message: Descriptor) -> bytes:
