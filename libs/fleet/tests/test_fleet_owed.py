@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from eventlog.testing import START, given
 from fleet import Dagger, Fleet
 from fleet.backoff import delay
+from fleet.dagger import evolve
 from fleet.owed import Drain, Kill, Launch, todo
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 
@@ -168,6 +169,45 @@ def test_what_ran_out_of_memory_is_launched_again_a_few_times_only(reason: str, 
 
     assert next_of(again).attempt == relaunches
     assert next_of(enough).error.detail == f"given up after {relaunches} relaunches: it ended"
+
+
+@pytest.mark.parametrize(
+    ("reason", "ran", "relaunches"),
+    [
+        ("OUT_OF_MEMORY", timedelta(minutes=11), 3),
+        ("OUT_OF_MEMORY", timedelta(minutes=61), None),
+        ("BROKEN", timedelta(minutes=11), None),
+    ],
+)
+def test_what_runs_out_of_memory_every_few_minutes_is_given_up(
+    reason: str, ran: timedelta, relaunches: int | None
+) -> None:
+    state, now, generation, launches = dagger(*UP), NOW, 2, 0
+
+    def happens(fact: Any) -> None:
+        nonlocal state
+        fact.meta.MergeFrom(events_pb2.FactMeta(name="d", generation=generation))
+        after = evolve(state, fact, sequence=generation, time=now)
+        assert isinstance(after, Dagger)
+        state = after
+
+    def next_fact(seen: Seen) -> Any:
+        return todo(state, now=now, epoch=0, seen=seen, policy=POLICY)
+
+    while launches < 10:
+        now += ran
+        if (settled := next_fact(replace(heard(), quiet_since=now))) is not None:
+            happens(settled)
+        happens(events_pb2.Exited(error=events_pb2.DaggerError(reason=reason, retryable=True)))
+        if isinstance(scheduled := next_fact(GONE), events_pb2.Failed):
+            break
+        happens(scheduled)
+        launches, generation = launches + 1, generation + 1
+        happens(events_pb2.LaunchIntended(version=1))
+        happens(events_pb2.Launched(driver=DRIVER))
+        happens(events_pb2.Running())
+
+    assert launches == (relaunches or 10)
 
 
 def test_attempts_are_counted_and_end() -> None:

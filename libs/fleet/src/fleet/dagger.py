@@ -27,6 +27,8 @@ from fleet.phases import (
     StopMode,
 )
 
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+
 # ---- State -------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +76,8 @@ class Dagger:
     """Relaunches since the last healthy progress, or since a person last asked it to run."""
     not_before: datetime | None = None
     """In BACKING_OFF: when the next attempt may be made; None until that is decided."""
+    starved: datetime | None = None
+    """When a driver of it last ran out of memory; None when none ever did."""
     references: tuple[tuple[str, str], ...] = ()
     """Reference tables that its driver uses, and the version of each one's content; by name."""
     confirmed_dead: bool = False
@@ -284,7 +288,9 @@ def _exited(dagger: Dagger, fact: events_pb2.Exited, _: int) -> Changes:
 def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: int) -> Changes:
     if dagger.not_before is not None:
         return Ignored("the next attempt is scheduled")
-    return {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
+    changes = {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
+    starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
+    return changes | ({"starved": dagger.phase_time} if starved else {})
 
 
 def _at_rest(dagger: Dagger, fact: events_pb2.Stopped | events_pb2.Deleted, _: int) -> Changes:

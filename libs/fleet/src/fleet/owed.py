@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from fleet.ailments import START_TIMEOUT, ailments
 from fleet.backoff import delay
-from fleet.dagger import Dagger
+from fleet.dagger import OUT_OF_MEMORY, Dagger
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -29,7 +29,6 @@ from fleet.phases import (
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 MAX_DRIVERS: Final = "MAX_DRIVERS"
-OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
 
@@ -226,9 +225,15 @@ def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action
     if dagger.phase == DEGRADED:
         held = now - dagger.phase_time >= policy.hold
         return events_pb2.Recovered() if progressing and held else None
-    if dagger.phase == RUNNING and dagger.attempt and now - dagger.phase_time >= policy.settle:
+    if dagger.phase == RUNNING and dagger.attempt and _settled(dagger, now, policy):
         return events_pb2.Settled()
     return None
+
+
+def _settled(dagger: Dagger, now: datetime, policy: Policy) -> bool:
+    """Whether it has run for long enough; what ran out of memory may need a while to do so again."""
+    fed = dagger.starved is None or now - dagger.starved >= policy.settle_starved
+    return fed and now - dagger.phase_time >= policy.settle
 
 
 def _error(reason: str, detail: str) -> events_pb2.DaggerError:

@@ -23,6 +23,8 @@ class Policy:
     """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
     settle: timedelta = timedelta(minutes=5)
     """After this long in RUNNING the count of attempts starts again."""
+    settle_starved: timedelta = timedelta(hours=1)
+    """But not sooner than this after a driver ran out of memory: its state comes back, and grows again."""
     grace: timedelta = timedelta(seconds=60)
     """A drain that takes longer becomes a kill."""
     attempts: int = 10

@@ -8,7 +8,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
-from fleet.owed import OUT_OF_MEMORY
+from fleet.dagger import OUT_OF_MEMORY
 
 USER: Final = 64
 EXTERNAL: Final = 69
