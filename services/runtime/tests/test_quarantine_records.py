@@ -13,22 +13,23 @@ from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, 
 
 
 @pytest.mark.integration
-def test_a_record_is_written_as_a_cloudevent_under_the_daggers_name(kafka: str) -> None:
+def test_a_record_is_a_cloudevent_whose_id_tells_topics_of_one_name_apart(kafka: str) -> None:
     name = f"d{uuid4().hex[:8]}"
     quarantine = Quarantine({"bootstrap.servers": kafka})
-    for _ in range(2):
+    for topic_id in ("here", "here", "elsewhere"):
         quarantine.put(
             telemetry_pb2.Quarantined(
                 dagger=name, generation=7, topic="t", partition=3, offset=42, reason="MALFORMED",
                 value=b"v" * (MAX_VALUE_BYTES + 1), key=b"k" * (MAX_KEY_BYTES + 1),
-            )
+            ),
+            topic_id,
         )  # fmt: skip
     quarantine.flush()
 
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": name, "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
     found = []
-    while len(found) < 2:
+    while len(found) < 3:
         message = consumer.poll(30.0)
         assert message is not None
         if message.key() == name.encode():
@@ -44,7 +45,7 @@ def test_a_record_is_written_as_a_cloudevent_under_the_daggers_name(kafka: str) 
         headers[0]["content-type"],
         (len(record.value), len(record.key), record.HasField("time")),
     ) == (
-        [f"{name}/t/3/42".encode()] * 2,
+        [f"{name}/t/3/42/{topic_id}".encode() for topic_id in ("here", "here", "elsewhere")],
         b"daggers.v1.Quarantined",
         name.encode(),
         b"application/protobuf",
@@ -54,7 +55,7 @@ def test_a_record_is_written_as_a_cloudevent_under_the_daggers_name(kafka: str) 
 
 def test_a_kafka_that_stays_away_fails_the_batch_and_not_for_good() -> None:
     quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1"}, patience_s=0.2)
-    quarantine.put(telemetry_pb2.Quarantined(dagger="d", topic="t", reason="MALFORMED", value=b"x"))
+    quarantine.put(telemetry_pb2.Quarantined(dagger="d", topic="t", reason="MALFORMED", value=b"x"), "id")
 
     with pytest.raises(JobError) as failed:
         quarantine.flush()
@@ -70,7 +71,7 @@ def test_what_waits_for_a_kafka_that_is_away_is_bounded_in_bytes() -> None:
     record = telemetry_pb2.Quarantined(dagger="d", topic="t", reason="MALFORMED", value=b"x" * size)
     room = MAX_WAITING_KIB * 1024 // size
     for _ in range(room - 1):
-        quarantine.put(record)
+        quarantine.put(record, "id")
 
     with pytest.raises(JobError, match="QUARANTINE_UNREACHABLE"):
-        deque((quarantine.put(record) for _ in range(room)), maxlen=0)
+        deque((quarantine.put(record, "id") for _ in range(room)), maxlen=0)

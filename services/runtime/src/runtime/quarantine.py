@@ -49,11 +49,12 @@ class Quarantine:
             }
         )
 
-    def put(self, record: telemetry_pb2.Quarantined, row: str = "") -> None:
+    def put(self, record: telemetry_pb2.Quarantined, identity: str) -> None:
         """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset.
 
-        `row` tells rows that sinks refused apart: they are windows as often as records. Waits for room while
-        `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
+        `identity` tells apart what has one place: of a record it is its topic's id, because topics of one
+        name are on several clusters, or are made anew; of a row that a sink refused the row's own. Waits for
+        room while `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
         """
         record.value = record.value[:MAX_VALUE_BYTES]
         record.key = record.key[:MAX_KEY_BYTES]
@@ -63,7 +64,7 @@ class Quarantine:
             record.time.FromDatetime(now)
         place = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
         headers = cloudevent_headers(
-            ce_id=f"{place}/{row}" if row else place,
+            ce_id=f"{place}/{identity}",
             ce_type=_TYPE,
             source=f"/runtime/{record.dagger}/{record.generation}",
             subject=record.dagger,

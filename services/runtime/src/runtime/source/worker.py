@@ -55,7 +55,7 @@ def _set_aside(quarantine: Quarantine, plan: ReaderPlan, rows: Rows, what: Range
     for one in aside:
         record = rows.quarantined(one, what.partition)
         record.dagger, record.generation = plan.dagger, plan.generation
-        quarantine.put(record)
+        quarantine.put(record, what.id)
 
 
 def _late_before(plan: ReaderPlan) -> int | None:
