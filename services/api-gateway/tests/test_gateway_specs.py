@@ -124,6 +124,8 @@ async def test_a_spec_that_can_run_has_no_violation(
          [("spec.sinks[1].kafka.message", "UNKNOWN_FIELD")] * 3),
         (lambda spec: influx(spec, measurement="_internal"),
          [("spec.sinks[1].influx.measurement", "INVALID_NAME")]),
+        (lambda spec: influx(spec, measurement="fares\\"),
+         [("spec.sinks[1].influx.measurement", "INVALID_NAME")]),
         (lambda spec: influx(spec, address=spec_pb2.InfluxAddress(url="ftp://x")),
          [("spec.sinks[1].influx.address.url", "INVALID_URL")]),
         (lambda spec: kafka()(spec) or setattr(spec, "emit", spec_pb2.EMIT_EARLY),

@@ -192,6 +192,8 @@ def _influx(
         yield from validation.text(f"{at}.measurement", sink.measurement, limit=256)
         if sink.measurement.startswith(("#", "_")):
             yield Violation(f"{at}.measurement", "must not begin with # or _", "INVALID_NAME")
+        if sink.measurement.endswith("\\"):
+            yield Violation(f"{at}.measurement", "must not end with a backslash", "INVALID_NAME")
     yield from validation.influx_address(f"{at}.address", sink.address)
     if spec.cluster in fleet.clusters:
         default = fleet.clusters[spec.cluster].value.influx

@@ -39,10 +39,12 @@ class Encoder:
     """
 
     def __init__(self, layout: Layout, measurement: str) -> None:
-        if not measurement or measurement.startswith("#"):
+        # A backslash at its end would escape what separates it from the tags.
+        if not measurement or measurement.startswith("#") or measurement.endswith("\\"):
             raise user(
                 "INVALID_MEASUREMENT",
-                f"The measurement {measurement!r} cannot be written: it must not be empty or begin with '#'.",
+                f"The measurement {measurement!r} cannot be written: it must not be empty, begin with '#' or "
+                "end with a backslash.",
             )
         self._layout = layout
         self._measurement = measurement.translate(_MEASUREMENT)
