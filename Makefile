@@ -17,7 +17,7 @@ export LC_ALL := C.UTF-8
 
 .PHONY: help
 help: ## List the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}'
 
 $(STAMPS)/uv:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: install it (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"; exit 1; }
@@ -47,15 +47,25 @@ demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an 
 	@$(BIN)/daggers demo
 
 .PHONY: lint
-lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, Dockerfile, declared dependencies
+lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, schema, Dockerfile, declared dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy libs/*/src services/*/src cli/src
 	@$(BIN)/lint-imports --no-logo --config pyproject.toml
+	@$(BIN)/buf breaking proto --against $(BASELINE)
+	@$(SCHEMA) | cmp -s - $(BASELINE) || { echo "$(BASELINE) is not the schema that proto/ has: run make proto-baseline"; exit 1; }
 	@$(BIN)/hadolint deploy/compose/Dockerfile
 	@for member in $(filter-out proto,$(MEMBERS)); do \
 	    (cd $$member && deptry --no-ansi --ignore DEP002 --known-first-party daggers src >$(CURDIR)/$(VENV)/deptry.log 2>&1) \
 	        || { echo "$$member imports what its pyproject.toml does not declare:"; cat $(VENV)/deptry.log; exit 1; }; done
+
+# The schema as it was promised: what breaks it is refused, what is added stands in it from then on.
+BASELINE := proto/baseline.yaml
+SCHEMA := $(BIN)/buf build proto --exclude-source-info --output -\#format=yaml
+.PHONY: proto-baseline
+proto-baseline: $(STAMPS)/venv ## Write what was added to proto/ into its baseline; a breaking change is refused
+	@$(BIN)/buf breaking proto --against $(BASELINE)
+	@$(SCHEMA) >$(BASELINE).new && mv $(BASELINE).new $(BASELINE)
 
 .PHONY: format
 format: $(STAMPS)/venv ## Format the code and apply safe lint fixes
