@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from eventlog.testing import START, given
 from fleet import Fleet, resolve
 from fleet.backoff import delay
-from fleet.view import to_proto
+from fleet.view import outdated, to_proto
 
 META = events_pb2.RequestMeta(actor="ada")
 PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="platform:9092")
@@ -294,4 +294,6 @@ def test_a_stream_that_changed_after_the_launch_is_told_until_the_next_one() -> 
     assert launched() == ["WIDE"]
     assert told(wider) == ["WIDE"]
     assert told(stream("bookings", "acme.Booking")) == ["WIDE", "STREAM_CHANGED"]
+    assert (outdated(of, "bookings"), outdated(of, "other")) == (["d"], [])
     assert launched() == ["WIDE"]
+    assert outdated(of, "bookings") == []

@@ -136,8 +136,17 @@ def register_stream(
     asked = spec_pb2.Stream(name=name, cluster=cluster, topics=topic, message=message, time_field=time_field)
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
-    document = shapes.stream(answer.stream) | {"version": answer.version, "sequence": answer.sequence}
-    session.out.done(document, f"stream {name} is registered (version {answer.version})")
+    outdated = list(answer.outdated_daggers)
+    document = shapes.stream(answer.stream) | {
+        "version": answer.version,
+        "sequence": answer.sequence,
+        "outdated_daggers": outdated,
+    }
+    said = f"stream {name} is registered (version {answer.version})"
+    if outdated:
+        restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
+        said += f"\nrunning daggers read it as it was until their next start: {restarts}"
+    session.out.done(document, said)
 
 
 @command(streams, "list", example="daggers stream list --message examples.v1.Booking")

@@ -41,7 +41,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         warnings=[
             *dagger.warnings,
             *dagger.reasons,
-            *_changed(fleet, dagger),
+            *(_CHANGED.format(stream=name, dagger=dagger.name) for name in _changed(fleet, dagger)),
             *([_UNREAD] if unread else []),
         ],
         last_error=dagger.last_error,
@@ -58,13 +58,18 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     return shown
 
 
+def outdated(fleet: Fleet, stream: str) -> list[str]:
+    """The daggers whose drivers were launched before the stream became what it is, by name."""
+    return [name for name, dagger in sorted(fleet.daggers.items()) if stream in _changed(fleet, dagger)]
+
+
 def _changed(fleet: Fleet, dagger: Dagger) -> list[str]:
     """The streams that its driver was not launched with as they are."""
     if dagger.driver is None:
         return []
     names = sorted({each.stream for each in dagger.spec.streams})
     return [
-        _CHANGED.format(stream=name, dagger=dagger.name)
+        name
         for name in names
         if (entry := fleet.streams.get(name)) is not None and entry.since > dagger.generation
     ]

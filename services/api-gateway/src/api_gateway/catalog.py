@@ -16,7 +16,7 @@ from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError, Violation, invalid
 from chassis.interceptors import Context, actor
-from fleet import Fleet, resolve
+from fleet import Fleet, resolve, view
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry
 
@@ -110,7 +110,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
             request, event, "stream", stream.name, self._fleet.streams,
             lambda: (*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
         )  # fmt: skip
-        return gateway_pb2.RegisterStreamResponse(stream=stream, version=version, sequence=sequence)
+        return gateway_pb2.RegisterStreamResponse(
+            stream=stream,
+            version=version,
+            sequence=sequence,
+            outdated_daggers=view.outdated(self._fleet, stream.name),
+        )
 
     async def ListStreams(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListStreamsRequest, context: Context
