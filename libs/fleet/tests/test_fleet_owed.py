@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from eventlog.testing import START, given
 from fleet import Dagger, Fleet
 from fleet.backoff import delay
-from fleet.dagger import evolve
+from fleet.facts import evolve
 from fleet.owed import Drain, Kill, Launch, todo
 from fleet.seen import Heartbeat, Policy, Presence, Seen
 

@@ -1,4 +1,5 @@
-"""The life of one dagger: state, decide (requests), evolve (facts). What is owed stands in `fleet.owed`.
+"""One dagger: its state, and what requests do to it. What happens to it is in `fleet.facts`, what is owed in
+`fleet.owed`.
 
 Pure: time and sequence are arguments. Nothing here raises for any record.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -18,9 +19,7 @@ from fleet.phases import (
     AWAKENED,
     DELETED,
     PENDING,
-    PHASES,
     STARTING,
-    STOPPING,
     UNREACHABLE,
     Desired,
     Phase,
@@ -130,7 +129,7 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
         if isinstance(request, events_pb2.DaggerRequested):
             return _created(request, sequence, time)
         return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.name}")
-    changes = _DECISIONS[type(request)](existing, request)
+    changes = DECISIONS[type(request)](existing, request)
     if isinstance(changes, Refusal):
         return changes
     version = existing.version + 1
@@ -199,7 +198,7 @@ def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[s
     )
 
 
-_DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
+DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
     events_pb2.DaggerRequested: _revise,
     events_pb2.StartRequested: lambda dagger, _: _run(dagger),
     events_pb2.StopRequested: _stop,
@@ -207,117 +206,3 @@ _DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] 
     events_pb2.DeleteRequested: _delete,
     events_pb2.DeathConfirmed: _confirm_death,
 }
-
-
-# ---- Evolve: a fact -> the dagger after it, or why it changes nothing --------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A fact that changes nothing, and why."""
-
-    why: str
-
-
-def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | Ignored:
-    """The dagger after a fact of the leading scheduler: it happened, so it is applied or ignored."""
-    kind = type(fact)
-    if kind is events_pb2.OrphanKilled:
-        return Ignored("it speaks of a driver that nobody asked for")
-    if kind is not events_pb2.LaunchIntended and fact.meta.generation != dagger.generation:
-        return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
-    phase = PHASES[kind].get(dagger.phase)
-    if phase is None:
-        return Ignored(f"{kind.DESCRIPTOR.name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}")
-    changes = _EVOLUTIONS[kind](dagger, fact, sequence)
-    if isinstance(changes, Ignored):
-        return changes
-    if kind is not events_pb2.LaunchIntended:
-        changes["observed_generation"] = dagger.generation
-    if phase != dagger.phase or kind is events_pb2.LaunchIntended:
-        changes["phase"] = phase
-        changes["phase_time"] = time
-        changes.setdefault("reasons", ())
-        changes.setdefault("not_before", None)
-    return replace(dagger, sequence=sequence, **changes)
-
-
-Changes: TypeAlias = dict[str, Any] | Ignored
-
-
-def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, sequence: int) -> Changes:
-    if dagger.driver is not None:
-        return Ignored("a driver of it runs")
-    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
-        return Ignored("it is not asked to run")
-    if fact.version != dagger.version:
-        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
-    return {
-        "generation": sequence,
-        "observed_version": fact.version,
-        "epoch": fact.meta.epoch,
-        "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
-        "ran": False,
-        "references": (),
-        "confirmed_dead": False,
-    }
-
-
-def _launched(dagger: Dagger, fact: events_pb2.Launched, _: int) -> Changes:
-    return {"driver": fact.driver, "epoch": fact.meta.epoch}
-
-
-def _of_a_driver(changes: Callable[[Any], dict[str, Any]]) -> Callable[[Dagger, Any, int], Changes]:
-    """What a known driver does. Before Launched, and after Exited, nobody can know of such a thing."""
-
-    unknown = Ignored("no driver of it is known")
-    return lambda dagger, fact, _: unknown if dagger.driver is None else changes(fact)
-
-
-def _of_no_driver(dagger: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, _: int) -> Changes:
-    return Ignored("a driver of it runs") if dagger.driver is not None else {"last_error": fact.error}
-
-
-def _exited(dagger: Dagger, fact: events_pb2.Exited, _: int) -> Changes:
-    if dagger.phase == STOPPING and dagger.driver is None:
-        return Ignored("its exit is known")
-    error = fact.error if fact.HasField("error") else dagger.last_error
-    return {"driver": None, "last_error": error}
-
-
-def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: int) -> Changes:
-    if dagger.not_before is not None:
-        return Ignored("the next attempt is scheduled")
-    changes = {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
-    starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
-    return changes | ({"starved": dagger.phase_time} if starved else {})
-
-
-def _at_rest(dagger: Dagger, fact: events_pb2.Stopped | events_pb2.Deleted, _: int) -> Changes:
-    stopped = isinstance(fact, events_pb2.Stopped)
-    asked = gateway_pb2.DESIRED_STOPPED if stopped else gateway_pb2.DESIRED_DELETED
-    if dagger.driver is not None:
-        return Ignored("a driver of it runs")
-    return {"attempt": 0} if dagger.desired == asked else Ignored("it is not what is asked any more")
-
-
-_EVOLUTIONS: Final[Mapping[type[Message], Callable[[Dagger, Any, int], Changes]]] = {
-    events_pb2.LaunchIntended: _intended,
-    events_pb2.Launched: _launched,
-    events_pb2.LaunchFailed: _of_no_driver,
-    events_pb2.Running: _of_a_driver(lambda _: {"ran": True, "last_error": None}),
-    events_pb2.Degraded: _of_a_driver(lambda fact: {"reasons": tuple(fact.reasons)}),
-    events_pb2.Recovered: _of_a_driver(lambda _: {"ran": True, "last_error": None}),
-    events_pb2.Unreachable: lambda *_: {},
-    events_pb2.Exited: _exited,
-    events_pb2.RelaunchScheduled: _relaunch_scheduled,
-    events_pb2.Failed: _of_no_driver,
-    events_pb2.StopIssued: _of_a_driver(lambda fact: {"stop_issued": fact.mode}),
-    events_pb2.Stopped: _at_rest,
-    events_pb2.Deleted: _at_rest,
-    events_pb2.Settled: _of_a_driver(lambda _: {"attempt": 0}),
-    events_pb2.ReferencesLoaded: _of_a_driver(
-        lambda fact: {"references": tuple(sorted(fact.versions.items()))}
-    ),
-}
-assert _EVOLUTIONS.keys() == PHASES.keys()

@@ -18,7 +18,8 @@ from google.protobuf.message import Message
 from eventlog import Mark, Record, chained
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import Catalogue, Entry
-from fleet.dagger import Dagger, Ignored, decide, evolve
+from fleet.dagger import DECISIONS, Dagger, decide
+from fleet.facts import FACTS, Ignored, evolve
 from fleet.phases import DELETED
 
 
@@ -246,35 +247,9 @@ def _repeated(request_id: str, first: Answer, body: bytes) -> Answer:
     return Answer(first.sequence, body, 0, reused(request_id, first))
 
 
-_REQUESTS: Final = (
-    events_pb2.DaggerRequested,
-    events_pb2.StartRequested,
-    events_pb2.StopRequested,
-    events_pb2.RestartRequested,
-    events_pb2.DeleteRequested,
-    events_pb2.DeathConfirmed,
-)
-_FACTS: Final = (
-    events_pb2.LaunchIntended,
-    events_pb2.Launched,
-    events_pb2.LaunchFailed,
-    events_pb2.Running,
-    events_pb2.Degraded,
-    events_pb2.Recovered,
-    events_pb2.Unreachable,
-    events_pb2.Exited,
-    events_pb2.RelaunchScheduled,
-    events_pb2.Failed,
-    events_pb2.StopIssued,
-    events_pb2.Stopped,
-    events_pb2.OrphanKilled,
-    events_pb2.Deleted,
-    events_pb2.Settled,
-    events_pb2.ReferencesLoaded,
-)
 _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
-    **dict.fromkeys(_REQUESTS, Fleet._request),  # noqa: SLF001 - the class's own table
-    **dict.fromkeys(_FACTS, Fleet._fact),  # noqa: SLF001
+    **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
+    **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.ClusterRegistered: Fleet._cluster,  # noqa: SLF001
     events_pb2.SchemaRegistered: Fleet._schema,  # noqa: SLF001
@@ -282,12 +257,5 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     events_pb2.ReferenceRegistered: Fleet._reference,  # noqa: SLF001
 }
 _ABOUT_NO_DAGGER: Final = frozenset(
-    kind.DESCRIPTOR.full_name
-    for kind in (
-        events_pb2.SchedulerStarted,
-        events_pb2.ClusterRegistered,
-        events_pb2.SchemaRegistered,
-        events_pb2.StreamRegistered,
-        events_pb2.ReferenceRegistered,
-    )
+    kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()
 )

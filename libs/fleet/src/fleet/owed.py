@@ -15,6 +15,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from fleet.ailments import START_TIMEOUT, ailments
 from fleet.backoff import delay
 from fleet.dagger import OUT_OF_MEMORY, Dagger
+from fleet.facts import Fact
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -48,22 +49,6 @@ class Kill:
     """Kill every process of the driver."""
 
 
-Fact: TypeAlias = (
-    events_pb2.Launched
-    | events_pb2.LaunchFailed
-    | events_pb2.Running
-    | events_pb2.Degraded
-    | events_pb2.Recovered
-    | events_pb2.Unreachable
-    | events_pb2.Exited
-    | events_pb2.RelaunchScheduled
-    | events_pb2.Failed
-    | events_pb2.StopIssued
-    | events_pb2.Stopped
-    | events_pb2.Deleted
-    | events_pb2.Settled
-    | events_pb2.ReferencesLoaded
-)
 Action: TypeAlias = Fact | Launch | Drain | Kill
 
 

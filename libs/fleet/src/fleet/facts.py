@@ -1,0 +1,317 @@
+"""What happens to a dagger: one row for each fact that the leading scheduler writes.
+
+A row says all there is to know of its fact: the fold, `evolve` and `words` derive from it. A test checks that
+each message of events.proto with a `FactMeta` has one. Pure, and nothing here raises for any fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf.message import Message
+
+from fleet.dagger import OUT_OF_MEMORY, Dagger
+from fleet.phases import (
+    BACKING_OFF,
+    DEGRADED,
+    DELETED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    UNREACHABLE,
+    Desired,
+    Phase,
+    Phases,
+)
+
+
+class Fact(Protocol):
+    """Any message of a row."""
+
+    @property
+    def meta(self) -> events_pb2.FactMeta:
+        """Whose word it is, and which launch it speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A fact that changes nothing, and why."""
+
+    why: str
+
+
+Changes: TypeAlias = dict[str, Any] | Ignored
+
+
+class About(Enum):
+    """Which launch a fact speaks of."""
+
+    NEW = "new"
+    """It begins one: its own sequence is the generation."""
+    NEWEST = "newest"
+    """The newest; of an older one it is ignored."""
+    ORPHAN = "orphan"
+    """One that nobody asks for: it changes nothing."""
+
+
+class Driver(Enum):
+    """What a fact needs of the launch's driver."""
+
+    KNOWN = "known"
+    """It runs somewhere: before Launched, and after Exited, nobody can know of such a thing."""
+    NONE = "none"
+    """None runs."""
+    ANY = "any"
+
+
+def _no_changes(_: Dagger, __: Any) -> Changes:
+    return {}
+
+
+def _no_detail(_: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kind of fact."""
+
+    phases: Phases
+    """The phases it applies in, and the one that follows each. In any other it changes nothing."""
+    about: About = About.NEWEST
+    driver: Driver = Driver.ANY
+    changes: Callable[[Dagger, Any], Changes] = _no_changes
+    """What it changes of a dagger beside its phase."""
+    what: Callable[[Any], str] | None = None
+    """What happened, in words; None: the phase that follows, which is the same in all."""
+    detail: Callable[[Any], str] = _no_detail
+    """The rest of what it says, in words."""
+
+
+# ---- What the rows say of a dagger -------------------------------------------------------------------------
+
+
+def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended) -> Changes:
+    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+        return Ignored("it is not asked to run")
+    if fact.version != dagger.version:
+        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
+    return {
+        "observed_version": fact.version,
+        "epoch": fact.meta.epoch,
+        "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
+        "ran": False,
+        "references": (),
+        "confirmed_dead": False,
+    }
+
+
+def _runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered) -> Changes:
+    return {"ran": True, "last_error": None}
+
+
+def _failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed) -> Changes:
+    return {"last_error": fact.error}
+
+
+def _exited(dagger: Dagger, fact: events_pb2.Exited) -> Changes:
+    if dagger.phase == STOPPING and dagger.driver is None:
+        return Ignored("its exit is known")
+    return {"driver": None, "last_error": fact.error if fact.HasField("error") else dagger.last_error}
+
+
+def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled) -> Changes:
+    if dagger.not_before is not None:
+        return Ignored("the next attempt is scheduled")
+    changes = {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
+    starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
+    return changes | ({"starved": dagger.phase_time} if starved else {})
+
+
+def _at_rest(asked: Desired) -> Callable[[Dagger, Any], Changes]:
+    other = Ignored("it is not what is asked any more")
+    return lambda dagger, _: {"attempt": 0} if dagger.desired == asked else other
+
+
+# ---- What the rows say to a person -------------------------------------------------------------------------
+
+
+def _where(fact: events_pb2.Launched) -> str:
+    ui = f", UI {fact.driver.ui_url}" if fact.driver.ui_url else ""
+    return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
+
+
+def _why(fact: events_pb2.LaunchFailed | events_pb2.Exited | events_pb2.Failed) -> str:
+    if not fact.HasField("error"):
+        return ""
+    error = fact.error
+    domain = error.domain or events_pb2.ERROR_DOMAIN_INTERNAL
+    detail = f": {error.detail}" if error.detail else ""
+    return f"{events_pb2.ErrorDomain.Name(domain).removeprefix('ERROR_DOMAIN_')} {error.reason}{detail}"
+
+
+def _next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
+    when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
+    return f"attempt {fact.attempt} not before {when}"
+
+
+def _how(fact: events_pb2.StopIssued) -> str:
+    return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
+
+
+# ---- The rows ----------------------------------------------------------------------------------------------
+
+FACTS: Final[Mapping[type[Message], Row]] = {
+    events_pb2.LaunchIntended: Row(
+        # STARTING again: a new intent fences one that nobody answered. STOPPING: its driver is gone.
+        phases=dict.fromkeys((PENDING, BACKING_OFF, STARTING, STOPPING), STARTING),
+        about=About.NEW,
+        driver=Driver.NONE,
+        changes=_intended,
+        detail=lambda fact: f"version {fact.version} is being launched",
+    ),
+    events_pb2.Launched: Row(
+        phases={each: each for each in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
+        changes=lambda _, fact: {"driver": fact.driver, "epoch": fact.meta.epoch},
+        what=lambda fact: "driver adopted" if fact.adopted else "driver launched",
+        detail=_where,
+    ),
+    events_pb2.LaunchFailed: Row(
+        # In STARTING a submission failed. Elsewhere none was made, and the error says what it waits for.
+        phases={STARTING: BACKING_OFF, PENDING: PENDING, BACKING_OFF: PENDING, STOPPING: PENDING},
+        driver=Driver.NONE,
+        changes=_failed,
+        what=lambda _: "launch failed",
+        detail=_why,
+    ),
+    events_pb2.Running: Row(
+        phases=dict.fromkeys((STARTING, DEGRADED, UNREACHABLE), RUNNING),
+        driver=Driver.KNOWN,
+        changes=_runs,
+    ),
+    events_pb2.Degraded: Row(
+        phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), DEGRADED),
+        driver=Driver.KNOWN,
+        changes=lambda _, fact: {"reasons": tuple(fact.reasons)},
+        detail=lambda fact: ", ".join(fact.reasons),
+    ),
+    events_pb2.Recovered: Row(
+        phases=dict.fromkeys((DEGRADED, UNREACHABLE), RUNNING),
+        driver=Driver.KNOWN,
+        changes=_runs,
+        detail=lambda _: "makes progress again",
+    ),
+    events_pb2.Unreachable: Row(
+        phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, STOPPING), UNREACHABLE),
+    ),
+    events_pb2.Exited: Row(
+        # BACKING_OFF owes RelaunchScheduled or Failed; STOPPING without a driver owes what is asked.
+        phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), BACKING_OFF) | {STOPPING: STOPPING},
+        changes=_exited,
+        what=lambda fact: (
+            f"driver exited with code {fact.code}" if fact.HasField("code") else "driver exited"
+        ),
+        detail=_why,
+    ),
+    events_pb2.RelaunchScheduled: Row(
+        phases={BACKING_OFF: BACKING_OFF}, changes=_relaunch_scheduled, detail=_next_attempt
+    ),
+    events_pb2.Failed: Row(
+        phases=dict.fromkeys((PENDING, BACKING_OFF, STOPPING), FAILED),
+        driver=Driver.NONE,
+        changes=_failed,
+        detail=_why,
+    ),
+    events_pb2.StopIssued: Row(
+        phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING), STOPPING),
+        driver=Driver.KNOWN,
+        changes=lambda _, fact: {"stop_issued": fact.mode},
+        detail=_how,
+    ),
+    events_pb2.Stopped: Row(
+        phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING), STOPPED),
+        driver=Driver.NONE,
+        changes=_at_rest(gateway_pb2.DESIRED_STOPPED),
+    ),
+    events_pb2.Deleted: Row(
+        phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING, STOPPED), DELETED),
+        driver=Driver.NONE,
+        changes=_at_rest(gateway_pb2.DESIRED_DELETED),
+    ),
+    events_pb2.Settled: Row(
+        phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
+        driver=Driver.KNOWN,
+        changes=lambda *_: {"attempt": 0},
+        what=lambda _: "healthy for long enough, attempts count anew",
+    ),
+    events_pb2.ReferencesLoaded: Row(
+        phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
+        driver=Driver.KNOWN,
+        changes=lambda _, fact: {"references": tuple(sorted(fact.versions.items()))},
+        what=lambda _: "reference tables loaded",
+        detail=lambda fact: ", ".join(
+            f"{table} {version}" for table, version in sorted(fact.versions.items())
+        ),
+    ),
+    events_pb2.OrphanKilled: Row(
+        phases={}, about=About.ORPHAN, what=lambda _: "an orphaned driver was killed"
+    ),
+}
+
+
+# ---- Evolve: a fact -> the dagger after it, or why it changes nothing --------------------------------------
+
+
+def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | Ignored:
+    """The dagger after a fact of the leading scheduler: it happened, so it is applied or ignored."""
+    row = FACTS[type(fact)]
+    phase = _next_phase(dagger, fact, row)
+    if isinstance(phase, Ignored):
+        return phase
+    changes = row.changes(dagger, fact)
+    if isinstance(changes, Ignored):
+        return changes
+    new = row.about is About.NEW
+    changes |= {"generation": sequence} if new else {"observed_generation": dagger.generation}
+    if new or phase != dagger.phase:
+        changes = {"reasons": (), "not_before": None} | changes | {"phase": phase, "phase_time": time}
+    return replace(dagger, sequence=sequence, **changes)
+
+
+def _next_phase(dagger: Dagger, fact: Any, row: Row) -> Phase | Ignored:
+    """The phase that follows, or why the fact does not apply."""
+    if row.about is About.ORPHAN:
+        return Ignored("it speaks of a driver that nobody asked for")
+    if row.about is About.NEWEST and fact.meta.generation != dagger.generation:
+        return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
+    phase = row.phases.get(dagger.phase)
+    if phase is None:
+        name = fact.DESCRIPTOR.name
+        return Ignored(f"{name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}")
+    if row.driver is Driver.KNOWN and dagger.driver is None:
+        return Ignored("no driver of it is known")
+    if row.driver is Driver.NONE and dagger.driver is not None:
+        return Ignored("a driver of it runs")
+    return phase
+
+
+# ---- Words: a fact -> one line for a person ----------------------------------------------------------------
+
+
+def words(fact: Any, sequence: int) -> str:
+    """The phase that follows or what happened, of which launch, and the rest; `sequence` is its record's."""
+    row = FACTS[type(fact)]
+    said = row.what(fact) if row.what else gateway_pb2.Phase.Name(next(iter(row.phases.values())))
+    generation = sequence if row.about is About.NEW else fact.meta.generation
+    if generation:
+        said += f", generation {generation}"
+    detail = row.detail(fact)
+    return f"{said}: {detail}" if detail else said

@@ -1,0 +1,62 @@
+"""The table of facts: it is whole, and each row has words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2
+from google.protobuf.message import Message
+
+from fleet.facts import FACTS, About, words
+
+META = events_pb2.FactMeta(epoch=3, name="x", generation=40)
+
+
+def test_every_message_that_has_a_fact_meta_is_a_row() -> None:
+    declared = {
+        name
+        for name, message in events_pb2.DESCRIPTOR.message_types_by_name.items()
+        if "meta" in message.fields_by_name
+        and message.fields_by_name["meta"].message_type == events_pb2.FactMeta.DESCRIPTOR
+    }
+
+    assert declared == {kind.DESCRIPTOR.name for kind in FACTS}
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> None:
+    row = FACTS[kind]
+
+    assert (len(set(row.phases.values())) == 1) == (row.what is None)
+    assert (row.about is About.ORPHAN) == (not row.phases)
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (events_pb2.LaunchIntended(version=2), "STARTING, generation 41: version 2 is being launched"),
+        (
+            events_pb2.Launched(meta=META, driver={"host": "h", "pid": 7, "ui_url": "http://u"}),
+            "driver launched, generation 40: on h, pid 7, UI http://u",
+        ),
+        (events_pb2.Launched(meta=META, adopted=True), "driver adopted, generation 40: on ?, pid ?"),
+        (events_pb2.Exited(meta=META), "driver exited, generation 40"),
+        (events_pb2.Exited(meta=META, code=0), "driver exited with code 0, generation 40"),
+        (
+            events_pb2.Failed(meta=META, error={"reason": "LOST", "detail": "why"}),
+            "FAILED, generation 40: INTERNAL LOST: why",
+        ),
+        (
+            events_pb2.RelaunchScheduled(meta=META, attempt=2, not_before={"seconds": 1}),
+            "BACKING_OFF, generation 40: attempt 2 not before 1970-01-01T00:00:01Z",
+        ),
+        (
+            events_pb2.ReferencesLoaded(meta=META, versions={"b": "2", "a": "1"}),
+            "reference tables loaded, generation 40: a 1, b 2",
+        ),
+        (events_pb2.Stopped(), "STOPPED"),
+    ],
+)
+def test_a_fact_in_words_is_what_happened_its_launch_and_the_rest(fact: Message, said: str) -> None:
+    assert words(fact, 41) == said
