@@ -81,6 +81,26 @@ async def test_a_watch_of_one_dagger_sees_its_events_only_and_ends_at_the_end(re
     assert [(step.WhichOneof("step"), step.sequence) for step in steps] == [("event", 3), (None, 4)]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        events_pb2.ClusterRegistered(cluster={"name": "namesake"}),
+        events_pb2.StreamRegistered(stream={"name": "namesake"}),
+        events_pb2.ReferenceRegistered(reference={"name": "namesake"}),
+        events_pb2.SchedulerStarted(scheduler_id="namesake"),
+    ],
+)
+async def test_a_watch_of_a_dagger_sees_nothing_of_what_is_no_dagger_but_has_its_name(
+    ready: Any, message: Any
+) -> None:
+    await ready.create(name="namesake")
+    await ready.log.append(Draft("other", "/somebody", "namesake", START, message))
+
+    steps = await everything(ready, since_sequence=-1, name="namesake")
+
+    assert [(step.WhichOneof("step"), step.sequence) for step in steps] == [("event", 3), (None, 4)]
+
+
 async def test_why_a_record_is_not_applied_stands_beside_it(ready: Any) -> None:
     stale = events_pb2.Running(meta=events_pb2.FactMeta(epoch=-5, name="completed_bookings", generation=1))
     await ready.log.append(fact(1))

@@ -6,6 +6,17 @@
 from fleet.answers import Answer, Code, Refusal
 from fleet.catalogue import Entry
 from fleet.dagger import Dagger
-from fleet.fleet import Applied, Fleet, Leader, Unreadable
+from fleet.fleet import Applied, Fleet, Leader, Unreadable, about
 
-__all__ = ["Answer", "Applied", "Code", "Dagger", "Entry", "Fleet", "Leader", "Refusal", "Unreadable"]
+__all__ = [
+    "Answer",
+    "Applied",
+    "Code",
+    "Dagger",
+    "Entry",
+    "Fleet",
+    "Leader",
+    "Refusal",
+    "Unreadable",
+    "about",
+]

@@ -143,9 +143,10 @@ class Fleet:
     def _set_aside(self, record: Record) -> Applied:
         hashed = blake2b(record.value, digest_size=16).digest()
         self.unreadable.append(Unreadable(record.sequence, record.subject, record.type, hashed))
-        about = {record.subject} if record.subject and record.type not in _ABOUT_NO_DAGGER else set()
-        changed = not about <= self.unreadable_daggers
-        self.unreadable_daggers |= about
+        dagger = about(record)
+        changed = bool(dagger) and dagger not in self.unreadable_daggers
+        if changed:
+            self.unreadable_daggers.add(dagger)
         return Applied(record.subject, changed=changed, refused="it cannot be read")
 
     def _fact(self, record: Record, fact: Any) -> Applied:
@@ -256,6 +257,14 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     events_pb2.StreamRegistered: Fleet._stream,  # noqa: SLF001
     events_pb2.ReferenceRegistered: Fleet._reference,  # noqa: SLF001
 }
-_ABOUT_NO_DAGGER: Final = frozenset(
+_OF_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()
 )
+
+
+def about(record: Record) -> str:
+    """Name of the dagger a record is about; empty for one about the catalogue or the scheduler.
+
+    One of a type that is not known counts as one about a dagger: its subject says which.
+    """
+    return "" if record.type in _OF_NO_DAGGER else record.subject

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Final
 
 import grpc
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import gateway_pb2
 
 from api_gateway import validation
 from api_gateway.follower import Follower, Step, Subscription
@@ -20,15 +19,10 @@ from api_gateway.writer import damaged
 from chassis.errors import ApiError, Violation, invalid
 from chassis.logging import note
 from eventlog import Log, LogDamaged, LogUnavailable
-from fleet import view
+from fleet import about, view
 from fleet.phases import DELETED
 
 Response = gateway_pb2.WatchEventsResponse
-# About clusters, schemas and streams, whose names may be those of daggers.
-_CATALOGUE: Final = frozenset(
-    kind.DESCRIPTOR.full_name
-    for kind in (events_pb2.ClusterRegistered, events_pb2.SchemaRegistered, events_pb2.StreamRegistered)
-)
 
 
 async def watch(
@@ -65,7 +59,7 @@ async def watch(
     async with aclosing(steps):
         async for each in steps:
             position = each.record.sequence
-            if not name or (each.record.subject == name and each.record.type not in _CATALOGUE):
+            if name in ("", about(each.record)):
                 said = position
                 yield _event(each)
     note(sequence=position)
