@@ -1,10 +1,7 @@
 """Records of the control topic in words: every event there is, with its phase, generation and reason."""
 
-from typing import Any
-
 import pytest
-from daggers.v1 import events_pb2
-from google.protobuf.json_format import MessageToDict
+from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
 from cli.happenings import words
@@ -20,9 +17,10 @@ EVENTS = sorted(
 )
 
 
-def event(message: Message, refused: str = "") -> dict[str, Any]:
-    data = MessageToDict(message, preserving_proto_field_name=True)
-    return {"type": message.DESCRIPTOR.full_name, "sequence": 41, "data": data, "refused": refused}
+def event(message: Message, refused: str = "") -> gateway_pb2.Event:
+    found = gateway_pb2.Event(type=message.DESCRIPTOR.full_name, sequence=41, refused=refused)
+    found.data.Pack(message)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -31,9 +29,9 @@ def event(message: Message, refused: str = "") -> dict[str, Any]:
         (E.DaggerRequested(meta=E.RequestMeta(actor="ana", expected_version=0)), "created by ana"),
         (E.DaggerRequested(meta=ASKED, warnings=["w"]), "revised by ana, warnings: 1"),
         (E.StopRequested(meta=ASKED, mode=E.STOP_MODE_NOW), "asked to stop at once by ana"),
-        (E.LaunchIntended(version=2), "PENDING, generation 41 is being launched for version 2"),
+        (E.LaunchIntended(version=2), "STARTING, generation 41: version 2 is being launched"),
         (E.Launched(meta=FACT, driver=E.DriverHandle(host="h", pid=7, ui_url="http://u")),
-         "STARTING, generation 40: launched on h, pid 7, UI http://u"),
+         "driver launched, generation 40: on h, pid 7, UI http://u"),
         (E.Running(meta=FACT), "RUNNING, generation 40"),
         (E.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), "DEGRADED, generation 40: NO_PROGRESS"),
         (E.Exited(meta=FACT, code=64, error=ERROR),
@@ -60,6 +58,6 @@ def test_a_refused_request_says_why() -> None:
 
 
 def test_an_event_of_a_newer_gateway_is_named_as_it_is() -> None:
-    newer = {"type": "daggers.v1.Frozen", "sequence": 1, "data": None, "refused": ""}
+    newer = gateway_pb2.Event(type="daggers.v1.Frozen", sequence=1)
 
     assert words(newer) == "Frozen"

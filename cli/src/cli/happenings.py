@@ -3,126 +3,51 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-Data = Mapping[str, Any]
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf.message import Message
+
+from cli.shapes import unpacked
+from fleet import facts
 
 
-def words(event: Mapping[str, Any]) -> str:
-    """What happened. `event` is as `shapes.event` has it; a type that is not known here is named as it is."""
-    kind = event["type"].rpartition(".")[2]
-    data = event["data"]
-    said = kind if data is None or kind not in _WORDS else _WORDS[kind](data, event["sequence"])
-    return f"{said}; refused: {event['refused']}" if event["refused"] else said
+def words(event: gateway_pb2.Event) -> str:
+    """What happened; a type that is not known here is named as it is."""
+    said = _said(unpacked(event.data), event.sequence) or event.type.rpartition(".")[2]
+    return f"{said}; refused: {event.refused}" if event.refused else said
 
 
-def _asked(what: str) -> Callable[[Data, int], str]:
-    """Words for a request, with who asked."""
-    return lambda data, _: f"{what}{_by(data)}"
-
-
-def _fact(phase: str) -> Callable[[Data, int], str]:
-    """Words for a fact that is its phase and its launch alone."""
-    return lambda data, _: f"{phase}{_launch(data)}"
-
-
-def _requested(data: Data, _: int) -> str:
-    expected = data.get("meta", {}).get("expected_version")
-    what = "created" if expected == "0" else "revised"
-    warnings = len(data.get("warnings", ()))
-    return f"{what}{_by(data)}" + (f", warnings: {warnings}" if warnings else "")
-
-
-def _registered(data: Data, _: int) -> str:
-    return f"schema registered: {', '.join(data.get('schema', {}).get('messages', ()))}{_by(data)}"
-
-
-def _stop_requested(data: Data, _: int) -> str:
-    how = " at once" if data.get("mode") == "STOP_MODE_NOW" else ""
-    return f"asked to stop{how}{_by(data)}"
-
-
-def _started(data: Data, sequence: int) -> str:
-    return f"scheduler {data.get('scheduler_id', '?')} leads, epoch {sequence}"
-
-
-def _intended(data: Data, sequence: int) -> str:
-    return f"PENDING, generation {sequence} is being launched for version {data.get('version', 0)}"
-
-
-def _launched(data: Data, _: int) -> str:
-    driver = data.get("driver", {})
-    how = "adopted" if data.get("adopted") else "launched"
-    shown = f", UI {driver['ui_url']}" if driver.get("ui_url") else ""
-    return f"STARTING{_launch(data)}: {how} on {driver.get('host', '?')}, pid {driver.get('pid', '?')}{shown}"
-
-
-def _loaded(data: Data, _: int) -> str:
-    versions = (f"{table} {version}" for table, version in sorted(data.get("versions", {}).items()))
-    return f"reference tables loaded{_launch(data)}: {', '.join(versions)}"
-
-
-def _exited(data: Data, _: int) -> str:
-    code = f" with code {data['code']}" if "code" in data else ""
-    return f"driver exited{code}{_launch(data)}{_why(data)}"
-
-
-def _degraded(data: Data, _: int) -> str:
-    return f"DEGRADED{_launch(data)}: {', '.join(data.get('reasons', ()))}"
-
-
-def _relaunch(data: Data, _: int) -> str:
-    attempt = f"attempt {data.get('attempt', 0)} not before {data.get('not_before', '?')}"
-    return f"BACKING_OFF{_launch(data)}: {attempt}"
-
-
-def _stop_issued(data: Data, _: int) -> str:
-    how = "killed" if data.get("mode") == "STOP_MODE_NOW" else "told to finish its batch and stop"
-    return f"STOPPING{_launch(data)}: {how}"
-
-
-def _by(data: Data) -> str:
-    return f" by {data.get('meta', {}).get('actor') or 'anonymous'}"
-
-
-def _launch(data: Data) -> str:
-    generation = data.get("meta", {}).get("generation")
-    return f", generation {generation}" if generation else ""
-
-
-def _why(data: Data) -> str:
-    error = data.get("error")
-    if not error:
+def _said(message: Message | None, sequence: int) -> str:
+    if message is None:
         return ""
-    domain = error.get("domain", "ERROR_DOMAIN_INTERNAL").removeprefix("ERROR_DOMAIN_")
-    detail = f": {error['detail']}" if error.get("detail") else ""
-    return f": {domain} {error.get('reason', '')}{detail}"
+    if type(message) in facts.FACTS:
+        return facts.words(message, sequence)
+    said = _WORDS.get(type(message))
+    return said(message, sequence) if said else ""
 
 
-_WORDS: Final[Mapping[str, Callable[[Data, int], str]]] = {
-    "ClusterRegistered": _asked("cluster registered"),
-    "SchemaRegistered": _registered,
-    "StreamRegistered": _asked("stream registered"),
-    "ReferenceRegistered": _asked("reference table registered"),
-    "DaggerRequested": _requested,
-    "StartRequested": _asked("asked to start"),
-    "StopRequested": _stop_requested,
-    "RestartRequested": _asked("asked to restart"),
-    "DeleteRequested": _asked("asked to go"),
-    "DeathConfirmed": lambda data, _: f"generation {data.get('generation', '?')} confirmed dead{_by(data)}",
-    "SchedulerStarted": _started,
-    "LaunchIntended": _intended,
-    "Launched": _launched,
-    "LaunchFailed": lambda data, _: f"launch failed{_launch(data)}{_why(data)}",
-    "Running": _fact("RUNNING"),
-    "Degraded": _degraded,
-    "Recovered": lambda data, _: f"RUNNING{_launch(data)}: makes progress again",
-    "Unreachable": _fact("UNREACHABLE"),
-    "Exited": _exited,
-    "RelaunchScheduled": _relaunch,
-    "Failed": lambda data, _: f"FAILED{_launch(data)}{_why(data)}",
-    "StopIssued": _stop_issued,
-    "Stopped": _fact("STOPPED"),
-    "OrphanKilled": lambda data, _: f"an orphaned driver was killed{_launch(data)}",
-    "Deleted": _fact("DELETED"),
-    "ReferencesLoaded": _loaded,
-    "Settled": lambda data, _: f"healthy for long enough, attempts count anew{_launch(data)}",
+def _asked(what: Callable[[Any], str]) -> Callable[[Any, int], str]:
+    """Words for a request, with who asked."""
+    return lambda request, _: f"{what(request)} by {request.meta.actor or 'anonymous'}"
+
+
+def _requested(request: events_pb2.DaggerRequested, _: int) -> str:
+    new = request.meta.HasField("expected_version") and request.meta.expected_version == 0
+    said = _asked(lambda _: "created" if new else "revised")(request, 0)
+    return f"{said}, warnings: {len(request.warnings)}" if request.warnings else said
+
+
+_WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
+    events_pb2.ClusterRegistered: _asked(lambda _: "cluster registered"),
+    events_pb2.SchemaRegistered: _asked(lambda it: f"schema registered: {', '.join(it.schema.messages)}"),
+    events_pb2.StreamRegistered: _asked(lambda _: "stream registered"),
+    events_pb2.ReferenceRegistered: _asked(lambda _: "reference table registered"),
+    events_pb2.DaggerRequested: _requested,
+    events_pb2.StartRequested: _asked(lambda _: "asked to start"),
+    events_pb2.StopRequested: _asked(
+        lambda it: "asked to stop at once" if it.mode == events_pb2.STOP_MODE_NOW else "asked to stop"
+    ),
+    events_pb2.RestartRequested: _asked(lambda _: "asked to restart"),
+    events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
+    events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
+    events_pb2.SchedulerStarted: lambda it, epoch: f"scheduler {it.scheduler_id or '?'} leads, epoch {epoch}",
 }

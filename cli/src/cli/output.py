@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +14,7 @@ from cli.errors import CliError
 from cli.progress import Steps
 
 PIPE_WIDTH = 10_000
+T = TypeVar("T")
 
 
 class Format(StrEnum):
@@ -40,7 +41,9 @@ class Printer:
         else:
             text(self.console)
 
-    def stream(self, items: Iterable[Any], text: Callable[[Console, Any], None]) -> None:
+    def stream(
+        self, items: Iterable[T], text: Callable[[Console, T], None], document: Callable[[T], Any]
+    ) -> None:
         """Print items as they come; in JSON one array, closed when they end, fail or are interrupted."""
         if not self.json:
             for item in items:
@@ -49,7 +52,7 @@ class Printer:
         begun = failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{',' if begun else '['}\n{_dump(item)}")
+                sys.stdout.write(f"{',' if begun else '['}\n{_dump(document(item))}")
                 sys.stdout.flush()
                 begun = True
         except CliError as error:

@@ -7,7 +7,7 @@ from typing import Any
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from cli.daggerfile.show import secret, to_document
 from cli.times import iso
@@ -87,6 +87,7 @@ def reference(what: spec_pb2.ReferenceTable) -> dict[str, Any]:
 
 def event(what: gateway_pb2.Event) -> dict[str, Any]:
     """A record of the control topic; `data` is null when this command does not know its message."""
+    message = unpacked(what.data)
     return {
         "sequence": what.sequence,
         "id": what.id,
@@ -94,7 +95,7 @@ def event(what: gateway_pb2.Event) -> dict[str, Any]:
         "source": what.source,
         "subject": what.subject,
         "time": iso(what.time),
-        "data": _data(what.data),
+        "data": json_format.MessageToDict(message, preserving_proto_field_name=True) if message else None,
         "refused": what.refused,
     }
 
@@ -126,14 +127,14 @@ def _driver(handle: events_pb2.DriverHandle) -> dict[str, Any]:
     return {"host": handle.host, "pid": handle.pid, "ui_url": handle.ui_url, "run_dir": handle.run_dir}
 
 
-def _data(packed: AnyMessage) -> dict[str, Any] | None:
+def unpacked(packed: AnyMessage) -> Message | None:
+    """An event of the control topic; None when this command does not know its message."""
     name = packed.TypeName().rpartition(".")[2]
     if name not in EVENTS:
         return None
-    message = getattr(events_pb2, name)()
+    message: Message = getattr(events_pb2, name)()
     try:
         packed.Unpack(message)
     except DecodeError:
         return None
-    document: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    return document
+    return message

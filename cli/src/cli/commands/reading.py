@@ -81,7 +81,7 @@ def watch(
         if session.out.console.is_terminal and not session.out.json:
             _watch_live(session, gateway, name, read, end)
             return
-        session.out.stream((row.document() for row in new_rows(read, end)), _print_row)
+        session.out.stream(new_rows(read, end), _print_row, Row.document)
 
 
 def logs(
@@ -106,7 +106,7 @@ def logs(
         yield from last
         yield from chosen(driverlog.follow(log, start))
 
-    session.out.stream(every(), lambda console, line: _print_lines(console, [line]))
+    session.out.stream(every(), lambda console, line: _print_lines(console, [line]), str)
 
 
 def events(
@@ -117,8 +117,7 @@ def events(
 ) -> None:
     """The control topic: everything that was asked, and everything that happened, in order."""
     with session.connect() as gateway:
-        found = (shapes.event(event) for event in _events(gateway, name, since, follow))
-        session.out.stream(found, _print_event)
+        session.out.stream(_events(gateway, name, since, follow), _print_event, shapes.event)
 
 
 @command(quarantine, "list", example="daggers quarantine list completed_bookings")
@@ -190,13 +189,13 @@ def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[g
         time.sleep(WATCH_S)
 
 
-def _print_event(console: Console, event: dict[str, Any]) -> None:
-    line = f"{event['sequence']:>6}  {event['time']:<27}  {event['subject']:<24}  {words(event)}"
+def _print_event(console: Console, event: gateway_pb2.Event) -> None:
+    line = f"{event.sequence:>6}  {iso(event.time):<27}  {event.subject:<24}  {words(event)}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _print_row(console: Console, row: dict[str, Any]) -> None:
-    cells = (row["window_timestamp"], _pairs(row["tags"]), _pairs(row["fields"]))
+def _print_row(console: Console, row: Row) -> None:
+    cells = (iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields))
     console.print("  ".join(filter(None, cells)), highlight=False, markup=False, soft_wrap=True)
 
 
