@@ -102,7 +102,7 @@ def test_a_list_of_ten_thousand_is_accepted_in_good_time() -> None:
 
 
 @given(st.lists(FRAGMENTS, max_size=40).map(" ".join))
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @example("SELECT FROM")
 @example("SELECT x[")
 @example("SELECT a.b.c.d FROM bookings GROUP BY")
@@ -119,7 +119,7 @@ def test_any_words_get_an_answer(sql: str) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @example("\ud800")
 @example("\x00")
 def test_any_text_gets_an_answer_at_a_place_inside_it(sql: str) -> None:

@@ -96,7 +96,7 @@ def renumbered(records: list[Record]) -> Iterator[Record]:
 
 
 @given(STEPS, st.data())
-@settings(max_examples=150)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 def test_any_record_twice_is_once_however_late_it_is_repeated(steps: list[Step], data: st.DataObject) -> None:
     records = history(steps)
     first = data.draw(st.integers(0, len(records) - 1))
@@ -111,7 +111,6 @@ def test_any_record_twice_is_once_however_late_it_is_repeated(steps: list[Step],
 
 
 @given(STEPS, st.data())
-@settings(max_examples=100)
 def test_a_prefix_and_the_rest_with_any_overlap_are_the_whole(steps: list[Step], data: st.DataObject) -> None:
     records = history(steps)
     cut = data.draw(st.integers(0, len(records)))
@@ -125,7 +124,7 @@ def test_a_prefix_and_the_rest_with_any_overlap_are_the_whole(steps: list[Step],
 
 
 @given(STEPS)
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
     fleet = Fleet()
     accepted = dict.fromkeys(("d", "e"), 0)

@@ -132,7 +132,7 @@ def content(url: str) -> tuple[Mark, dict[str, list[tuple[Any, ...]]]]:
 
 
 @given(STEPS, st.sets(st.integers(0, 40)))
-@settings(max_examples=80)
+@settings(max_examples=4 * settings.default.max_examples // 5)
 def test_a_snapshot_at_any_sequence_and_the_tail_are_the_full_replay(
     steps: list[tuple[Any, str, int, str]], cuts: set[int]
 ) -> None:

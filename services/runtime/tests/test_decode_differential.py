@@ -27,7 +27,7 @@ PROTOS = Path(__file__).with_name("protos")
 KNOWN = Path(grpc_tools.__file__).with_name("_proto")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = settings(
-    max_examples=150,
+    max_examples=3 * settings.default.max_examples // 2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

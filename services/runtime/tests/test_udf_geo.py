@@ -59,7 +59,7 @@ def test_both_forms_give_what_the_corpus_says(name: str) -> None:
 
 
 @given(ANGLES | ODD, ANGLES | ODD, st.integers(-2, 32) | st.none())
-@settings(max_examples=1500)
+@settings(max_examples=15 * settings.default.max_examples)
 def test_both_forms_of_s2id_agree_everywhere(lat: float | None, lng: float | None, level: int | None) -> None:
     assert fast("S2Id", lat, lng, level) == s2id.reference(lat, lng, level)
 
@@ -67,7 +67,7 @@ def test_both_forms_of_s2id_agree_everywhere(lat: float | None, lng: float | Non
 @given(ANGLES | ODD, ANGLES | ODD, st.integers(-1, 14) | st.none())
 @example(0.0, 180.0, 12)
 @example(90.0, -180.0, 12)
-@settings(max_examples=1500)
+@settings(max_examples=15 * settings.default.max_examples)
 def test_both_forms_of_geohash_agree_everywhere(
     lat: float | None, lng: float | None, length: int | None
 ) -> None:
@@ -76,7 +76,7 @@ def test_both_forms_of_geohash_agree_everywhere(
 
 @given(ANGLES | ODD, ANGLES | ODD, ANGLES | ODD, ANGLES | ODD)
 @example(1.0, 1.0, -1.0, -179.0)
-@settings(max_examples=1000)
+@settings(max_examples=10 * settings.default.max_examples)
 def test_both_forms_of_distance_agree_everywhere(
     lat1: float | None, lng1: float | None, lat2: float | None, lng2: float | None
 ) -> None:
@@ -86,7 +86,7 @@ def test_both_forms_of_distance_agree_everywhere(
 
 
 @given(IDS | NO_IDS)
-@settings(max_examples=1000)
+@settings(max_examples=10 * settings.default.max_examples)
 def test_both_forms_of_s2areainkm2_agree_on_every_text(cell: str | None) -> None:
     expected = s2areainkm2.reference(cell)
 

@@ -141,7 +141,7 @@ def test_delete_takes_out_every_place_at_once(path: str, expected: str) -> None:
 )
 @example(['{"a":1}', None, '{"a":1}', "x"], "$.a")
 @example(['[{"b":1},{}]'], "$[*].a")
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_the_fast_forms_give_each_row_what_the_references_give(
     documents: list[str | None], path: str
 ) -> None:
@@ -160,6 +160,6 @@ def test_the_fast_forms_give_each_row_what_the_references_give(
 
 
 @given(VALUES)
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_a_document_is_the_same_after_it_was_read_and_written(value: Any) -> None:
     assert json.loads(jsonpath.dumps(jsonpath.loads(json.dumps(value)))) == value

@@ -148,7 +148,7 @@ PATHS = [*FIELDS, "customer.id", "customer.signup_time.seconds", "event_timestam
 
 
 @given(st.lists(st.none() | st.fixed_dictionaries({}, optional=FIELDS), max_size=6), st.sampled_from(PATHS))
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_both_forms_read_the_same_out_of_any_message(
     pool: DescriptorPool, rows: list[dict[str, Any] | None], path: str
 ) -> None:

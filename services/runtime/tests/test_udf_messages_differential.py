@@ -86,7 +86,7 @@ def _key(key: Any) -> str:
 
 
 @given(st.data())
-@settings(EXAMPLES, max_examples=80)
+@settings(EXAMPLES, max_examples=4 * settings.default.max_examples // 5)
 def test_both_forms_read_any_field_of_any_message(every_type: Descriptor, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(paths(every_type))))
     items = [filled(data.draw, every_type).SerializeToString() for _ in range(3)]

@@ -171,7 +171,7 @@ FORMS = [
     st.lists(WORDS, max_size=4),
     st.sampled_from(FORMS),
 )
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_both_forms_match_alike(texts: list[str | None], listed: list[str], pattern: str) -> None:
     tables_ = Tables({"l": {"data": listed}}.__getitem__, lambda: 0.0)
     found = dartcontains.matched(pa.array(texts, pa.string()), pattern, tuple(listed)).to_pylist()

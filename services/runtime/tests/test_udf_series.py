@@ -78,7 +78,7 @@ def test_the_fast_form_gives_what_the_corpus_says(name: str) -> None:
         st.tuples(TIMES, st.lists(ODD, max_size=12), st.integers(0, 20).map(float), st.floats(-0.1, 1.1))
     )
 )
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_both_forms_of_the_moving_average_agree(rows: list[tuple[Any, ...]]) -> None:
     calls = [(times, values, START, window, alpha) for times, values, window, alpha in rows]
     calls.append((None, [1.0], START, 5.0, 0.5))
@@ -89,7 +89,7 @@ def test_both_forms_of_the_moving_average_agree(rows: list[tuple[Any, ...]]) -> 
 
 
 @given(st.lists(st.tuples(TIMES, st.lists(NUMBERS, max_size=12), st.integers(-1, 25))))
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_both_forms_of_the_trend_agree(rows: list[tuple[Any, ...]]) -> None:
     calls = [(times, values, START, minutes) for times, values, minutes in rows]
     calls.append(([START], None, START, 5))
@@ -108,7 +108,7 @@ def test_both_forms_of_the_trend_agree(rows: list[tuple[Any, ...]]) -> None:
         )
     )
 )
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_both_forms_of_the_outliers_agree(rows: list[tuple[Any, ...]]) -> None:
     calls: list[tuple[Any, ...]] = [
         (
@@ -163,7 +163,6 @@ def test_bad_constants_and_lists_are_refused(call: str, code: str) -> None:
 
 
 @given(st.floats(allow_nan=True), st.lists(st.integers(-5, 5) | st.floats(-5, 5), min_size=1, max_size=5))
-@settings(max_examples=100)
 def test_the_first_bucket_holds_every_value_and_no_bound_is_below_it(
     value: float, bounds: list[float]
 ) -> None:

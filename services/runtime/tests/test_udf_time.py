@@ -79,14 +79,14 @@ def test_both_forms_agree_around_every_change_of_the_clocks(function: str, name:
 @example("EndOfMonth", zones.LAST, "UTC")
 @example("EndOfWeek", zones.LAST, "UTC")  # that week ends in the year 10000
 @example("StartOfMonth", zones.FIRST, "America/New_York")  # there it is the year 0
-@settings(max_examples=800)
+@settings(max_examples=8 * settings.default.max_examples)
 def test_both_forms_of_a_period_agree(function: str, seconds: int | None, zone: str | None) -> None:
     assert fast(function, (seconds, zone)) == [udfs.load(function.lower()).reference(seconds, zone)]
 
 
 @given(SECONDS, st.integers(-1, 24) | st.none(), st.integers(-1, 60), NAMES)
 @example(1710072000, 2, 30, "America/New_York")  # an hour that the clocks skip
-@settings(max_examples=500)
+@settings(max_examples=5 * settings.default.max_examples)
 def test_both_forms_of_timeindate_agree(seconds: int, hour: int | None, minute: int, zone: str) -> None:
     row = (seconds, hour, minute, zone)
 
@@ -100,7 +100,7 @@ def test_an_hour_that_the_clocks_skip_is_as_much_later_as_they_jump() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1) | SECONDS | st.none())
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_both_forms_of_timestampfromunix_agree(seconds: int | None) -> None:
     assert fast("TimestampFromUnix", (seconds,)) == [udfs.load("timestampfromunix").reference(seconds)]
 
@@ -120,7 +120,7 @@ PATTERNS = st.lists(
     PATTERNS,
 )
 @example(0, "Europe/London", "z")  # which was an hour ahead all year
-@settings(max_examples=800)
+@settings(max_examples=8 * settings.default.max_examples)
 def test_both_forms_of_formattimeinzone_agree(micros: int, zone: str, pattern: str) -> None:
     row = (EPOCH + timedelta(microseconds=micros), zone, pattern)
 
