@@ -80,9 +80,10 @@ WORKERS ?= 2
 test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal --durations 30
 
+PART ?= all
 .PHONY: test-long
-test-long: setup ## The tests that take minutes each, on the real stack
-	@$(BIN)/pytest -q -m long
+test-long: setup ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+	@$(BIN)/pytest -q --part "$(PART)" --hypothesis-profile explore --durations 30
 
 SEEDS ?= 200
 FIRST ?= 1

@@ -27,19 +27,45 @@ import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of 
 # Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no other way to be told
 
-# A busy machine is no failure, and each run tries the same; `--hypothesis-profile=default` looks further.
+# A busy machine is no failure. `make test` tries the same each time; `make test-long` tries more and always
+# something else, and prints the line that tries a failure again.
 settings.register_profile(
-    "daggers", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "daggers", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("daggers")
+settings.register_profile("explore", settings.get_profile("daggers"), max_examples=2_000)
+settings.register_profile("same", settings.get_profile("daggers"), derandomize=True)
+settings.load_profile("same")
 
 DAGGERS = Path(sys.executable).with_name("daggers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The parts that are running already."""
+    """What is running already, and which of the slow tests are wanted."""
     parser.addoption("--kafka", default="", help="bootstrap servers of a running broker")
     parser.addoption("--influx", default="", help="URL of a running InfluxDB 1.8 without authentication")
+    parser.addoption("--part", help="only slow tests: of this part, or `all` (make test-long)")
+
+
+def part_of(item: pytest.Item) -> str | None:
+    """The part of `make test-long` that a test is in: its member or suite, or `properties`."""
+    if item.get_closest_marker("long"):
+        return [name for name in item.path.parts[:-1] if name != "tests"][-1]
+    return "properties" if item.get_closest_marker("hypothesis") else None
+
+
+@pytest.hookimpl(trylast=True)  # hypothesis marks its tests in this hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --part, leave out what is not in it."""
+    wanted: str | None = config.getoption("--part")
+    if wanted is None:
+        return
+    parts = {part for item in items if (part := part_of(item))}
+    if wanted not in parts | {"all"}:
+        known = ", ".join(["all", *sorted(parts)])
+        raise pytest.UsageError(f"the slow tests have no part {wanted!r}, but these: {known}")
+    chosen = parts if wanted == "all" else {wanted}
+    config.hook.pytest_deselected(items=[item for item in items if part_of(item) not in chosen])
+    items[:] = [item for item in items if part_of(item) in chosen]
 
 
 @dataclass(frozen=True)
