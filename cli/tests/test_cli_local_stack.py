@@ -129,6 +129,7 @@ def test_down_leaves_no_process_also_when_half_is_dead_and_may_be_repeated(local
     assert [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []
 
 
+@pytest.mark.long
 def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Local) -> None:
     before = local("up", "--detach")
     local("down")
@@ -143,6 +144,7 @@ def test_a_stack_that_was_stopped_goes_on_with_its_ports_and_its_data(local: Loc
     ]
 
 
+@pytest.mark.long
 def test_where_kafka_alone_was_ever_started_the_database_has_no_token(tmp_path: Path) -> None:
     fresh = Local(tmp_path)
     try:
@@ -169,6 +171,7 @@ def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local
     assert not local.state_dir.exists()
 
 
+@pytest.mark.long
 def test_up_starts_no_second_stack_beside_one_whose_files_are_gone(local: Local) -> None:
     local("up", "--detach")
     delete(local.state_dir)
@@ -199,6 +202,7 @@ def foreground(local: Local) -> Iterator[subprocess.Popen[str]]:
         up.wait(60)
 
 
+@pytest.mark.long
 def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) -> None:
     with foreground(local) as up:
         delete(local.state_dir)
@@ -208,6 +212,7 @@ def test_in_the_foreground_a_deleted_directory_stops_everything(local: Local) ->
     assert local.leftovers() == []
 
 
+@pytest.mark.long
 def test_in_the_foreground_what_a_down_elsewhere_ends_is_not_told_as_a_fault(local: Local) -> None:
     with foreground(local) as up:
         local("down")

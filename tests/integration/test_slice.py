@@ -46,7 +46,7 @@ def test_a_dagger_is_created_counts_exactly_stops_and_is_deleted(
     assert drivers(name) == []
 
 
-@pytest.mark.parametrize("kafka_time", ["event time", "now"])
+@pytest.mark.parametrize("kafka_time", ["event time", pytest.param("now", marks=pytest.mark.long)])
 def test_two_uneven_partitions_caught_up_from_earliest_lose_no_row(
     stack: Stack, cli: Cli, tmp_path: Path, kafka_time: str
 ) -> None:
@@ -89,6 +89,7 @@ def test_broken_and_future_records_are_set_aside_and_the_job_goes_on(
     ]
 
 
+@pytest.mark.long
 def test_a_silent_stream_still_closes_its_last_window(stack: Stack, cli: Cli, tmp_path: Path) -> None:
     bookings = Bookings(stack.kafka, cli)
     name, file = bookings.dagger(tmp_path, start="latest")
@@ -101,6 +102,7 @@ def test_a_silent_stream_still_closes_its_last_window(stack: Stack, cli: Cli, tm
     assert counted(rows) == recount([(10, 1)])
 
 
+@pytest.mark.long
 def test_a_where_that_keeps_one_record_in_a_thousand_closes_its_windows_on_time(
     stack: Stack, cli: Cli, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_where_that_keeps_one_record_in_a_thousand_closes_its_windows_on_time(
     assert counted(rows) == recount([(5, 1)])
 
 
+@pytest.mark.long
 def test_a_driver_killed_in_batch_0_skips_nothing_after_latest(
     stack: Stack, cli: Cli, tmp_path: Path
 ) -> None:

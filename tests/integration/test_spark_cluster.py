@@ -8,7 +8,7 @@ from tests.integration.bookings import Bookings, booking, counted, recount, spre
 from tests.integration.cli import Cli, at_least
 from tests.integration.standalone import register, standalone
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_a_dagger_on_a_standalone_cluster_counts_exactly(stack: Stack, cli: Cli, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def test_bad_values_give_null_and_stand_in_the_heartbeat(tmp_path: Path, kafka: 
     assert list(beat.rows_out) == [5]
 
 
+@pytest.mark.long
 def test_bad_values_that_a_reader_met_are_counted_once_for_each_record(tmp_path: Path, kafka: str) -> None:
     sql = (
         "SELECT COUNT(*) AS bookings, S2Id(city_id, 0, 13) AS tag_cell,"

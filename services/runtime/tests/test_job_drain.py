@@ -42,6 +42,7 @@ def test_a_drain_in_the_middle_of_things_ends_without_a_trace_and_repeats_nothin
     assert sorted(orders_in(kafka, rows)) == sorted(orders)
 
 
+@pytest.mark.long
 def test_a_drain_while_a_sink_is_away_ends_without_a_trace(
     tmp_path: Path, kafka: str, influx: dict[str, str], detour: Proxy
 ) -> None:

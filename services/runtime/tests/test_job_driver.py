@@ -261,6 +261,7 @@ def test_a_helper_process_that_dies_ends_the_driver_with_one_sentence_and_a_rela
     assert Counter(dict(in_kafka(kafka, topic))) == recount(events)
 
 
+@pytest.mark.long
 def test_an_edit_recounts_the_windows_that_were_open(
     tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:

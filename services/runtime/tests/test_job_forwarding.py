@@ -8,7 +8,7 @@ from services.runtime.tests.test_job_driver import influx_sink, log_sink
 from services.runtime.tests.test_sink_contract import query
 from tests.integration.bookings import booking
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 SQL = "SELECT fare, rowtime AS window_timestamp FROM data_stream WHERE city_id < 100"
 
 

@@ -43,6 +43,7 @@ class ManyTopics(Dagger):
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_ten_topics_are_read_by_eight_readers_that_say_what_they_tie_together(
     tmp_path: Path, kafka: str
 ) -> None:

@@ -111,7 +111,7 @@ FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '{GAP_S}' SECOND)"""
         (LEFT_JOIN, joined, ("tag_order", "fate"), 395),
         pytest.param(UNION, united, ("window_timestamp", "n"), 355, marks=pytest.mark.long),
         pytest.param(SAME_TWICE, twice, ("tag_order", "branch"), None, marks=pytest.mark.long),
-        (SESSION, sessions, ("began", "n"), 385),
+        pytest.param(SESSION, sessions, ("began", "n"), 385, marks=pytest.mark.long),
     ],
     ids=["left join", "union", "one stream twice", "session"],
 )

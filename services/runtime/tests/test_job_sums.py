@@ -15,7 +15,7 @@ from services.runtime.tests.test_sink_contract import query, records
 from tests.integration.bookings import COUNT_SQL, booking, recount, spread, window_end
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def sums_in_influx(influx: dict[str, str], dagger: Dagger) -> dict[tuple[str, str], tuple[float, float]]:

@@ -14,7 +14,7 @@ from services.runtime.tests.test_job_driver import bookings, in_kafka, kafka_sin
 from services.runtime.tests.test_sink_contract import create
 from tests.integration.bookings import booking, recount, spread
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @dataclass

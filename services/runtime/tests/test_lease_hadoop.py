@@ -87,6 +87,7 @@ def test_a_store_that_cannot_hold_a_checkpoint_is_refused_in_one_sentence(uri: s
     assert said in refused.value.error.detail
 
 
+@pytest.mark.long
 def test_a_driver_keeps_its_state_on_a_hadoop_file_system_over_a_kill(tmp_path: Path, kafka: str) -> None:
     dagger = Dagger(tmp_path, kafka, idle_timeout_s=0, root="viewfs://daggers/data/ck")
     dagger.conf = {f"spark.hadoop.{link('daggers')}": f"file://{tmp_path}/remote"}

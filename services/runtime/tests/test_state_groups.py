@@ -114,6 +114,7 @@ def test_a_query_says_which_of_its_functions_have_a_bound() -> None:
     ]
 
 
+@pytest.mark.long
 def test_state_on_disk_is_kept_over_restarts_and_is_looked_at_alike(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -29,7 +29,11 @@ def session() -> Iterator[SparkSession]:
         yield started
 
 
-@pytest.mark.parametrize("name", sorted(ACCEPTED))
+@pytest.mark.parametrize(
+    "name",
+    # Every third, and all of them in test-long.
+    [pytest.param(name, marks=[pytest.mark.long] * (at % 3 > 0)) for at, name in enumerate(sorted(ACCEPTED))],
+)
 def test_a_query_that_passes_the_check_runs_in_spark_with_the_types_it_promised(
     name: str, session: SparkSession, tmp_path: Path
 ) -> None:
