@@ -13,7 +13,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import any_pb2
 
-from chassis.errors import ApiError, sql_violation
+from chassis.errors import ApiError
 from cli import shapes
 from cli.__main__ import app, run, wants_json
 from cli.commands.init import columns, draft
@@ -24,6 +24,7 @@ from cli.excerpt import excerpt
 from cli.gateway import refusal
 from cli.schema import load
 from cli.waiting import is_running, not_reached
+from daggerspec.violation import sql_violation
 
 BOOKING = """\
 syntax = "proto3";

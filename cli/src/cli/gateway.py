@@ -12,9 +12,10 @@ import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
-from chassis.errors import ApiError, Violation, from_rpc_error
+from chassis.errors import ApiError, from_rpc_error
 from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
 from cli.naming import flag, headline
+from daggerspec.violation import Violation
 
 DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"

@@ -5,7 +5,8 @@ from datetime import timedelta
 import grpc
 import pytest
 
-from chassis.errors import ApiError, Violation, from_rpc_error, from_status, invalid, sql_violation
+from chassis.errors import ApiError, from_rpc_error, from_status, invalid
+from daggerspec.violation import Violation, sql_violation
 
 ERROR = ApiError(
     grpc.StatusCode.ABORTED,

@@ -14,9 +14,10 @@ import structlog
 from daggers.v1 import gateway_pb2 as pb
 from daggers.v1 import gateway_pb2_grpc as rpc
 
-from chassis.errors import ApiError, Violation, from_rpc_error, invalid
+from chassis.errors import ApiError, from_rpc_error, invalid
 from chassis.interceptors import actor, interceptor, read_tokens
 from chassis.logging import configure, note
+from daggerspec.violation import Violation
 
 TOKEN = "a-token-of-good-length"
 

@@ -10,6 +10,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
+from daggerspec import defaults
 from eventlog.testing import START, given
 from fleet import Fleet, resolve
 from fleet.backoff import delay
@@ -105,7 +106,7 @@ def test_a_stream_whose_spec_does_not_say_how_far_ahead_event_time_may_be_has_th
 
     assert [each.input.future_tolerance.ToTimedelta() for each in made.streams] == [
         timedelta(seconds=7),
-        resolve.FUTURE_TOLERANCE,
+        defaults.FUTURE_TOLERANCE,
     ]
 
 

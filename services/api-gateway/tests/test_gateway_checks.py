@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from api_gateway import schemas
 from api_gateway.checks import Checks
-from api_gateway.defaults import filled
+from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet
 

@@ -8,7 +8,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from api_gateway.defaults import filled
+from daggerspec.defaults import filled
 from eventlog import Draft, LogUnavailable, MemoryLog
 from eventlog.testing import START
 

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from api_gateway import schemas, specs
 from api_gateway.checks import Checks
-from api_gateway.defaults import filled
+from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet
 

@@ -14,17 +14,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from daggerspec.columns import KEY, RECORD_TIME, SINCE, WINDOW_END, WINDOW_START
 from daggersql import reach, relations, rendering, whole
 from daggersql.outputs import Output, storable
 from daggersql.plan import Read, Window
 from daggersql.relations import METADATA_KEYS, Identity
-from daggersql.rendering import COMPLETE_FROM, SINCE
+from daggersql.rendering import COMPLETE_FROM
 from daggersql.select import Select, Union
 from daggersql.tree import Expr, Kind, quote_name
 from daggersql.types import ROWTIME
 
 Result = Select | Union
-_HIDDEN_WINDOW = ("__window_start", "__window_end")
 
 
 def identity(query: Result) -> Identity:
@@ -40,9 +40,9 @@ def identity(query: Result) -> Identity:
 def hidden_columns(query: Result) -> tuple[str, ...]:
     """The columns behind the visible ones: the row's time and key."""
     found = identity(query)
-    first = _HIDDEN_WINDOW if found.window else ("__rowtime",)
+    first = (WINDOW_START, WINDOW_END) if found.window else (RECORD_TIME,)
     since = (SINCE,) if whole.tells(query) else ()
-    return (*first, *(f"__key_{number}" for number in range(len(found.keys))), *since)
+    return (*first, *(f"{KEY}{number}" for number in range(len(found.keys))), *since)
 
 
 def spark_sql(query: Result, groups: str | None = None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 from typing import TypeAlias
 
 from google.protobuf.descriptor import Descriptor
 
+from daggerspec.columns import Column, Role
 from daggersql.findings import Finding
 from daggersql.known import Reference
 
@@ -22,26 +22,6 @@ class Table:
     message: Descriptor
     time_field: str
     """The message's field of type google.protobuf.Timestamp that becomes `rowtime`."""
-
-
-class Role(Enum):
-    """What a time-series store makes of an output column."""
-
-    TIME = "time"
-    TAG = "tag"
-    FIELD = "field"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A visible output column."""
-
-    name: str
-    role: Role
-    key: str
-    """Tag key or field name: `tag_x` keeps its prefix, `label_x` loses it."""
-    type: str
-    """Spark SQL type, as `DataType.simpleString` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +177,22 @@ class Checked:
 
     plan: Plan | None
     findings: tuple[Finding, ...]
+
+
+__all__ = [
+    "Bound",
+    "Call",
+    "Checked",
+    "Column",
+    "Constant",
+    "Field",
+    "Part",
+    "Partial",
+    "PartialAggregation",
+    "Plan",
+    "Read",
+    "Role",
+    "Table",
+    "Value",
+    "Window",
+]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from daggerspec.columns import SINCE
 from daggersql.relations import (
     Join,
     Picked,
@@ -27,7 +28,6 @@ from daggersql.relations import (
 from daggersql.tree import Expr, quote_name
 from daggersql.types import ROWTIME
 
-SINCE = "__since"
 COMPLETE_FROM = ":complete_from"
 """The parameter of the SQL that says from which event time on all records are read."""
 

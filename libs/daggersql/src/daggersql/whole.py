@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TypeAlias
 
+from daggerspec.columns import SINCE
 from daggersql import reach, rendering
 from daggersql.plan import Window
-from daggersql.rendering import SINCE, least, minus
+from daggersql.rendering import least, minus
 from daggersql.select import Select, Union
 
 Result: TypeAlias = Select | Union

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from daggerspec import defaults
 from daggersql import Table
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
-
-DEFAULT_TABLE = "data_stream"
-FUTURE_TOLERANCE = timedelta(minutes=5)
-"""How far event time may be ahead where a spec does not say; those from before it could be said do not."""
 
 
 class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
@@ -74,7 +69,7 @@ def tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> tuple[Table, ...]:
     found = []
     for each in spec.streams:
         stream = _stream(fleet, each.stream)
-        found.append(Table(each.table or DEFAULT_TABLE, message(fleet, stream.message), stream.time_field))
+        found.append(Table(each.table or defaults.TABLE, message(fleet, stream.message), stream.time_field))
     return tuple(found)
 
 
@@ -165,7 +160,7 @@ def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.Reso
     for topic, time in fleet.joined[stream.name].items():
         resolved.joined[topic].FromDatetime(time)
     if not asked.HasField("future_tolerance"):
-        resolved.input.future_tolerance.FromTimedelta(FUTURE_TOLERANCE)
+        resolved.input.future_tolerance.FromTimedelta(defaults.FUTURE_TOLERANCE)
     return resolved
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from daggers.v1 import gateway_pb2
 
 from api_gateway.specs import Judged
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 from daggersql import Column, Finding, Role, Severity
 
 _SEVERITIES: Final = {

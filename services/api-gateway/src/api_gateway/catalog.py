@@ -9,13 +9,14 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway import compatibility, references, schemas, validation
-from api_gateway.defaults import filled_cluster
 from api_gateway.follower import Follower
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
-from chassis.errors import ApiError, Violation, invalid
+from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
+from daggerspec.defaults import filled_cluster
+from daggerspec.violation import Violation
 from fleet import Fleet, resolve, view
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry

@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2 as dp
 
 from api_gateway.schemas import messages_of
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 from fleet import Fleet
 
 _AT = "schema.files"

@@ -13,14 +13,15 @@ from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from api_gateway import answers, filters, specs, validation
 from api_gateway.catalog import check_sequence
 from api_gateway.checks import Checks
-from api_gateway.defaults import filled
 from api_gateway.events import watch
 from api_gateway.follower import Follower
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
-from chassis.errors import ApiError, Violation, invalid
+from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
+from daggerspec.defaults import filled
+from daggerspec.violation import Violation
 from eventlog import Log
 from fleet import Dagger, Fleet, Refusal, view
 from fleet.answers import Code

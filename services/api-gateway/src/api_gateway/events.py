@@ -16,8 +16,9 @@ from daggers.v1 import gateway_pb2
 from api_gateway import validation
 from api_gateway.follower import Follower, Step, Subscription
 from api_gateway.writer import damaged
-from chassis.errors import ApiError, Violation, invalid
+from chassis.errors import ApiError, invalid
 from chassis.logging import note
+from daggerspec.violation import Violation
 from eventlog import Log, LogDamaged, LogUnavailable
 from fleet import about, view
 from fleet.phases import DELETED

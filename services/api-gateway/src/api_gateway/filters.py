@@ -17,7 +17,7 @@ from daggers.v1 import gateway_pb2
 from sqlmodel import col
 
 from api_gateway.tables import DaggerRow
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 
 MAX_FILTER: Final = 1_000
 _TERM: Final = re.compile(r'\s*(?P<field>[a-z_]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^\s"]+))\s*')

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from daggers.v1 import spec_pb2
 
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FORMATS: Final = frozenset(

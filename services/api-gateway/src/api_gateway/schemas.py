@@ -27,7 +27,7 @@ from google.protobuf import descriptor_pb2 as dp
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 from fleet.catalogue import closure, defining_file
 
 _AT: Final = "schema.files"

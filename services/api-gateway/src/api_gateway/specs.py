@@ -15,10 +15,11 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from api_gateway import columns, validation
+from api_gateway import validation
 from api_gateway.checks import Checks
-from api_gateway.defaults import consumer_group
-from chassis.errors import Violation, sql_violation
+from daggerspec import fit
+from daggerspec.defaults import consumer_group
+from daggerspec.violation import Violation, sql_violation
 from daggersql import Checked, Finding, Plan, Severity, check, limits
 from fleet import Fleet, resolve
 
@@ -239,7 +240,7 @@ def _kafka_message(at: str, sink: spec_pb2.KafkaSink, fleet: Fleet, plan: Plan |
         yield Violation(f"{at}.message", error.detail, error.reason)
         return
     if plan is not None:
-        yield from columns.mismatches(f"{at}.message", plan.columns, message)
+        yield from fit.mismatches(f"{at}.message", plan.columns, message)
 
 
 def _unknown(at: str, kind: str, name: str) -> Violation:

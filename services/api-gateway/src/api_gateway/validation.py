@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from chassis.errors import Violation
+from daggerspec.violation import Violation
 
 MAX_EVENT_BYTES: Final = 512 * 1024
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{1,61}[a-z0-9]")

@@ -14,8 +14,9 @@ import grpc
 from google.protobuf.message import Message
 
 from api_gateway.follower import Follower
-from chassis.errors import ApiError, Violation, invalid
+from chassis.errors import ApiError, invalid
 from chassis.logging import note
+from daggerspec.violation import Violation
 from eventlog import Draft, Log, LogDamaged, LogUnavailable, RecordTooLarge
 from fleet import Answer, Refusal
 

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis.logging import note as log_note
 from chassis.logging import unit_of_work
+from daggerspec.columns import SINCE, WINDOW_END, WINDOW_START
 from runtime import badvalues, progress
 from runtime.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
-from runtime.encode.rows import SINCE, WINDOW_END, WINDOW_START
 from runtime.errors import EXTERNAL
 from runtime.heartbeat import Heart
 from runtime.lease import Lease

@@ -14,8 +14,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructField, StructType
 
+from daggerspec.columns import SINCE
 from runtime.checkpoint import Place
-from runtime.encode.rows import SINCE
 
 _log = logging.getLogger(__name__)
 _SESSION = "sessionStartTime"

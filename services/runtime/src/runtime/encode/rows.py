@@ -10,12 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from daggersql import Column
+from daggerspec.columns import KEY, WINDOW_END, WINDOW_START, Column, time_column
 from runtime.encode import json_text
 
-WINDOW_START, WINDOW_END, ROWTIME = "__window_start", "__window_end", "__rowtime"
-SINCE = "__since"
-_KEY = "__key_"
 # A time below the microsecond has this many values: the place where a forwarded record's identity goes.
 _SUB_MICROSECOND = 1000
 # From one element of a record, or one partner, to the next: n offsets of k elements each have n k places of
@@ -46,11 +43,7 @@ class Layout:
     @property
     def time(self) -> str | None:
         """The column that is the row's time: window_timestamp, else rowtime; None when there is neither."""
-        names = {column.name for column in self.columns}
-        for name in ("window_timestamp", "rowtime"):
-            if name in names:
-                return name
-        return ROWTIME if ROWTIME in self.hidden else None
+        return time_column(self.columns, self.hidden)
 
     @property
     def windowed(self) -> bool:
@@ -61,7 +54,7 @@ class Layout:
     def key_columns(self) -> tuple[str, ...]:
         """The columns that make up the row's key, in order."""
         window = (WINDOW_START, WINDOW_END) if self.windowed else ()
-        return (*window, *(name for name in self.hidden if name.startswith(_KEY)))
+        return (*window, *(name for name in self.hidden if name.startswith(KEY)))
 
     def visible(self, batch: pa.RecordBatch) -> list[tuple[Column, pa.Array]]:
         """The visible columns with their values."""
@@ -96,7 +89,7 @@ def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
     Consecutive offsets of a partition never meet within 1,000, nor do the elements of one record; partitions
     start at different places, and may meet.
     """
-    names = [name for name in layout.hidden if name.startswith(_KEY)]
+    names = [name for name in layout.hidden if name.startswith(KEY)]
     if layout.windowed or len(names) < 3:
         return [0] * batch.num_rows
     topic, partition, offset, *more = (batch.column(name) for name in names)

@@ -13,8 +13,8 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from chassis.errors import Violation
-from daggersql import Column
+from daggerspec.columns import Column
+from daggerspec.violation import Violation
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _REALS: Final = frozenset({"float", "double"})

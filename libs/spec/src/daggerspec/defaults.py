@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from daggers.v1 import spec_pb2
 
-from fleet.resolve import DEFAULT_TABLE, FUTURE_TOLERANCE
-
+TABLE = "data_stream"
 WATERMARK_DELAY = timedelta(seconds=5)
 IDLE_TIMEOUT = timedelta(seconds=10)
+FUTURE_TOLERANCE = timedelta(minutes=5)
 TRIGGER = timedelta(seconds=1)
 LOG_LIMIT = 100
 INFLUX_ORG = "-"
@@ -24,7 +24,7 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     spec.CopyFrom(asked)
     for stream in spec.streams:
         if not stream.table and len(spec.streams) == 1:
-            stream.table = DEFAULT_TABLE
+            stream.table = TABLE
         if not stream.HasField("watermark_delay"):
             stream.watermark_delay.FromTimedelta(WATERMARK_DELAY)
         if not stream.HasField("idle_timeout"):

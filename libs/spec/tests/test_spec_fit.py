@@ -4,8 +4,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor import Descriptor
 
-from api_gateway.columns import Type, mismatches, parsed
-from daggersql import Column, Role
+from daggerspec.columns import Column, Role
+from daggerspec.fit import Type, mismatches, parsed
 
 F = descriptor_pb2.FieldDescriptorProto
 

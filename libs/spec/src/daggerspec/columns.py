@@ -1,0 +1,62 @@
+"""The columns of a query's rows: what is seen of them, and what is hidden behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+WINDOW_START: Final = "__window_start"
+WINDOW_END: Final = "__window_end"
+"""Of a windowed query."""
+RECORD_TIME: Final = "__rowtime"
+"""Of a forwarding query."""
+KEY: Final = "__key_"
+"""And a number: the parts of a row's key beside its window."""
+SINCE: Final = "__since"
+"""From when on all records must be known for the row to be whole."""
+
+
+_TIMES: Final = ("window_timestamp", "rowtime")
+
+
+class Role(Enum):
+    """What a time-series store makes of an output column."""
+
+    TIME = "time"
+    TAG = "tag"
+    FIELD = "field"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A visible output column."""
+
+    name: str
+    role: Role
+    key: str
+    """Tag key or field name: `tag_x` keeps its prefix, `label_x` loses it."""
+    type: str
+    """Spark SQL type, as `DataType.simpleString` writes it."""
+
+
+class Output(Protocol):
+    """The rows that a query gives, as `daggersql.Plan` has them."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """What is seen of a row."""
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        """Further columns, in order after the visible ones."""
+
+
+def time_column(columns: Sequence[Column], hidden: Sequence[str]) -> str | None:
+    """The column that is a row's time: window_timestamp, else rowtime; None when there is neither."""
+    names = {column.name for column in columns}
+    for name in _TIMES:
+        if name in names:
+            return name
+    return RECORD_TIME if RECORD_TIME in hidden else None
