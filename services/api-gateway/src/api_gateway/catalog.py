@@ -15,6 +15,7 @@ from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
+from daggerspec import catalogue
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation
 from fleet import Fleet, resolve, view
@@ -47,7 +48,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
         version, sequence = await self._put(
             request, event, "cluster", cluster.name, self._fleet.clusters,
-            lambda: validation.cluster("cluster", cluster),
+            lambda: catalogue.cluster("cluster", cluster),
         )  # fmt: skip
         return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
 
@@ -109,7 +110,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         event = events_pb2.StreamRegistered(meta=_meta(request), stream=stream)
         version, sequence = await self._put(
             request, event, "stream", stream.name, self._fleet.streams,
-            lambda: (*validation.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
+            lambda: (*catalogue.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
         )  # fmt: skip
         return gateway_pb2.RegisterStreamResponse(
             stream=stream,

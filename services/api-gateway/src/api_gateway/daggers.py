@@ -20,6 +20,7 @@ from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
+from daggerspec import fields
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
@@ -148,7 +149,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         name, spec = request.name, filled(request.name, request.spec)
         judged = await self._judged(name, spec)
         event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=judged.warnings)
-        wrong = list(validation.name("name", name)) if name else []
+        wrong = list(fields.name("name", name)) if name else []
         if not judged.violations:
             wrong += validation.event_size("spec", event.ByteSize())
         return answers.validation(judged, wrong)
@@ -184,7 +185,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if answer is None:
             _refuse(
                 [
-                    *validation.name("name", name),
+                    *fields.name("name", name),
                     *violations,
                     *_envelope(request.request_id, meta.expected_version),
                 ]
@@ -205,7 +206,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if answer is None:
             _refuse(
                 [
-                    *validation.name("name", request.name),
+                    *fields.name("name", request.name),
                     *wrong,
                     *_envelope(request.request_id, request.expected_version),
                 ]

@@ -13,11 +13,11 @@ from contextlib import aclosing
 import grpc
 from daggers.v1 import gateway_pb2
 
-from api_gateway import validation
 from api_gateway.follower import Follower, Step, Subscription
 from api_gateway.writer import damaged
 from chassis.errors import ApiError, invalid
 from chassis.logging import note
+from daggerspec import fields
 from daggerspec.violation import Violation
 from eventlog import Log, LogDamaged, LogUnavailable
 from fleet import about, view
@@ -36,7 +36,7 @@ async def watch(
     """
     name = request.name
     since = request.since_sequence if request.HasField("since_sequence") else None
-    wrong = list(validation.name("name", name)) if name else []
+    wrong = list(fields.name("name", name)) if name else []
     if since is not None and since < -1:
         wrong.append(Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE"))
     if wrong:

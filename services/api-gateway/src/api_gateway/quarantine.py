@@ -22,6 +22,7 @@ from api_gateway.reader import Reader, fitting
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
+from daggerspec import fields
 from eventlog import read_record, topics
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     ) -> gateway_pb2.ListQuarantinedResponse:
         """The newest records of one dagger, newest first."""
         violations = [
-            *validation.name("dagger", request.dagger),
+            *fields.name("dagger", request.dagger),
             *validation.page_size("page_size", request.page_size),
         ]
         if violations:

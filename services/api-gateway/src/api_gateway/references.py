@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import fields
 from daggerspec.violation import Violation
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FORMATS: Final = frozenset(
     {
         spec_pb2.ReferenceTable.FORMAT_JSON,
@@ -25,9 +24,7 @@ _MAX_LOCATION: Final = 2_000
 
 def violations(at: str, table: spec_pb2.ReferenceTable, places: Sequence[str]) -> Iterator[Violation]:
     """What is wrong with a table. `places` are the folders and base URLs that an administrator allows."""
-    if not _NAME.fullmatch(table.name):
-        text = "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
-        yield Violation(f"{at}.name", text, "INVALID_NAME")
+    yield from fields.reference(f"{at}.name", table.name)
     if table.format not in _FORMATS:
         yield Violation(f"{at}.format", "must be JSON, CSV or Parquet", "REQUIRED")
     wrong = _unusable(table.location)

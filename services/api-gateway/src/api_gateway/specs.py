@@ -7,7 +7,6 @@ from the dagger's name is not judged: if it is wrong, the name is, and that is s
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,9 +14,8 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from api_gateway import validation
 from api_gateway.checks import Checks
-from daggerspec import fit
+from daggerspec import catalogue, fields, fit
 from daggerspec.defaults import consumer_group
 from daggerspec.violation import Violation, sql_violation
 from daggersql import Checked, Finding, Plan, Severity, check, limits
@@ -26,8 +24,6 @@ from fleet import Fleet, resolve
 MAX_STREAMS: Final = 11
 MAX_SINKS: Final = 20
 MIN_DRIVER_MEMORY_MIB: Final = 450
-_TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_GROUP: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 # Topics of the platform itself: a forged record in one of them is a forged fact.
@@ -93,8 +89,8 @@ def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
 
 def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     """What can be judged without the catalogue."""
-    yield from validation.text(f"{at}.team", spec.team, limit=128)
-    yield from validation.duration(f"{at}.trigger", spec.trigger, positive=True)
+    yield from fields.text(f"{at}.team", spec.team, limit=128)
+    yield from fields.duration(f"{at}.trigger", spec.trigger, positive=True)
     if len(spec.streams) > MAX_STREAMS:
         yield Violation(f"{at}.streams", f"must not be more than {MAX_STREAMS}", "TOO_MANY")
     if not spec.sinks:
@@ -111,10 +107,8 @@ def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]
             f"must be at least {MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler chooses",
             "OUT_OF_RANGE",
         )
-    if spec.consumer_group != consumer_group(name) and not _GROUP.fullmatch(spec.consumer_group):
-        yield Violation(
-            f"{at}.consumer_group", "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_GROUP"
-        )
+    if spec.consumer_group != consumer_group(name):
+        yield from fields.group(f"{at}.consumer_group", spec.consumer_group)
 
 
 def _cluster(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Iterator[Violation]:
@@ -132,9 +126,9 @@ def _cluster(at: str, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Iterator[Viola
 
 def _reading(at: str, asked: spec_pb2.StreamInput, latest: datetime) -> Iterator[Violation]:
     """How a stream is read; it may begin at an instant until `latest`."""
-    yield from validation.duration(f"{at}.watermark_delay", asked.watermark_delay)
-    yield from validation.duration(f"{at}.idle_timeout", asked.idle_timeout)
-    yield from validation.duration(f"{at}.future_tolerance", asked.future_tolerance, positive=True)
+    yield from fields.duration(f"{at}.watermark_delay", asked.watermark_delay)
+    yield from fields.duration(f"{at}.idle_timeout", asked.idle_timeout)
+    yield from fields.duration(f"{at}.future_tolerance", asked.future_tolerance, positive=True)
     match asked.start.WhichOneof("position"):
         case "at" if not 0 <= asked.start.at.seconds < 253402300800 or asked.start.at.nanos < 0:
             yield Violation(f"{at}.start.at", "must be an instant from 1970 on", "OUT_OF_RANGE")
@@ -153,8 +147,8 @@ def _input(
 ) -> Iterator[Violation]:
     if not asked.table:
         yield Violation(f"{at}.table", "is required when a dagger has several streams", "REQUIRED")
-    elif not _TABLE.fullmatch(asked.table):
-        yield Violation(f"{at}.table", "must be a letter or _, then letters, digits and _", "INVALID_NAME")
+    elif wrong := list(fields.table(f"{at}.table", asked.table)):
+        yield from wrong
     elif sum(asked.table.lower() == other.table.lower() for other in spec.streams) > 1:
         yield Violation(f"{at}.table", f"{asked.table} is the table of two streams", "DUPLICATE")
     if not asked.stream:
@@ -190,12 +184,12 @@ def _influx(
     at: str, sink: spec_pb2.InfluxSink, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet
 ) -> Iterator[Violation]:
     if sink.measurement != name:
-        yield from validation.text(f"{at}.measurement", sink.measurement, limit=256)
+        yield from fields.text(f"{at}.measurement", sink.measurement, limit=256)
         if sink.measurement.startswith(("#", "_")):
             yield Violation(f"{at}.measurement", "must not begin with # or _", "INVALID_NAME")
         if sink.measurement.endswith("\\"):
             yield Violation(f"{at}.measurement", "must not end with a backslash", "INVALID_NAME")
-    yield from validation.influx_address(f"{at}.address", sink.address)
+    yield from catalogue.influx_address(f"{at}.address", sink.address)
     if spec.cluster in fleet.clusters:
         default = fleet.clusters[spec.cluster].value.influx
         for part in ("url", "bucket"):
@@ -208,7 +202,7 @@ def _influx(
 def _kafka(
     at: str, sink: spec_pb2.KafkaSink, spec: spec_pb2.DaggerSpec, fleet: Fleet, plan: Plan | None
 ) -> Iterator[Violation]:
-    yield from validation.topic(f"{at}.topic", sink.topic)
+    yield from fields.topic(f"{at}.topic", sink.topic)
     if sink.topic.startswith(_PLATFORM):
         yield Violation(f"{at}.topic", f"topics that begin with {_PLATFORM} are the platform's", "RESERVED")
     if sink.cluster not in fleet.clusters:

@@ -3,9 +3,9 @@ is read anew, and how they are made."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from daggerspec.fields import REFERENCE
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.signature import Build, Signature
 from daggersql.known import Reference
@@ -21,7 +21,6 @@ HOURS = (
     " batch",
 )
 """How the function reference tells of the refresh time."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def signatures(result: Type, *both: Family) -> tuple[Signature, ...]:
@@ -50,7 +49,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
     if not isinstance(name.value, str):
         report.error("INVALID_ARGUMENT", name.span, "The name of a reference table is written as a constant.")
         return
-    if not _NAME.fullmatch(name.value) or ".." in name.value:
+    if not REFERENCE.fullmatch(name.value) or ".." in name.value:
         report.error(
             "INVALID_ARGUMENT",
             name.span,

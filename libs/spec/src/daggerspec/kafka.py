@@ -1,0 +1,67 @@
+"""The address of a Kafka cluster, and which client properties it may set.
+
+Those who connect take the address as librdkafka has its properties: nothing here is a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields
+from daggerspec.violation import Violation
+
+_PROPERTY: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+_SECRET: Final = re.compile(
+    r"password|passphrase|secret|jaas|credential|private|user\.info|key\.pem|bearer\.config|(^|\.)token$"
+)
+# Daggers sets these itself: another value would break how it connects, reads and commits.
+_OURS: Final = frozenset({"auto.offset.reset", "bootstrap.servers", "enable.auto.commit", "group.id"})
+# librdkafka loads code or starts programs for these.
+_CODE: Final = frozenset(
+    {
+        "plugin.library.paths",
+        "sasl.kerberos.kinit.cmd",
+        "ssl.engine.id",
+        "ssl.engine.location",
+        "ssl.providers",
+    }
+)
+_MAX_PROPERTIES: Final = 100
+
+
+def address(at: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
+    """How to reach a Kafka cluster."""
+    servers = value.bootstrap_servers.split(",") if value.bootstrap_servers else []
+    if not servers:
+        yield Violation(f"{at}.bootstrap_servers", "is required: host:port,host:port …", "REQUIRED")
+    elif not all(fields.is_host_port(server.strip()) for server in servers):
+        yield Violation(f"{at}.bootstrap_servers", "must be host:port,host:port …", "INVALID_ADDRESS")
+    for key, text in sorted(value.properties.items()):
+        yield from _property(f'{at}.properties["{key}"]', key)
+        if _SECRET.search(key.lower()):
+            yield Violation(
+                f'{at}.properties["{key}"]',
+                "is a secret: give it by reference, as a secret property",
+                "INLINE_SECRET",
+            )
+        yield from fields.text(f'{at}.properties["{key}"]', text, limit=4096)
+        if key in value.secret_properties:
+            yield Violation(f'{at}.properties["{key}"]', "is a secret property too", "DUPLICATE")
+    for key, reference in sorted(value.secret_properties.items()):
+        yield from _property(f'{at}.secret_properties["{key}"]', key)
+        yield from fields.secret(f'{at}.secret_properties["{key}"]', reference)
+    if len(value.properties) + len(value.secret_properties) > _MAX_PROPERTIES:
+        yield Violation(f"{at}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
+
+
+def _property(at: str, key: str) -> Iterator[Violation]:
+    if not _PROPERTY.fullmatch(key):
+        yield Violation(at, "is not a client property of librdkafka", "INVALID_PROPERTY")
+    elif key in _OURS:
+        yield Violation(at, "is set by Daggers: remove it", "FORBIDDEN_PROPERTY")
+    elif key in _CODE:
+        yield Violation(at, "is not allowed: it makes the client load code", "FORBIDDEN_PROPERTY")
