@@ -23,8 +23,8 @@ import yaml
 from machine import header, proportional_set_size
 from stack import Stack, stack
 
-from scheduler.capacity import MIB, OVERHEAD_MIB
-from scheduler.command import DEFAULT_MEMORY_MIB
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
+from scheduler.capacity import MIB
 
 DAY_S = 86_400
 SQL = """\
@@ -51,7 +51,7 @@ def main() -> None:
     arguments.add_argument("--state", nargs="+", choices=["memory", "disk"], default=["memory", "disk"])
     given = arguments.parse_args()
     print(header("pyspark"), flush=True)
-    print(f"a default driver may have {DEFAULT_MEMORY_MIB + OVERHEAD_MIB} MiB", flush=True)
+    print(f"a default driver may have {DEFAULT_DRIVER_MEMORY_MIB + DRIVER_OVERHEAD_MIB} MiB", flush=True)
     with stack() as on:
         dagger.prepare(on)
         _fill(on.kafka, given.keys)

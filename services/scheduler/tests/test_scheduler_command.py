@@ -8,7 +8,7 @@ from daggers.v1 import spec_pb2
 
 from fleet.resolve import Unresolved
 from scheduler import capacity
-from scheduler.command import Installation, environment, on_loopback, secret_variables, spark_submit
+from scheduler.command import Installation, environment, secret_variables, spark_submit
 
 HERE = Installation(
     spark_home=Path("/venv/pyspark"),
@@ -81,7 +81,7 @@ def test_workers_in_the_launchs_own_directory_talk_over_sockets_in_it(master: st
 def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, loopback: bool) -> None:
     bound = "spark.driver.bindAddress=127.0.0.1" in submit(master=master)
 
-    assert (on_loopback(master), bound) == (loopback, loopback)
+    assert bound == loopback
     assert ("SPARK_LOCAL_IP" in environment(JOB, master, HERE, {})) == loopback
 
 
@@ -89,11 +89,13 @@ def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, l
     ("master", "reason"),
     [
         ("", "NO_SPARK_MASTER"),
-        ("yarn-client", "UNSUPPORTED_MASTER"),
-        ("k8s://https://h:1 --conf x=y", "UNSUPPORTED_MASTER"),
-        ("local-cluster[1,1,1024]", "UNSUPPORTED_MASTER"),
-        ("local[2] --conf spark.driver.extraJavaOptions=x", "UNSUPPORTED_MASTER"),
-        ("spark://host", "UNSUPPORTED_MASTER"),
+        ("yarn-client", "INVALID_ADDRESS"),
+        ("k8s://https://h:1 --conf x=y", "INVALID_ADDRESS"),
+        ("local-cluster[1,1,1024]", "INVALID_ADDRESS"),
+        ("local[2] --conf spark.driver.extraJavaOptions=x", "INVALID_ADDRESS"),
+        ("spark://host", "INVALID_ADDRESS"),
+        ("local[0]", "INVALID_ADDRESS"),
+        ("local[10000]", "INVALID_ADDRESS"),
     ],
 )
 def test_a_master_that_cannot_be_submitted_to_is_refused(master: str, reason: str) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, kafka, master
+from daggerspec import fields, kafka, limits, master
 from daggerspec.violation import Violation
-
-_MAX_TOPICS: Final = 100
 
 
 def cluster(at: str, value: spec_pb2.Cluster) -> Iterator[Violation]:
@@ -33,8 +30,8 @@ def stream(at: str, value: spec_pb2.Stream) -> Iterator[Violation]:
     yield from fields.name(f"{at}.name", value.name)
     if not value.topics:
         yield Violation(f"{at}.topics", "must name at least one topic", "REQUIRED")
-    if len(value.topics) > _MAX_TOPICS:
-        yield Violation(f"{at}.topics", f"must not be more than {_MAX_TOPICS}", "TOO_MANY")
+    if len(value.topics) > limits.MAX_TOPICS:
+        yield Violation(f"{at}.topics", f"must not be more than {limits.MAX_TOPICS}", "TOO_MANY")
     for number, topic_name in enumerate(value.topics):
         yield from fields.topic(f"{at}.topics[{number}]", topic_name)
         if topic_name in value.topics[:number]:

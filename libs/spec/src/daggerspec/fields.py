@@ -21,8 +21,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{1,61}[a-z0-9]")
 _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _GROUP: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""Name of a reference table."""
+REFERENCE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""Name of a reference table: no path of it leads anywhere."""
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):(\d{1,5})")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _MAX_DURATION: Final = timedelta(days=31)
@@ -47,7 +47,10 @@ def table(at: str, value: str) -> Iterator[Violation]:
 def reference(at: str, value: str) -> Iterator[Violation]:
     """Name of a reference table."""
     if not REFERENCE.fullmatch(value):
-        text = "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+        text = (
+            "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', begin with a letter or digit, and have no two"
+            " dots together"
+        )
         yield Violation(at, text, "INVALID_NAME")
 
 

@@ -19,7 +19,18 @@ _SECRET: Final = re.compile(
     r"password|passphrase|secret|jaas|credential|private|user\.info|key\.pem|bearer\.config|(^|\.)token$"
 )
 # Daggers sets these itself: another value would break how it connects, reads and commits.
-_OURS: Final = frozenset({"auto.offset.reset", "bootstrap.servers", "enable.auto.commit", "group.id"})
+_OURS: Final = frozenset(
+    {
+        "auto.commit.enable",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "group.id",
+        "metadata.broker.list",
+    }
+)
 # librdkafka loads code or starts programs for these.
 _CODE: Final = frozenset(
     {
@@ -64,4 +75,4 @@ def _property(at: str, key: str) -> Iterator[Violation]:
     elif key in _OURS:
         yield Violation(at, "is set by Daggers: remove it", "FORBIDDEN_PROPERTY")
     elif key in _CODE:
-        yield Violation(at, "is not allowed: it makes the client load code", "FORBIDDEN_PROPERTY")
+        yield Violation(at, "is not allowed: it loads code or starts a program", "FORBIDDEN_PROPERTY")

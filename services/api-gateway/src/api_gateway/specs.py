@@ -15,15 +15,13 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from api_gateway.checks import Checks
-from daggerspec import catalogue, fields, fit
+from daggerspec import catalogue, fields, fit, limits
 from daggerspec.defaults import consumer_group
 from daggerspec.violation import Violation, sql_violation
-from daggersql import Checked, Finding, Plan, Severity, check, limits
+from daggersql import Checked, Finding, Plan, Severity, check
+from daggersql.limits import MAX_BYTES
 from fleet import Fleet, resolve
 
-MAX_STREAMS: Final = 11
-MAX_SINKS: Final = 20
-MIN_DRIVER_MEMORY_MIB: Final = 450
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 # Topics of the platform itself: a forged record in one of them is a forged fact.
@@ -68,7 +66,7 @@ async def judge(
     checked = Checked(None, ())
     if not spec.sql.strip():
         violations.append(Violation(f"{at}.sql", "is required: one SELECT", "REQUIRED"))
-    elif len(spec.sql.encode()) > limits.MAX_BYTES:
+    elif len(spec.sql.encode()) > MAX_BYTES:
         checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
     elif not inputs:  # without its tables, every column of a query is unknown
         try:
@@ -91,20 +89,21 @@ def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]
     """What can be judged without the catalogue."""
     yield from fields.text(f"{at}.team", spec.team, limit=128)
     yield from fields.duration(f"{at}.trigger", spec.trigger, positive=True)
-    if len(spec.streams) > MAX_STREAMS:
-        yield Violation(f"{at}.streams", f"must not be more than {MAX_STREAMS}", "TOO_MANY")
+    if len(spec.streams) > limits.MAX_STREAMS:
+        yield Violation(f"{at}.streams", f"must not be more than {limits.MAX_STREAMS}", "TOO_MANY")
     if not spec.sinks:
         yield Violation(f"{at}.sinks", "must have at least one sink", "REQUIRED")
-    if len(spec.sinks) > MAX_SINKS:
-        yield Violation(f"{at}.sinks", f"must not be more than {MAX_SINKS}", "TOO_MANY")
+    if len(spec.sinks) > limits.MAX_SINKS:
+        yield Violation(f"{at}.sinks", f"must not be more than {limits.MAX_SINKS}", "TOO_MANY")
     if spec.emit not in (spec_pb2.EMIT_FINAL, spec_pb2.EMIT_EARLY):
         yield Violation(f"{at}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
     if spec.state not in spec_pb2.StateStore.values():
         yield Violation(f"{at}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
-    if 0 < spec.driver_memory_mib < MIN_DRIVER_MEMORY_MIB:
+    if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
         yield Violation(
             f"{at}.driver_memory_mib",
-            f"must be at least {MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler chooses",
+            f"must be at least {limits.MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler"
+            " chooses",
             "OUT_OF_RANGE",
         )
     if spec.consumer_group != consumer_group(name):

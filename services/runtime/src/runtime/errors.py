@@ -11,10 +11,13 @@ carries a mark (`[daggers EXTERNAL TOPIC_MISSING retryable] sentence`) that `exp
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from daggers.v1 import events_pb2
 from google.protobuf import json_format
 from py4j.protocol import Py4JNetworkError
+
+from daggerspec.violation import Violation
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -62,6 +65,12 @@ class FencedError(JobError):
 def user(reason: str, detail: str) -> JobError:
     """An error that only a new revision of the dagger can mend."""
     return JobError(USER, reason, detail)
+
+
+def refused(violations: Sequence[Violation]) -> JobError:
+    """What the rule book says against what is asked for; the first gives the reason."""
+    detail = " ".join(f"{each.field} {each.description.rstrip('.')}." for each in violations)
+    return user(violations[0].reason, detail)
 
 
 def external(reason: str, detail: str, *, retryable: bool = False) -> JobError:

@@ -6,38 +6,19 @@ from datetime import UTC, datetime
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import kafka
 from runtime import secrets
-from runtime.errors import user
-
-# Set by the runtime itself: another value would break how it reads and commits.
-_OURS = {
-    "auto.offset.reset",
-    "bootstrap.servers",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "group.id",
-    "metadata.broker.list",
-}
-# Load code of the user's choice into the driver.
-_CODE = {"plugin.library.paths", "ssl.engine.location", "ssl.providers"}
-_FORBIDDEN = _OURS | _CODE
+from runtime.errors import refused
 
 
 def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
     """librdkafka properties for `address`, secrets resolved: never log or print what this returns.
 
-    Raises `JobError`: USER when the address sets properties it must not set (all are named), EXTERNAL when a
-    secret cannot be read.
+    Raises `JobError`: USER for an address that no cluster could be registered with (all that is wrong is
+    named), EXTERNAL when a secret cannot be read.
     """
-    given = {*address.properties, *address.secret_properties}
-    if refused := sorted(given & _FORBIDDEN):
-        raise user(
-            "BAD_KAFKA_PROPERTIES",
-            f"The Kafka address sets {', '.join(refused)}: leave out what the runtime sets by itself.",
-        )
-    if not address.bootstrap_servers:
-        raise user("BAD_KAFKA_PROPERTIES", "The Kafka address has no bootstrap_servers.")
+    if wrong := list(kafka.address("cluster.kafka", address)):
+        raise refused(wrong)
     return {
         "bootstrap.servers": address.bootstrap_servers,
         **address.properties,

@@ -7,12 +7,11 @@ from typing import Final
 
 import psutil
 
+from daggerspec.limits import DRIVER_OVERHEAD_MIB
+
 MIB: Final = 1024 * 1024
 # What everything else on the host may need: brokers, the database, these services.
 RESERVE_MIB: Final = 2048
-# What a driver takes beside its heap: metaspace, threads, the Python half, its readers and workers. Seen with
-# local[2] and one stream: 1.5 to 1.7 GiB in all with a heap of 768 MiB (bench/memory.py).
-OVERHEAD_MIB: Final = 896
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
@@ -35,5 +34,5 @@ def max_drivers(memory_mib: int, driver_memory_mib: int, running: int) -> int:
 
     `memory_mib` is what is available now, while `running` drivers of `driver_memory_mib` heap already run.
     """
-    each = driver_memory_mib + OVERHEAD_MIB
+    each = driver_memory_mib + DRIVER_OVERHEAD_MIB
     return max(1, running + max(0, memory_mib - RESERVE_MIB) // each)

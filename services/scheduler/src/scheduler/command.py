@@ -6,29 +6,21 @@ runtime's own and the same wherever it runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec.limits import MIN_HEAP_MIB
+from daggerspec.master import Manager, Master, parse, violations
 from fleet.resolve import Unresolved
-
-# Spark refuses a heap of less than 450, less the thirtieth that the serial collector keeps free.
-LEAST_MEMORY_MIB: Final = 480
-DEFAULT_MEMORY_MIB: Final = 768
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
 # what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.
 ALLOWED: Final = ("HOME", "JAVA_HOME", "LOGNAME", "USER", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG")
-_MASTER: Final = re.compile(
-    r"local(\[(\d+|\*)\])?|spark://[^/\s]+:\d+(,[^/\s]+:\d+)*|yarn|k8s://(https?://)?[^/\s]+:\d+"
-)
 # What `python -m runtime.sparkhome` puts into a Spark home: Spark's classes as they are in memory.
 ARCHIVE: Final = "classes.jsa"
 # Up to here the simplest collector takes the least time and memory, and its pauses stay short.
@@ -58,10 +50,16 @@ class Installation:
     """Whether checkpoints are where executors on other hosts see them, as the administrator says."""
 
 
-def spark_submit(job: spec_pb2.JobSpec, master: str, installation: Installation) -> list[str]:
+def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
     """The command line of a launch. Raises: Unresolved when nothing can run on this master."""
-    check_master(master, installation)
-    memory_mib = max(job.spec.driver_memory_mib, LEAST_MEMORY_MIB)
+    master = _known(url)
+    if not (master.on_loopback or installation.shared_checkpoints):
+        raise Unresolved(
+            "CHECKPOINTS_NOT_SHARED",
+            f"executors of Spark master {url!r} keep state in checkpoints, and run on other hosts: set"
+            " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
+        )
+    memory_mib = max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
     run_dir = Path(job.run_dir)
     home = _spark_home(master, installation)
     java_options = [
@@ -94,17 +92,17 @@ def spark_submit(job: spec_pb2.JobSpec, master: str, installation: Installation)
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "20",
     }
-    if master.startswith("local"):
+    if master.is_local:
         # TCP waits 40 ms at each turn of a short talk between the JVM and a Python worker (Nagle's algorithm
         # and delayed acknowledgements). A path may have 107 bytes, so it is told from the working directory,
         # which is the launch's.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = "tmp"
-    if on_loopback(master):
+    if master.on_loopback:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
     command = [str(home / "bin" / "spark-submit")]
-    command += ["--master", master, "--deploy-mode", "client"]
+    command += ["--master", master.url, "--deploy-mode", "client"]
     if installation.properties is not None:
         command += [
             "--properties-file",
@@ -118,9 +116,13 @@ def spark_submit(job: spec_pb2.JobSpec, master: str, installation: Installation)
 
 
 def environment(
-    job: spec_pb2.JobSpec, master: str, installation: Installation, inherited: Mapping[str, str]
+    job: spec_pb2.JobSpec, url: str, installation: Installation, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment of a launch: an allow-list of ours, and the variables its SecretRefs name."""
+    """The environment of a launch: an allow-list of ours, and the variables its SecretRefs name.
+
+    Raises: Unresolved for what is no Spark master.
+    """
+    master = _known(url)
     secrets = {name for name in secret_variables(job) if not name.startswith(_NEVER_A_SECRET)}
     passed = {name: inherited[name] for name in (*ALLOWED, *sorted(secrets)) if name in inherited}
     path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
@@ -136,7 +138,7 @@ def environment(
         "TMPDIR": str(Path(job.run_dir) / "tmp"),
         "TZ": "UTC",
     }
-    if on_loopback(master):
+    if master.on_loopback:
         fixed["SPARK_LOCAL_IP"] = "127.0.0.1"
     return passed | fixed
 
@@ -148,38 +150,19 @@ def secret_variables(message: Message) -> set[str]:
     return {name for child in _children(message) for name in secret_variables(child)}
 
 
-def check_master(master: str, installation: Installation) -> None:
-    """Refuse a Spark master that we cannot submit to, or whose executors cannot work. Raises: Unresolved."""
-    if not master:
+def _known(url: str) -> Master:
+    """The Spark master that a driver is submitted to. Raises: Unresolved."""
+    if not url:
         raise Unresolved("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
-    if _MASTER.fullmatch(master) is None:
-        raise Unresolved(
-            "UNSUPPORTED_MASTER",
-            f"Spark master {master!r} is none of local[n], spark://host:port, yarn and k8s://https://host:port:"
-            " register another",
-        )
-    if not (on_loopback(master) or installation.shared_checkpoints):
-        raise Unresolved(
-            "CHECKPOINTS_NOT_SHARED",
-            f"executors of Spark master {master!r} keep state in checkpoints, and run on other hosts: set"
-            " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
-        )
+    if (found := parse(url)) is not None:
+        return found
+    [wrong] = violations("spark_master", url)
+    raise Unresolved(wrong.reason, f"Spark master {url!r} {wrong.description}: register another")
 
 
-def on_loopback(master: str) -> bool:
-    """Whether driver, master and executors all talk over loopback."""
-    if master.startswith("local"):
-        return True
-    host = urlsplit(master).hostname or "" if master.startswith("spark://") else ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _spark_home(master: str, installation: Installation) -> Path:
+def _spark_home(master: Master, installation: Installation) -> Path:
     """The prepared home where it serves: YARN and Kubernetes want the whole of PySpark's, to ship it."""
-    if installation.prepared is not None and master.startswith(("local", "spark://")):
+    if installation.prepared is not None and master.manager in (Manager.LOCAL, Manager.STANDALONE):
         return installation.prepared
     return installation.spark_home
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
+from daggerspec.limits import MIN_HEAP_MIB
 from fleet.seen import Presence
 from scheduler import exits, processes
-from scheduler.command import LEAST_MEMORY_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _heap_mib(run_dir: Path) -> int:
         job = spec_pb2.JobSpec.FromString((run_dir / "spec.pb").read_bytes())
     except (OSError, DecodeError):
         return 0
-    return max(job.spec.driver_memory_mib, LEAST_MEMORY_MIB)
+    return max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
 
 
 def _read(path: Path) -> str | None:

@@ -8,8 +8,9 @@ from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import Settings
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from scheduler import tidy
-from scheduler.command import ARCHIVE, DEFAULT_MEMORY_MIB
+from scheduler.command import ARCHIVE
 
 
 class SchedulerSettings(Settings):
@@ -33,7 +34,7 @@ class SchedulerSettings(Settings):
     time. Unset: the installed PySpark's."""
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
-    driver_memory_mib: int = Field(default=DEFAULT_MEMORY_MIB, ge=450)
+    driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
     """Heap of a driver whose dagger does not say, in MiB; 896 MiB more are counted for each."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""

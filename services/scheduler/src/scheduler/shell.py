@@ -17,12 +17,12 @@ from typing import Any, Final
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
 from eventlog import Draft, Log, Record
 from fleet import Applied, Dagger
 from fleet.owed import Drain, Kill, Launch, todo
 from fleet.seen import Policy, Presence, Seen
 from scheduler.clock import now as wall_clock
-from scheduler.command import DEFAULT_MEMORY_MIB
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
 from scheduler.fold import Fold
@@ -43,7 +43,7 @@ class Options:
     """Drivers that may run at once."""
     leader_timeout: timedelta = timedelta(seconds=10)
     """A leader whose beat is missing for this long is replaced."""
-    driver_memory_mib: int = DEFAULT_MEMORY_MIB
+    driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
     """Heap of a driver whose dagger does not say, in MiB."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""

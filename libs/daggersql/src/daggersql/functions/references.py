@@ -49,7 +49,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
     if not isinstance(name.value, str):
         report.error("INVALID_ARGUMENT", name.span, "The name of a reference table is written as a constant.")
         return
-    if not REFERENCE.fullmatch(name.value) or ".." in name.value:
+    if not REFERENCE.fullmatch(name.value):
         report.error(
             "INVALID_ARGUMENT",
             name.span,

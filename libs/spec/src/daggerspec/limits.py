@@ -1,0 +1,19 @@
+"""How much of anything there may be, and how much memory a driver takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_STREAMS: Final = 11
+MAX_SINKS: Final = 20
+MAX_TOPICS: Final = 100
+"""Of a stream."""
+
+MIN_DRIVER_MEMORY_MIB: Final = 450
+"""What Spark says that it needs."""
+MIN_HEAP_MIB: Final = 480
+"""What it does need: 450, and the thirtieth that the serial collector keeps free."""
+DEFAULT_DRIVER_MEMORY_MIB: Final = 768
+DRIVER_OVERHEAD_MIB: Final = 896
+"""What a driver takes beside its heap: metaspace, threads, the Python half, its readers and workers. Seen
+with local[2] and one stream: 1.5 to 1.7 GiB in all with a heap of 768 MiB (bench/memory.py)."""
