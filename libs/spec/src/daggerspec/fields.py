@@ -48,7 +48,7 @@ def reference(at: str, value: str) -> Iterator[Violation]:
     """Name of a reference table."""
     if not REFERENCE.fullmatch(value):
         text = (
-            "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', begin with a letter or digit, and have no two"
+            "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', begin with a letter or digit, have no two"
             " dots together"
         )
         yield Violation(at, text, "INVALID_NAME")
