@@ -51,12 +51,20 @@ def by_spark(case: Mapping[str, Any], corpus: Corpus, engine: Engine) -> str | N
         return _refused(case, reason, corpus, engine)
     if case.get("given", {}).get("calls"):
         return next(filter(None, (by_spark(each, corpus, engine) for each in _single_calls(case))), None)
-    question = calls.ask(_as_asked(case), corpus)
+    (question,) = asked(case, corpus)
     if question.checked.plan is None:
         first = next(each for each in question.checked.findings if each.severity is Severity.ERROR)
         return f"no way to call it is accepted: {first.code} {first.message}"
     found = _answer(case, question, engine)
     return _compared(case, _shown(case, found, corpus), "Spark", widened=question.widened)
+
+
+def asked(case: Mapping[str, Any], corpus: Corpus) -> list[calls.Question]:
+    """The queries that ask for what a case expects: one for each call; none when it has to be refused."""
+    if refusal(case["expected"]) is not None:
+        return []
+    single = _single_calls(case) if case.get("given", {}).get("calls") else [case]
+    return [calls.ask(_as_asked(each), corpus) for each in single]
 
 
 # --- questions and answers -------------------------------------------------------------------------------
