@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,6 +34,7 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 LIMITS = Limits()
 SKEW = timedelta(hours=3)
+FAILURE = alerts_pb2.ALERT_CONDITION_FAILED
 QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
 STALL = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
 SILENCE = alerts_pb2.ALERT_CONDITION_UNREACHABLE
@@ -46,13 +48,13 @@ def a_dagger(phase: gateway_pb2.Phase.ValueType = RUNNING, **changes: Any) -> Da
         "driver": events_pb2.DriverHandle(host="worker-1", ui_url="http://worker-1:4040"),
         "spec": spec_pb2.DaggerSpec(),
         "update_time": NOON - 60 * MINUTE,
+        "phase_time": NOON - 10 * MINUTE,
     }
     return Dagger(
         name="bookings",
         warnings=(),
         version=1,
         phase=phase,
-        phase_time=NOON - 10 * MINUTE,
         sequence=5,
         create_sequence=1,
         create_time=NOON - 60 * MINUTE,
@@ -89,9 +91,13 @@ def found(
     }
 
 
+def looked(dagger: Dagger, seen: Watch, *, now: datetime = NOON) -> Mapping[Any, Finding]:
+    """The findings of a monitor that has heard for an hour."""
+    return diagnose(dagger, seen, now=now, hearing=NOON - 60 * MINUTE, limits=LIMITS)
+
+
 def summary(dagger: Dagger, seen: Watch, condition: str) -> str:
-    findings = diagnose(dagger, seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)
-    return findings[alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}")].summary
+    return looked(dagger, seen)[alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}")].summary
 
 
 HEALTHY = watched((NOON - 7 * SECOND, NOON - 8 * SECOND), (NOON - 2 * SECOND, NOON - 3 * SECOND))
@@ -114,6 +120,25 @@ def test_a_dagger_that_was_given_up_has_failed_and_says_why() -> None:
 
     assert found(dagger, HEALTHY) == {"FAILED": True, "UNREACHABLE": False}
     assert summary(dagger, HEALTHY, "FAILED") == "it was given up: SINK_REFUSED: the bucket is gone"
+
+
+@for_all(st.sampled_from([FAILED, UNREACHABLE]), st.integers(30, 3_000), st.integers(0, 29))
+def test_what_the_scheduler_says_began_and_ended_when_it_said_so(phase: Any, ago: int, heard: int) -> None:
+    condition = {FAILED: FAILURE, UNREACHABLE: SILENCE}[phase]
+    said = NOON - ago * SECOND
+    before = watched((said - 40 * SECOND, said - 41 * SECOND))
+    again = watched((NOON - heard * SECOND, NOON - heard * SECOND))
+    began = looked(a_dagger(phase, phase_time=said), before)[condition]
+    over = looked(a_dagger(RUNNING, phase_time=NOON - heard * SECOND), again)[condition]
+
+    assert (began.ailing, began.since) == (True, said)
+    assert (over.ailing, over.since) == (False, NOON - heard * SECOND)
+
+
+def test_a_driver_that_is_found_dead_was_unreachable_until_then() -> None:
+    over = looked(a_dagger(BACKING_OFF, phase_time=NOON - 7 * SECOND, driver=None), watched())[SILENCE]
+
+    assert over == Finding(False, "its driver is known to be gone", NOON - 7 * SECOND)
 
 
 @pytest.mark.parametrize("phase", [PENDING, STARTING, BACKING_OFF])
@@ -149,7 +174,7 @@ def test_how_long_nothing_went_on_is_told_as_of_now_by_the_monitors_clock(
 ) -> None:
     beat = NOON - heard * SECOND, NOON - progressed * SECOND
     stuck = watched(beat, running_batch_age_ms=age_ms, running_batch_id=7)
-    finding = diagnose(a_dagger(), stuck, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[STALL]
+    finding = looked(a_dagger(), stuck)[STALL]
 
     batch = span(age_ms // 1000 + heard) or "0 s"
     assert finding.since == NOON - progressed * SECOND
@@ -161,7 +186,7 @@ def test_silence_is_told_from_the_last_heartbeat_on(heard: int) -> None:
     last = NOON - heard * SECOND
     silent = watch.probe(watched((last, last - 40 * SECOND)), answers=False)
     alive = watch.probe(watched((last, last - 4 * MINUTE)), answers=True)
-    unheard = diagnose(a_dagger(), silent, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[SILENCE]
+    unheard = looked(a_dagger(), silent)[SILENCE]
 
     assert unheard.since == last
     assert unheard.summary.startswith(f"no heartbeat for {span(heard)}, and its Spark driver on worker-1")
@@ -218,6 +243,34 @@ def test_a_long_trigger_is_waited_for() -> None:
     slow = watched((NOON - SECOND, NOON - 14 * MINUTE))
 
     assert found(a_dagger(spec=spec), slow)["NO_PROGRESS"] is False
+
+
+@for_all(st.integers(121, 3_000), st.integers(121, 3_000), st.integers(121, 3_000))
+def test_what_waits_for_a_driver_is_told_how_long(progressed: int, began: int, asked: int) -> None:
+    """From the last progress or the last request on, whichever is later; waits for a launch by their own."""
+    error = events_pb2.DaggerError(reason="FULL", detail="no room")
+    seen = watch.launch(watched((NOON - progressed * SECOND, NOON - progressed * SECOND)), 9, NOON - SECOND)
+    stalled, waited = min(progressed, asked), min(began, asked)
+    expected = {
+        PENDING: f"no driver has been launched for {span(waited)}: FULL: no room",
+        STARTING: f"no progress for {span(stalled)}, its driver has not reached its source yet",
+        BACKING_OFF: f"no progress for {span(stalled)}, its driver has ended once: FULL: no room",
+    }
+    times = {"phase_time": NOON - began * SECOND, "update_time": NOON - asked * SECOND}
+    told = {
+        phase: looked(a_dagger(phase, driver=None, last_error=error, **times), seen)[STALL]
+        for phase in expected
+    }
+
+    assert {phase: finding.summary for phase, finding in told.items()} == expected
+    assert {finding.since for finding in told.values()} == {NOON - stalled * SECOND}
+
+
+def test_progress_ends_a_stall_when_it_was_made() -> None:
+    progressed = NOON - 17 * SECOND
+    over = looked(a_dagger(), watched((NOON - 2 * SECOND, progressed)))[STALL]
+
+    assert over == Finding(False, "it makes progress", progressed)
 
 
 def test_what_nobody_launches_makes_no_progress() -> None:
@@ -352,11 +405,15 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
             first_bad = first_bad or at
         seen = watch.hear(seen, a_heartbeat(at, progressed=at, rows_in=rows, quarantined=aside), at)
     bad = len(records) - records.count("row")
-    finding = diagnose(a_dagger(), seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS)[QUARANTINE]
+    finding = looked(a_dagger(), seen)[QUARANTINE]
+    share = 100 * bad / len(records)
 
     assert finding.ailing == (bad >= 10)
+    if not finding.ailing:
+        assert finding == Finding(
+            False, f"{share:.1f}% of its records are set aside, 0.0% of its rows are refused", NOON
+        )
     if finding.ailing:
-        share = 100 * bad / len(records)
         span = (
             f"{len(records)} s"
             if len(records) < 60
@@ -376,8 +433,28 @@ def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_th
         )  # fmt: skip
         seen = watch.hear(seen, beat, at)
 
-    assert summary(a_dagger(), seen, "QUARANTINE_RATE") == (
-        "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS"
+    assert looked(a_dagger(), seen)[QUARANTINE] == Finding(
+        True,
+        "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS",
+        NOON - 31 * SECOND,
+    )
+
+
+def test_an_alert_about_refused_rows_does_not_begin_with_a_few_records_that_were_set_aside() -> None:
+    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    for ago, malformed, refused in ((61, 0, 0), (31, 4, 0), (11, 4, 5), (1, 4, 30)):
+        at = NOON - ago * SECOND
+        beat = a_heartbeat(
+            at, progressed=at, rows_in=100_000 - ago, rows_out=[70],
+            quarantined={"NO_FIELDS": refused, "MALFORMED": malformed}, refused_rows={"NO_FIELDS": refused},
+        )  # fmt: skip
+        seen = watch.hear(seen, beat, at)
+
+    finding = looked(a_dagger(), seen)[QUARANTINE]
+
+    assert finding.since == NOON - 11 * SECOND
+    assert finding.summary == (
+        "30 rows were refused by sinks in 1 min, 100.0% of those to be written: NO_FIELDS"
     )
 
 

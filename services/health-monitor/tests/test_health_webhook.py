@@ -35,6 +35,7 @@ def notify(
         dedup_key="daggers/bookings/failed",
         severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
         summary=summary,
+        generation=7,
         team=team,
         receivers=["slack"],
     )
@@ -101,6 +102,20 @@ async def test_slack_is_told_how_long_it_lasted() -> None:
 
     assert "resolved, failed" in shown[0]
     assert "it lasted 2 min 43 s; it was: it was given up" in shown[0]
+
+
+async def test_pagerduty_is_told_since_when_and_which_incident_of_which_launch() -> None:
+    _, _, received = await send(pagerduty)
+    payload = received[0].body["payload"]
+
+    assert payload["timestamp"] == "2026-01-01T12:00:00Z"
+    assert payload["custom_details"] == {"incident": 1, "generation": 7}
+
+
+async def test_slack_is_told_which_incident_and_attempt_it_is() -> None:
+    _, shown, _ = await send(slack, notice=notify(attempt=3))
+
+    assert "incident 1, team pricing, attempt 3: an earlier one may have come through" in shown[0]
 
 
 async def test_pagerduty_takes_what_fired_and_what_is_over_under_one_key() -> None:

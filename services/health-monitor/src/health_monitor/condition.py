@@ -7,7 +7,7 @@ condition says it better), nothing is found, and an incident stays what it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
@@ -29,7 +29,7 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from health_monitor.watch import Watch
+from health_monitor.watch import Sample, Watch
 
 Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
@@ -217,36 +217,41 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
     if len(watch.samples) < 2:
         return None
     first, last = watch.samples[0], watch.samples[-1]
-    refused = _growth(first.refused, last.refused)
-    records = _growth(first.quarantined, last.quarantined) - refused
-    aside = _Share(records, last.rows_in - first.rows_in)
-    back = _Share(refused, last.rows_out - first.rows_out)
+    aside = _Share(tuple(map(_aside, watch.samples)), last.rows_in - first.rows_in)
+    back = _Share(tuple(each.refused for each in watch.samples), last.rows_out - first.rows_out)
     span = spoken(last.time - first.time)
-    told = [
-        f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}"
+    told = {
+        f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
         for share, what, of in (
             (aside, "records were set aside", ""),
             (back, "rows were refused by sinks", " of those to be written"),
         )
         if share.count >= limits.quarantine_records and share.value > limits.quarantine_share
-    ]
+    }
     if not told:
-        return Finding(False, f"{aside.value:.1%} of its records are set aside", last.time)
-    begun = sum(first.quarantined.values())
-    since = next(each.time for each in watch.samples if sum(each.quarantined.values()) > begun)
-    return Finding(True, "; ".join(told), since)
+        well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
+        return Finding(False, well, last.time)
+    begun = min(share.first for share in told.values())
+    return Finding(True, "; ".join(told), watch.samples[begun].time)
 
 
-def _growth(first: Mapping[str, int], last: Mapping[str, int]) -> Counter[str]:
-    return Counter(last) - Counter(first)
+def _aside(sample: Sample) -> Mapping[str, int]:
+    """The records among what was kept back: the rest are rows."""
+    return Counter(sample.quarantined) - Counter(sample.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
     """What was kept back, by reason, beside what went on."""
 
-    kept_back: Counter[str]
+    samples: Sequence[Mapping[str, int]]
+    """What had been kept back at each of at least two moments."""
     went_on: int
+
+    @property
+    def kept_back(self) -> Counter[str]:
+        """By reason, from the first moment to the last."""
+        return Counter(self.samples[-1]) - Counter(self.samples[0])
 
     @property
     def count(self) -> int:
@@ -260,6 +265,12 @@ class _Share:
     def reasons(self) -> list[str]:
         """The three that are most of it."""
         return [reason for reason, _ in self.kept_back.most_common(3)]
+
+    @property
+    def first(self) -> int:
+        """The number of the moment by which the first of it had been kept back."""
+        begun = sum(self.samples[0].values())
+        return next(at for at, each in enumerate(self.samples) if sum(each.values()) > begun)
 
 
 def _said(watch: Watch, condition: Condition, well: str) -> Finding | None:
