@@ -259,6 +259,21 @@ async def test_a_launch_beyond_max_drivers_waits_says_so_once_and_is_made_when_t
     ]
 
 
+async def test_a_thousand_waiting_daggers_each_say_so_once_and_do_not_hold_up_a_launch(world: World) -> None:
+    names = [f"waiting{number:03}" for number in range(1_000)]
+    async with world.serving(max_drivers=1):
+        await world.ask(name="first")
+        await world.launched(name="first")
+        for name in names:
+            await world.ask(name=name)
+        await world.until(lambda dagger: dagger.last_error is not None, name=names[-1])
+        await world.append(events_pb2.StopRequested(meta=META, name="first"), "first")
+        await world.launched(name=names[0])
+
+    assert {len(world.facts(events_pb2.LaunchFailed, name=name)) for name in names} == {1}
+    assert sum(len(world.facts(events_pb2.LaunchIntended, name=name)) for name in names) == 1
+
+
 async def test_an_inherited_intent_is_never_submitted_but_fenced_by_a_new_one(world: World) -> None:
     await world.append(events_pb2.SchedulerStarted(scheduler_id="gone", host="here"), "scheduler")
     await world.ask()
