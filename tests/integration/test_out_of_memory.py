@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.runtime.tests.launches import DEADLINE_S, Dagger
 from tests.integration.bookings import booking
 
-from fleet.seen import Presence
+from fleet.observation import Presence
 from scheduler import command
 from scheduler.__main__ import find_installation, find_java
 from scheduler.drivers import Drivers

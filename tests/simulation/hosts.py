@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
-from fleet.seen import Presence
+from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.lease import Lease
 from scheduler import exits
@@ -219,7 +219,7 @@ class SimulatedDrivers:
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
         """As Drivers'."""
         if handle.host != self.host:
-            return Presence.ELSEWHERE
+            return Presence.REMOTE
         driver = self._of(handle)
         return Presence.ALIVE if driver is not None and handle.pid and driver.alive else Presence.GONE
 

@@ -23,7 +23,7 @@ from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.writer import Writer
 from eventlog import LogUnavailable, Mark
-from fleet.seen import Policy
+from fleet.observation import Policy
 from health_monitor.alert import Policy as AlertPolicy
 from health_monitor.condition import Limits
 from health_monitor.monitor import Identity, Monitor

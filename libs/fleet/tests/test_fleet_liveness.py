@@ -10,9 +10,9 @@ from libs.fleet.tests.test_fleet_properties import STEPS, Step, history
 
 from eventlog.testing import START, record
 from fleet import Fleet
-from fleet.owed import Drain, Kill, Launch, todo
+from fleet.observation import Heartbeat, Observation, Policy, Presence
 from fleet.phases import DELETED, FAILED, RUNNING, STOPPED, UNREACHABLE
-from fleet.seen import Heartbeat, Policy, Presence, Seen
+from fleet.reconcile import Drain, Kill, Launch, next_action
 
 ENOUGH = 40
 
@@ -29,18 +29,20 @@ class World:
         self.fleet.apply(record(message, sequence=self.fleet.sequence + 1))
 
     def step(self, name: str) -> bool:
-        """Do what is owed; whether anything was."""
+        """Do the next thing; whether there was any."""
         dagger = self.fleet.daggers[name]
         alive = name in self.alive
         self.now += timedelta(hours=1)
-        absent = Presence.ELSEWHERE if dagger.phase == UNREACHABLE and not alive else Presence.GONE
-        seen = Seen(
+        absent = Presence.REMOTE if dagger.phase == UNREACHABLE and not alive else Presence.GONE
+        observation = Observation(
             presence=Presence.ALIVE if alive else absent,
             quiet_since=self.now,
             heartbeat=Heartbeat(state=Heartbeat.STATE_RUNNING) if alive else None,
             exit=events_pb2.Exited(code=0),
         )
-        match todo(dagger, now=self.now, epoch=self.fleet.leader.epoch, seen=seen, policy=Policy()):
+        match next_action(
+            dagger, now=self.now, epoch=self.fleet.leader.epoch, observation=observation, policy=Policy()
+        ):
             case None:
                 return False
             case Drain() | Kill():

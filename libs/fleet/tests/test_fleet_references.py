@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 
 from eventlog.testing import START, given
 from fleet import Code, Fleet, resolve
-from fleet.owed import todo
-from fleet.seen import Heartbeat, Policy, Presence, Seen
+from fleet.observation import Heartbeat, Observation, Policy, Presence
+from fleet.reconcile import next_action
 from fleet.view import to_proto
 
 META = events_pb2.RequestMeta(actor="ada")
@@ -43,10 +43,12 @@ def folded(*messages: Message) -> Fleet:
     return fleet
 
 
-def owed(*messages: Message, **heard: Any) -> Any:
+def action(*messages: Message, **heard: Any) -> Any:
     heartbeat = Heartbeat(state=Heartbeat.STATE_RUNNING, **heard)
-    seen = Seen(presence=Presence.ALIVE, quiet_since=NOW, heartbeat=heartbeat)
-    return todo(folded(*messages).daggers["d"], now=NOW, epoch=0, seen=seen, policy=Policy())
+    observation = Observation(presence=Presence.ALIVE, quiet_since=NOW, heartbeat=heartbeat)
+    return next_action(
+        folded(*messages).daggers["d"], now=NOW, epoch=0, observation=observation, policy=Policy()
+    )
 
 
 def test_a_table_is_registered_whole_and_counts_its_registrations() -> None:
@@ -80,11 +82,11 @@ def test_the_versions_that_a_driver_tells_of_are_written_once_and_shown() -> Non
     loaded = events_pb2.ReferencesLoaded(meta=FACT, versions={"api-owners": "abc"})
     fleet = folded(*UP, loaded)
 
-    assert owed(*UP, references={"api-owners": "abc"}) == events_pb2.ReferencesLoaded(
+    assert action(*UP, references={"api-owners": "abc"}) == events_pb2.ReferencesLoaded(
         versions={"api-owners": "abc"}
     )
-    assert owed(*UP, loaded, references={"api-owners": "abc"}) is None
-    assert owed(*UP) is None
+    assert action(*UP, loaded, references={"api-owners": "abc"}) is None
+    assert action(*UP) is None
     assert to_proto(fleet.daggers["d"], fleet).reference_versions == {"api-owners": "abc"}
 
 
@@ -104,6 +106,4 @@ def test_a_new_launch_has_told_of_no_versions_yet() -> None:
     ],
 )
 def test_a_driver_that_says_itself_what_is_wrong_is_degraded(said: str, reason: str) -> None:
-    action = owed(*UP, warnings=[said])
-
-    assert action == events_pb2.Degraded(reasons=[reason])
+    assert action(*UP, warnings=[said]) == events_pb2.Degraded(reasons=[reason])

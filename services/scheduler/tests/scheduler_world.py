@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from eventlog import Draft, MemoryLog, Record
 from fleet import Dagger, Fleet
-from fleet.seen import Policy
+from fleet.observation import Policy
 from scheduler import leadership
 from scheduler.drivers import Drivers
 from scheduler.shell import Options, Scheduler

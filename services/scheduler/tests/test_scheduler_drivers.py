@@ -11,7 +11,7 @@ from services.scheduler.tests.scheduler_world import until
 
 from eventlog.testing import given
 from fleet import Fleet
-from fleet.seen import Presence
+from fleet.observation import Presence
 from scheduler import leadership, processes, tidy
 from scheduler.drivers import Drivers
 
@@ -83,7 +83,7 @@ def test_another_boot_is_proof_of_death_and_another_host_is_none(tmp_path: Path)
     elsewhere = events_pb2.DriverHandle(host="there", boot_id="x", pid=me.pid)
 
     assert drivers(tmp_path).presence(before_boot) is Presence.GONE
-    assert drivers(tmp_path).presence(elsewhere) is Presence.ELSEWHERE
+    assert drivers(tmp_path).presence(elsewhere) is Presence.REMOTE
 
 
 def test_an_exit_code_that_nobody_could_have_written_is_none(tmp_path: Path) -> None:

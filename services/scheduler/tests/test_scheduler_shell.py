@@ -23,7 +23,7 @@ from services.scheduler.tests.scheduler_world import (
 )
 
 from eventlog import Draft, MemoryLog
-from fleet.seen import Presence
+from fleet.observation import Presence
 from scheduler import processes
 
 NOW = events_pb2.STOP_MODE_NOW

@@ -1,4 +1,4 @@
-"""The pure fold of the control topic: what was asked, what is observed, and what is still owed.
+"""The pure fold of the control topic: what was asked, what is observed, and what to do next.
 
 `Fleet` folds records and `fleet.dagger` is one dagger's life; `fleet.resolve` and `fleet.view` read the fold.
 """

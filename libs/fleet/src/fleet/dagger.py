@@ -1,5 +1,5 @@
-"""One dagger: its state, and what requests do to it. What happens to it is in `fleet.facts`, what is owed in
-`fleet.owed`.
+"""One dagger: its state, and what requests do to it. What happens to it is in `fleet.facts`, what to
+do next about it in `fleet.reconcile`.
 
 Pure: time and sequence are arguments. Nothing here raises for any record.
 """

@@ -16,7 +16,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from fleet import Dagger
-from fleet.ailments import said
+from fleet.health import driver_warnings
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -280,7 +280,7 @@ def _said(watch: Watch, condition: Condition, well: str) -> Finding | None:
     code = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
     if code not in watch.said:
         return Finding(False, well, watch.heard)
-    return Finding(True, said(watch.heartbeat)[code], watch.said[code])
+    return Finding(True, driver_warnings(watch.heartbeat)[code], watch.said[code])
 
 
 def _ends(dagger: Dagger) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
-from fleet.ailments import said
+from fleet.health import driver_warnings
 
 Heartbeat = telemetry_pb2.Heartbeat
 
@@ -114,7 +114,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         progressed=progressed,
         told=told,
         samples=_within(WINDOW, (*watch.samples, sample)),
-        said={code: watch.said.get(code, now) for code in said(heartbeat)},
+        said={code: watch.said.get(code, now) for code in driver_warnings(heartbeat)},
         answers=None,
     )
 

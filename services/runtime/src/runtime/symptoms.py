@@ -1,7 +1,7 @@
 """What a driver finds wrong with its own work: rows that come late, input without output. Pure.
 
 A value and functions from it to the next one, and from it to warnings. Those that begin with LATE_ROWS or
-NO_OUTPUT make a dagger DEGRADED (`fleet.ailments`) and an alert (`health_monitor.condition`); what is too
+NO_OUTPUT make a dagger DEGRADED (`fleet.health`) and an alert (`health_monitor.condition`); what is too
 much is said here alone.
 """
 

@@ -18,7 +18,7 @@ from daggers.v1 import spec_pb2
 from chassis import logging, settings, shutdown
 from eventlog import KafkaLog, LogError
 from eventlog.topics import CONTROL, HEARTBEATS, ensure_topics
-from fleet.seen import Policy
+from fleet.observation import Policy
 from scheduler import capacity, command, leadership
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats

@@ -18,7 +18,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
 from daggerspec.limits import MIN_HEAP_MIB
-from fleet.seen import Presence
+from fleet.observation import Presence
 from scheduler import exits, processes
 
 
@@ -77,7 +77,7 @@ class Drivers:
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
         """Whether a process of this driver lives, as far as this host can know."""
         if handle.host != self.host:
-            return Presence.ELSEWHERE
+            return Presence.REMOTE
         self.reap()
         leader = processes.find(handle.pid) if handle.boot_id == self._boot_id else None
         if leader is not None:  # the common case, without a look at everybody

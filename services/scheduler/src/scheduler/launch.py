@@ -66,7 +66,7 @@ class Launcher:
         if intended is None:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
-            return  # asked to stop in between: the intent is answered as abandoned, see fleet.owed
+            return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
         try:
             prepared, command, environment = self._prepare(intended)
             handle = await asyncio.to_thread(self._drivers.start, prepared, command, environment)

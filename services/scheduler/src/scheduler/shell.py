@@ -1,4 +1,4 @@
-"""The scheduler's loop: fold, ask what is owed, append, act, append.
+"""The scheduler's loop: fold, ask for the next action, append, act, append.
 
 What is decided is decided in `fleet`, which is pure; every record, heartbeat, exit and tick asks it
 again, and so does a restart. One coroutine does all the deciding and acting, one thing at a time.
@@ -20,8 +20,8 @@ from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
 from eventlog import Draft, Log, Record
 from fleet import Applied, Dagger
-from fleet.owed import Drain, Kill, Launch, todo
-from fleet.seen import Policy, Presence, Seen
+from fleet.observation import Observation, Policy, Presence
+from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
@@ -138,7 +138,7 @@ class Scheduler:
             self._leadership.resign(self._now())
 
     async def _lead(self) -> None:
-        """Do what is owed, for ever. Raises: Deposed."""
+        """Reconcile every dagger, for ever. Raises: Deposed."""
         next_tick = next_sweep = passed = self._now()
         while True:
             started = self._now()
@@ -191,10 +191,10 @@ class Scheduler:
                         self._heard[heartbeat.dagger] = heartbeat, self._now()
                         self._look_at(heartbeat.dagger)
 
-    # ---- What is owed --------------------------------------------------------------------------------------
+    # ---- Reconciling -------------------------------------------------------------------------------------
 
     async def _attend(self, name: str) -> None:
-        """Do what is owed to one dagger, until nothing is or only time can tell."""
+        """Reconcile one dagger: act until there is nothing to do, or only time can tell."""
         fleet = self._fold.fleet
         if name in fleet.unreadable_daggers:
             return
@@ -203,7 +203,10 @@ class Scheduler:
             if dagger is None:
                 return
             epoch = self._leadership.epoch
-            action = todo(dagger, now=self._now(), epoch=epoch, seen=self._see(dagger), policy=self._policy)
+            observation = self._observe(dagger)
+            action = next_action(
+                dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
+            )
             attempt = epoch, dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
                 return
@@ -221,17 +224,17 @@ class Scheduler:
                 self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
                 return
 
-    def _see(self, dagger: Dagger) -> Seen:
+    def _observe(self, dagger: Dagger) -> Observation:
         """What there is to know about the newest launch of a dagger."""
         heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
         if heartbeat is not None and heartbeat.generation != dagger.generation:
             heartbeat, heard_at = None, self._listening_since
-        presence, found, left = Presence.ELSEWHERE, None, None
+        presence, found, left = Presence.REMOTE, None, None
         if dagger.driver is not None:
             driver = dagger.driver
             if (
                 driver.host == self._drivers.host and not driver.pid
-            ):  # only heard of from afar, see fleet.owed
+            ):  # only its heartbeats told of it, see fleet.reconcile
                 found = self._drivers.find(dagger.name, dagger.generation)
                 driver = found or self._drivers.lost(dagger.name, dagger.generation)
             presence = self._drivers.presence(driver)
@@ -245,8 +248,8 @@ class Scheduler:
             if claim is not None and claim.host == self._drivers.host:
                 presence = Presence.GONE if found is None else Presence.ALIVE
         full = self._full(dagger)
-        return Seen(
-            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, found=found, exit=left, full=full
+        return Observation(
+            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=found, exit=left, full=full
         )
 
     def _full(self, dagger: Dagger) -> str:

@@ -1,7 +1,7 @@
-"""What the world still owes a dagger: level-triggered, asked after every record and after a restart.
+"""Reconciles a dagger with what is asked: level-triggered, asked after every record and after a restart.
 
-`todo` looks at all that is known and answers the one next thing to do, or None. The facts it answers carry no
-epoch, name or generation yet: the scheduler fills those in when it writes them.
+`next_action` looks at all that is known and answers the one next thing to do, or None. The facts it answers
+carry no epoch, name or generation yet: the scheduler fills those in when it writes them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
-from fleet.ailments import START_TIMEOUT, ailments
 from fleet.backoff import delay
 from fleet.dagger import OUT_OF_MEMORY, Dagger
 from fleet.facts import Fact
+from fleet.health import START_TIMEOUT, degradation_reasons
+from fleet.observation import Heartbeat, Observation, Policy, Presence
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -27,7 +28,6 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 MAX_DRIVERS: Final = "MAX_DRIVERS"
 # What ran out of memory does so again: its state comes back from the checkpoint.
@@ -52,41 +52,43 @@ class Kill:
 Action: TypeAlias = Fact | Launch | Drain | Kill
 
 
-def todo(dagger: Dagger, *, now: datetime, epoch: int, seen: Seen, policy: Policy) -> Action | None:
-    """The next thing owed to the dagger by the scheduler of `epoch`; None when nothing is."""
+def next_action(
+    dagger: Dagger, *, now: datetime, epoch: int, observation: Observation, policy: Policy
+) -> Action | None:
+    """What the scheduler of `epoch` does next about the dagger; None: nothing, or wait."""
     if dagger.unanswered:
-        return _answer_intent(dagger, seen)
+        return _answer_intent(dagger, observation)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
-        return _without_driver(dagger, now, seen, policy)
-    if dagger.driver is None and (afar := _heard_from_afar(seen)) is not None:
-        return afar
+        return _without_driver(dagger, now, observation, policy)
+    if dagger.driver is None and (heard := _heard_remotely(observation)) is not None:
+        return heard
     if dagger.confirmed_dead:
         return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
-    if seen.presence is Presence.GONE:
-        return _exited(dagger, seen.exit or events_pb2.Exited())
-    if seen.presence is Presence.ELSEWHERE:
-        return _health(dagger, now, seen, policy)
+    if observation.presence is Presence.GONE:
+        return _exited(dagger, observation.exit or events_pb2.Exited())
+    if observation.presence is Presence.REMOTE:
+        return _health(dagger, now, observation, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
-        return events_pb2.Launched(driver=seen.found or dagger.driver, adopted=True)
+        return events_pb2.Launched(driver=observation.driver or dagger.driver, adopted=True)
     return (
-        _new_ui(dagger, seen)
+        _new_ui(dagger, observation)
         or _stop(dagger, now, policy)
-        or _health(dagger, now, seen, policy)
-        or _new_references(dagger, seen)
+        or _health(dagger, now, observation, policy)
+        or _new_references(dagger, observation)
     )
 
 
-def _new_references(dagger: Dagger, seen: Seen) -> Action | None:
+def _new_references(dagger: Dagger, observation: Observation) -> Action | None:
     """The versions of reference tables, whenever the driver tells of others."""
-    versions = dict(seen.heartbeat.references) if seen.heartbeat else {}
+    versions = dict(observation.heartbeat.references) if observation.heartbeat else {}
     if not versions or dagger.phase not in (RUNNING, DEGRADED) or versions == dict(dagger.references):
         return None
     return events_pb2.ReferencesLoaded(versions=versions)
 
 
-def _new_ui(dagger: Dagger, seen: Seen) -> Action | None:
+def _new_ui(dagger: Dagger, observation: Observation) -> Action | None:
     """The launch told again with its Spark UI, which is known only once the driver has bound a port."""
-    url = seen.heartbeat.ui_url if seen.heartbeat else ""
+    url = observation.heartbeat.ui_url if observation.heartbeat else ""
     if dagger.driver is None or url in ("", dagger.driver.ui_url):
         return None
     launched = events_pb2.Launched(driver=dagger.driver)
@@ -94,29 +96,29 @@ def _new_ui(dagger: Dagger, seen: Seen) -> Action | None:
     return launched
 
 
-def _answer_intent(dagger: Dagger, seen: Seen) -> Action:
+def _answer_intent(dagger: Dagger, observation: Observation) -> Action:
     """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
-    if seen.found is not None:
-        return events_pb2.Launched(driver=seen.found, adopted=True)
-    if (afar := _heard_from_afar(seen)) is not None:
-        return afar
+    if observation.driver is not None:
+        return events_pb2.Launched(driver=observation.driver, adopted=True)
+    if (heard := _heard_remotely(observation)) is not None:
+        return heard
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
         return Launch()  # a new intent fences whatever the old one may still become
-    if seen.presence is Presence.ELSEWHERE:
+    if observation.presence is Presence.REMOTE:
         return events_pb2.Unreachable()
     return events_pb2.LaunchFailed(
         error=_error("LAUNCH_ABANDONED", "it was asked to stop before its driver was launched")
     )
 
 
-def _heard_from_afar(seen: Seen) -> events_pb2.Launched | None:
+def _heard_remotely(observation: Observation) -> events_pb2.Launched | None:
     """A heartbeat proves that an intent of another host became a driver, and names its host."""
-    if seen.presence is not Presence.ELSEWHERE or seen.heartbeat is None:
+    if observation.presence is not Presence.REMOTE or observation.heartbeat is None:
         return None
-    return events_pb2.Launched(driver=events_pb2.DriverHandle(host=seen.heartbeat.host), adopted=True)
+    return events_pb2.Launched(driver=events_pb2.DriverHandle(host=observation.heartbeat.host), adopted=True)
 
 
-def _without_driver(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
+def _without_driver(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
     if dagger.phase == DELETED:
         return None
     if dagger.desired == gateway_pb2.DESIRED_DELETED:
@@ -130,11 +132,11 @@ def _without_driver(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -
             return _next_attempt(dagger, now, policy)
         if now < dagger.not_before:
             return None
-    if not seen.full:
+    if not observation.full:
         return Launch()
     if dagger.last_error is not None and dagger.last_error.reason == MAX_DRIVERS:
         return None  # said once; launched when there is room
-    return events_pb2.LaunchFailed(error=_error(MAX_DRIVERS, seen.full))
+    return events_pb2.LaunchFailed(error=_error(MAX_DRIVERS, observation.full))
 
 
 def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
@@ -188,23 +190,23 @@ def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
     return Drain()
 
 
-def _health(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> Action | None:
-    afar = seen.presence is Presence.ELSEWHERE
-    if START_TIMEOUT in dagger.reasons and seen.heartbeat is None and not afar:
+def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
+    remote = observation.presence is Presence.REMOTE
+    if START_TIMEOUT in dagger.reasons and observation.heartbeat is None and not remote:
         return Kill()
-    reasons = ailments(dagger, now, seen, policy)
-    if afar and "NO_HEARTBEAT" in reasons:
+    reasons = degradation_reasons(dagger, now, observation, policy)
+    if remote and "NO_HEARTBEAT" in reasons:
         return None if dagger.phase == UNREACHABLE else events_pb2.Unreachable()
     if dagger.phase == STOPPING:
         return None
     if reasons:
         known = dagger.phase == DEGRADED and set(reasons) == set(dagger.reasons)
         return None if known else events_pb2.Degraded(reasons=reasons)
-    progressing = seen.heartbeat is not None and seen.heartbeat.state == Heartbeat.STATE_RUNNING
+    progressing = observation.heartbeat is not None and observation.heartbeat.state == Heartbeat.STATE_RUNNING
     if dagger.phase == STARTING:
         return events_pb2.Running() if progressing else None
     if dagger.phase == UNREACHABLE:
-        if afar and seen.heartbeat is None:
+        if remote and observation.heartbeat is None:
             return None
         return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=["NO_PROGRESS"])
     if dagger.phase == DEGRADED:

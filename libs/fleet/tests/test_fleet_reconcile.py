@@ -1,4 +1,4 @@
-"""What is owed to a dagger: given what stands in the log and what is seen, the one next thing to do."""
+"""Reconciling a dagger: given what stands in the log and what is observed, the one next thing to do."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,8 +12,8 @@ from eventlog.testing import START, given
 from fleet import Dagger, Fleet
 from fleet.backoff import delay
 from fleet.facts import evolve
-from fleet.owed import Drain, Kill, Launch, todo
-from fleet.seen import Heartbeat, Policy, Presence, Seen
+from fleet.observation import Heartbeat, Observation, Policy, Presence
+from fleet.reconcile import Drain, Kill, Launch, next_action
 
 META = events_pb2.RequestMeta(actor="ada")
 CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="here")
@@ -36,9 +36,9 @@ UP = (CLAIM, ASKED, INTENDED, LAUNCHED, RUNNING)
 POLICY = Policy()
 # All records of a test are written within a minute of START.
 NOW = START + timedelta(minutes=1)
-SILENT = Seen(presence=Presence.ALIVE, quiet_since=NOW)
-GONE = Seen(presence=Presence.GONE, quiet_since=NOW)
-ELSEWHERE = Seen(presence=Presence.ELSEWHERE, quiet_since=NOW)
+SILENT = Observation(presence=Presence.ALIVE, quiet_since=NOW)
+GONE = Observation(presence=Presence.GONE, quiet_since=NOW)
+REMOTE = Observation(presence=Presence.REMOTE, quiet_since=NOW)
 
 
 def dagger(*messages: Message) -> Dagger:
@@ -48,11 +48,11 @@ def dagger(*messages: Message) -> Dagger:
     return fleet.daggers["d"]
 
 
-def owed(*messages: Message, seen: Seen = GONE, now: datetime = NOW, epoch: int = 0) -> Any:
-    return todo(dagger(*messages), now=now, epoch=epoch, seen=seen, policy=POLICY)
+def action(*messages: Message, observation: Observation = GONE, now: datetime = NOW, epoch: int = 0) -> Any:
+    return next_action(dagger(*messages), now=now, epoch=epoch, observation=observation, policy=POLICY)
 
 
-def heard(state: Heartbeat.State = Heartbeat.STATE_RUNNING, **fields: Any) -> Seen:
+def heard(state: Heartbeat.State = Heartbeat.STATE_RUNNING, **fields: Any) -> Observation:
     return replace(SILENT, heartbeat=Heartbeat(state=state, **fields))
 
 
@@ -64,29 +64,31 @@ def at(seconds: float) -> Any:
 
 
 def test_a_pending_dagger_is_launched() -> None:
-    assert owed(CLAIM, ASKED) == Launch()
+    assert action(CLAIM, ASKED) == Launch()
 
 
 def test_a_dagger_without_room_says_so_once_and_is_launched_when_there_is_room() -> None:
     full = replace(GONE, full="1 driver runs, and this host takes 1")
-    said = owed(CLAIM, ASKED, seen=full)
+    said = action(CLAIM, ASKED, observation=full)
     said.meta.name = "d"
 
     assert (said.error.reason, said.error.retryable) == ("MAX_DRIVERS", True)
-    assert owed(CLAIM, ASKED, said, seen=full) is None
-    assert owed(CLAIM, ASKED, said) == Launch()
+    assert action(CLAIM, ASKED, said, observation=full) is None
+    assert action(CLAIM, ASKED, said) == Launch()
 
 
 def test_an_inherited_intent_is_intended_anew_or_adopted_but_never_submitted() -> None:
-    found = replace(SILENT, found=DRIVER)
+    found = replace(SILENT, driver=DRIVER)
 
-    assert owed(CLAIM, ASKED, INTENDED) == Launch()
-    assert owed(CLAIM, ASKED, INTENDED, seen=found) == events_pb2.Launched(driver=DRIVER, adopted=True)
+    assert action(CLAIM, ASKED, INTENDED) == Launch()
+    assert action(CLAIM, ASKED, INTENDED, observation=found) == events_pb2.Launched(
+        driver=DRIVER, adopted=True
+    )
 
 
 def test_an_inherited_intent_of_a_dagger_that_is_to_stop_is_abandoned_where_absence_is_proof() -> None:
-    assert owed(CLAIM, ASKED, INTENDED, STOP).error.reason == "LAUNCH_ABANDONED"
-    assert owed(CLAIM, ASKED, INTENDED, STOP, seen=ELSEWHERE) == events_pb2.Unreachable()
+    assert action(CLAIM, ASKED, INTENDED, STOP).error.reason == "LAUNCH_ABANDONED"
+    assert action(CLAIM, ASKED, INTENDED, STOP, observation=REMOTE) == events_pb2.Unreachable()
 
 
 def test_a_new_leader_adopts_a_living_driver_once() -> None:
@@ -95,27 +97,29 @@ def test_a_new_leader_adopts_a_living_driver_once() -> None:
         meta=events_pb2.FactMeta(name="d", generation=2, epoch=5), driver=DRIVER, adopted=True
     )
 
-    assert owed(*UP, again, seen=heard(), epoch=5) == events_pb2.Launched(driver=DRIVER, adopted=True)
-    assert owed(*UP, again, adopted, seen=heard(), epoch=5) is None
+    assert action(*UP, again, observation=heard(), epoch=5) == events_pb2.Launched(
+        driver=DRIVER, adopted=True
+    )
+    assert action(*UP, again, adopted, observation=heard(), epoch=5) is None
 
 
 def test_a_heartbeat_from_another_host_proves_what_became_of_its_intent() -> None:
-    afar = replace(ELSEWHERE, heartbeat=Heartbeat(host="there"))
+    remote = replace(REMOTE, heartbeat=Heartbeat(host="there"))
     adopted = events_pb2.Launched(driver=events_pb2.DriverHandle(host="there"), adopted=True)
 
-    assert owed(CLAIM, ASKED, INTENDED, seen=afar) == adopted
-    assert owed(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, seen=afar) == adopted
-    assert owed(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, seen=ELSEWHERE) is None
+    assert action(CLAIM, ASKED, INTENDED, observation=remote) == adopted
+    assert action(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, observation=remote) == adopted
+    assert action(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, observation=REMOTE) is None
 
 
 def test_the_ui_is_told_once_it_is_known() -> None:
     with_ui = events_pb2.Launched(
         meta=FACT, driver={"host": "here", "pid": 7, "ui_url": "http://127.0.0.1:1"}
     )
-    seen = heard(ui_url="http://127.0.0.1:1")
+    observation = heard(ui_url="http://127.0.0.1:1")
 
-    assert owed(*UP, seen=seen) == events_pb2.Launched(driver=with_ui.driver)
-    assert owed(*UP, with_ui, seen=seen) is None
+    assert action(*UP, observation=observation) == events_pb2.Launched(driver=with_ui.driver)
+    assert action(*UP, with_ui, observation=observation) is None
 
 
 # ---- Death -------------------------------------------------------------------------------------------------
@@ -124,11 +128,11 @@ def test_the_ui_is_told_once_it_is_known() -> None:
 def test_a_driver_that_is_gone_has_exited_as_it_left_word() -> None:
     left = events_pb2.Exited(code=69, error=BROKEN)
 
-    assert owed(*UP, seen=replace(GONE, exit=left)) == left
+    assert action(*UP, observation=replace(GONE, exit=left)) == left
 
 
 def test_a_clean_end_that_nobody_asked_for_is_an_error_that_may_pass() -> None:
-    exited = owed(*UP, seen=replace(GONE, exit=events_pb2.Exited(code=0)))
+    exited = action(*UP, observation=replace(GONE, exit=events_pb2.Exited(code=0)))
 
     assert (exited.error.reason, exited.error.retryable) == ("STOPPED_UNASKED", True)
 
@@ -138,12 +142,12 @@ def test_the_end_of_a_driver_that_was_told_to_stop_is_no_error_unless_it_failed(
     killed = events_pb2.Exited(code=-9, error=BROKEN)
     failed = events_pb2.Exited(code=69, error=BROKEN)
 
-    assert not owed(*stopping, seen=replace(GONE, exit=killed)).HasField("error")
-    assert owed(*stopping, seen=replace(GONE, exit=failed)).error == BROKEN
+    assert not action(*stopping, observation=replace(GONE, exit=killed)).HasField("error")
+    assert action(*stopping, observation=replace(GONE, exit=failed)).error == BROKEN
 
 
 def test_a_death_that_may_pass_is_followed_by_an_attempt_after_a_wait() -> None:
-    scheduled = owed(*UP, EXITED)
+    scheduled = action(*UP, EXITED)
 
     wait = delay("d", 1, base=POLICY.first_delay, cap=POLICY.longest_delay)
     assert scheduled.attempt == 1
@@ -154,8 +158,8 @@ def test_the_next_attempt_waits_for_its_time() -> None:
     scheduled = events_pb2.RelaunchScheduled(meta=FACT, attempt=1, not_before=at(NOW.timestamp() + 5))
     waiting = (*UP, EXITED, scheduled)
 
-    assert owed(*waiting) is None
-    assert owed(*waiting, now=NOW + timedelta(seconds=6)) == Launch()
+    assert action(*waiting) is None
+    assert action(*waiting, now=NOW + timedelta(seconds=6)) == Launch()
 
 
 @pytest.mark.parametrize(("reason", "relaunches"), [("OUT_OF_MEMORY", 3), ("BROKEN", POLICY.attempts)])
@@ -165,7 +169,7 @@ def test_what_ran_out_of_memory_is_launched_again_a_few_times_only(reason: str, 
     again, enough = replace(ended, attempt=relaunches - 1), replace(ended, attempt=relaunches)
 
     def next_of(each: Dagger) -> Any:
-        return todo(each, now=NOW, epoch=0, seen=GONE, policy=POLICY)
+        return next_action(each, now=NOW, epoch=0, observation=GONE, policy=POLICY)
 
     assert next_of(again).attempt == relaunches
     assert next_of(enough).error.detail == f"given up after {relaunches} relaunches: it ended"
@@ -191,8 +195,8 @@ def test_what_runs_out_of_memory_every_few_minutes_is_given_up(
         assert isinstance(after, Dagger)
         state = after
 
-    def next_fact(seen: Seen) -> Any:
-        return todo(state, now=now, epoch=0, seen=seen, policy=POLICY)
+    def next_fact(observation: Observation) -> Any:
+        return next_action(state, now=now, epoch=0, observation=observation, policy=POLICY)
 
     while launches < 10:
         now += ran
@@ -216,7 +220,7 @@ def test_attempts_are_counted_and_end() -> None:
     fact = events_pb2.FactMeta(name="d", generation=7)
     down = (*UP, EXITED, last, again, events_pb2.LaunchFailed(meta=fact, error=BROKEN))
 
-    failed = owed(*down)
+    failed = action(*down)
 
     assert isinstance(failed, events_pb2.Failed)
     assert (failed.error.detail, failed.error.retryable) == ("given up after 10 relaunches: it broke", False)
@@ -225,42 +229,42 @@ def test_attempts_are_counted_and_end() -> None:
 def test_a_users_error_is_final_at_once() -> None:
     wrong = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_USER, reason="BAD_SQL", detail="no")
 
-    assert owed(*UP, events_pb2.Exited(meta=FACT, code=64, error=wrong)) == events_pb2.Failed(error=wrong)
+    assert action(*UP, events_pb2.Exited(meta=FACT, code=64, error=wrong)) == events_pb2.Failed(error=wrong)
 
 
-@pytest.mark.parametrize("seen", [ELSEWHERE, replace(ELSEWHERE, quiet_since=START)])
-def test_an_unreachable_driver_is_never_launched_again(seen: Seen) -> None:
-    assert owed(*UP, UNREACHABLE, seen=seen) is None
-    assert owed(*UP, UNREACHABLE, RESTART, seen=seen) is None
-    assert owed(*UP, UNREACHABLE, STOP, seen=seen) is None
+@pytest.mark.parametrize("observation", [REMOTE, replace(REMOTE, quiet_since=START)])
+def test_an_unreachable_driver_is_never_launched_again(observation: Observation) -> None:
+    assert action(*UP, UNREACHABLE, observation=observation) is None
+    assert action(*UP, UNREACHABLE, RESTART, observation=observation) is None
+    assert action(*UP, UNREACHABLE, STOP, observation=observation) is None
 
 
 def test_an_unreachable_driver_is_dead_when_on_call_says_so() -> None:
     vouched = events_pb2.DeathConfirmed(meta=META, name="d", generation=2)
 
-    assert owed(*UP, UNREACHABLE, vouched, seen=ELSEWHERE).error.reason == "HOST_LOST"
+    assert action(*UP, UNREACHABLE, vouched, observation=REMOTE).error.reason == "HOST_LOST"
 
 
 def test_a_sign_of_life_ends_being_unreachable() -> None:
-    alive = replace(heard(), presence=Presence.ELSEWHERE)
+    alive = replace(heard(), presence=Presence.REMOTE)
 
-    assert owed(*UP, UNREACHABLE, seen=alive) == events_pb2.Recovered()
+    assert action(*UP, UNREACHABLE, observation=alive) == events_pb2.Recovered()
 
 
 # ---- Stopping ----------------------------------------------------------------------------------------------
 
 
 def test_a_stop_is_written_before_it_is_done() -> None:
-    assert owed(*UP, STOP, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
-    assert owed(*UP, STOP, ISSUED, seen=heard()) == Drain()
+    assert action(*UP, STOP, observation=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    assert action(*UP, STOP, ISSUED, observation=heard()) == Drain()
 
 
 def test_a_drain_beyond_the_grace_or_asked_to_end_now_is_a_kill() -> None:
     late = NOW + POLICY.grace
 
-    assert owed(*UP, STOP, ISSUED, seen=heard(), now=late) == Kill()
-    assert owed(*UP, STOP_NOW, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_NOW)
-    assert owed(*UP, STOP, ISSUED, STOP_NOW, seen=heard()) == events_pb2.StopIssued(
+    assert action(*UP, STOP, ISSUED, observation=heard(), now=late) == Kill()
+    assert action(*UP, STOP_NOW, observation=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_NOW)
+    assert action(*UP, STOP, ISSUED, STOP_NOW, observation=heard()) == events_pb2.StopIssued(
         mode=events_pb2.STOP_MODE_NOW
     )
 
@@ -268,21 +272,21 @@ def test_a_drain_beyond_the_grace_or_asked_to_end_now_is_a_kill() -> None:
 def test_a_restart_drains_the_driver_and_launches_when_it_is_gone() -> None:
     exited = events_pb2.Exited(meta=FACT, code=0)
 
-    assert owed(*UP, RESTART, seen=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
-    assert owed(*UP, RESTART, ISSUED, exited) == Launch()
+    assert action(*UP, RESTART, observation=heard()) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    assert action(*UP, RESTART, ISSUED, exited) == Launch()
 
 
 def test_what_has_no_driver_is_stopped_or_deleted_at_once() -> None:
-    assert owed(CLAIM, ASKED, STOP) == events_pb2.Stopped()
-    assert owed(CLAIM, ASKED, DELETE) == events_pb2.Deleted()
-    assert owed(*UP, EXITED, DELETE) == events_pb2.Deleted()
+    assert action(CLAIM, ASKED, STOP) == events_pb2.Stopped()
+    assert action(CLAIM, ASKED, DELETE) == events_pb2.Deleted()
+    assert action(*UP, EXITED, DELETE) == events_pb2.Deleted()
 
 
 def test_a_stopped_and_a_deleted_dagger_are_owed_nothing() -> None:
     meta = events_pb2.FactMeta(name="d")
 
-    assert owed(CLAIM, ASKED, STOP, events_pb2.Stopped(meta=meta)) is None
-    assert owed(CLAIM, ASKED, DELETE, events_pb2.Deleted(meta=meta)) is None
+    assert action(CLAIM, ASKED, STOP, events_pb2.Stopped(meta=meta)) is None
+    assert action(CLAIM, ASKED, DELETE, events_pb2.Deleted(meta=meta)) is None
 
 
 # ---- Health ------------------------------------------------------------------------------------------------
@@ -291,18 +295,18 @@ def test_a_stopped_and_a_deleted_dagger_are_owed_nothing() -> None:
 def test_the_first_progress_makes_it_run() -> None:
     starting = (CLAIM, ASKED, INTENDED, LAUNCHED)
 
-    assert owed(*starting, seen=heard(Heartbeat.STATE_STARTING)) is None
-    assert owed(*starting, seen=heard()) == events_pb2.Running()
+    assert action(*starting, observation=heard(Heartbeat.STATE_STARTING)) is None
+    assert action(*starting, observation=heard()) == events_pb2.Running()
 
 
 def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_says_why() -> None:
     starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
-    degraded = owed(*starting, seen=SILENT, now=late)
+    degraded = action(*starting, observation=SILENT, now=late)
     degraded.meta.CopyFrom(FACT)
 
     assert degraded.reasons == ["START_TIMEOUT"]
-    assert owed(*starting, degraded, seen=SILENT, now=late) == Kill()
-    assert owed(*starting, degraded, seen=GONE, now=late).error.reason == "START_TIMEOUT"
+    assert action(*starting, degraded, observation=SILENT, now=late) == Kill()
+    assert action(*starting, degraded, observation=GONE, now=late).error.reason == "START_TIMEOUT"
 
 
 def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_what_ran_never_is() -> None:
@@ -310,18 +314,20 @@ def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_wh
     never_ran = (CLAIM, ASKED, INTENDED, LAUNCHED, UNREACHABLE)
     timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
 
-    assert owed(*never_ran, seen=SILENT) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
-    assert owed(*never_ran, found, seen=SILENT, now=late) == events_pb2.Degraded(reasons=["START_TIMEOUT"])
-    assert owed(*never_ran, found, timed_out, seen=SILENT, now=late) == Kill()
-    assert owed(*UP, found, seen=SILENT, now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
+    assert action(*never_ran, observation=SILENT) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    assert action(*never_ran, found, observation=SILENT, now=late) == events_pb2.Degraded(
+        reasons=["START_TIMEOUT"]
+    )
+    assert action(*never_ran, found, timed_out, observation=SILENT, now=late) == Kill()
+    assert action(*UP, found, observation=SILENT, now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
 
 
 def test_a_launch_without_a_sign_of_life_is_killed_by_its_own_host_only() -> None:
     timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
     history, late = (CLAIM, ASKED, INTENDED, LAUNCHED, timed_out), NOW + POLICY.silence
 
-    assert owed(*history, seen=SILENT, now=late) == Kill()
-    assert owed(*history, seen=ELSEWHERE, now=late) == events_pb2.Unreachable()
+    assert action(*history, observation=SILENT, now=late) == Kill()
+    assert action(*history, observation=REMOTE, now=late) == events_pb2.Unreachable()
 
 
 def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
@@ -329,24 +335,26 @@ def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
     stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.start_timeout)
     starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
 
-    assert owed(*starting, seen=replace(slow, quiet_since=late), now=late) is None
-    assert owed(*starting, seen=stuck, now=late) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    assert action(*starting, observation=replace(slow, quiet_since=late), now=late) is None
+    assert action(*starting, observation=stuck, now=late) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
 
 
 def test_silence_degrades_a_driver_that_lives_here_and_makes_another_unreachable() -> None:
     late = NOW + POLICY.silence
 
-    assert owed(*UP, seen=heard(), now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
-    assert owed(*UP, seen=ELSEWHERE, now=late) == events_pb2.Unreachable()
+    assert action(*UP, observation=heard(), now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
+    assert action(*UP, observation=REMOTE, now=late) == events_pb2.Unreachable()
 
 
 def test_a_new_leader_does_not_blame_drivers_for_what_it_could_not_hear() -> None:
-    assert owed(*UP, seen=SILENT, now=NOW + timedelta(seconds=10)) is None
+    assert action(*UP, observation=SILENT, now=NOW + timedelta(seconds=10)) is None
 
 
-@pytest.mark.parametrize("seen", [SILENT, ELSEWHERE])
-def test_what_a_new_leader_has_heard_nothing_of_is_not_called_running_for_long(seen: Seen) -> None:
-    assert owed(*UP, seen=seen, now=NOW + timedelta(seconds=11)) == events_pb2.Degraded(
+@pytest.mark.parametrize("observation", [SILENT, REMOTE])
+def test_what_a_new_leader_has_heard_nothing_of_is_not_called_running_for_long(
+    observation: Observation,
+) -> None:
+    assert action(*UP, observation=observation, now=NOW + timedelta(seconds=11)) == events_pb2.Degraded(
         reasons=["NO_PROGRESS"]
     )
 
@@ -358,59 +366,61 @@ def test_what_a_new_leader_has_heard_nothing_of_is_not_called_running_for_long(s
 def test_a_batch_that_takes_long_is_late_and_one_that_takes_far_longer_than_others_is_stuck(
     batch_ms: int, age_s: int, reasons: list[str] | None
 ) -> None:
-    seen = heard(
+    observation = heard(
         time=at(1000),
         last_progress=at(1000 - age_s),
         running_batch_age_ms=age_s * 1000,
         batch_duration_ms=batch_ms,
     )
 
-    assert owed(*UP, seen=seen) == (reasons and events_pb2.Degraded(reasons=reasons))
+    assert action(*UP, observation=observation) == (reasons and events_pb2.Degraded(reasons=reasons))
 
 
 def test_a_driver_that_reads_nothing_and_runs_no_batch_is_not_running() -> None:
     hung = heard(time=at(1000), last_progress=at(989))
 
-    assert owed(*UP, seen=hung) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
+    assert action(*UP, observation=hung) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
 
 
 def test_progress_grows_old_while_no_heartbeat_comes_long_before_silence_is_told() -> None:
     last = heard(time=at(1000), last_progress=at(999))
 
-    assert owed(*UP, seen=last, now=NOW + timedelta(seconds=9)) is None
-    assert owed(*UP, seen=last, now=NOW + timedelta(seconds=10)) == events_pb2.Degraded(
+    assert action(*UP, observation=last, now=NOW + timedelta(seconds=9)) is None
+    assert action(*UP, observation=last, now=NOW + timedelta(seconds=10)) == events_pb2.Degraded(
         reasons=["NO_PROGRESS"]
     )
 
 
 def test_an_idle_driver_that_finds_its_source_empty_is_running() -> None:
-    assert owed(*UP, seen=heard(time=at(9000), last_progress=at(8999))) is None
+    assert action(*UP, observation=heard(time=at(9000), last_progress=at(8999))) is None
 
 
 def test_a_driver_that_is_late_elsewhere_is_not_unreachable_yet() -> None:
-    last = replace(heard(time=at(1000), last_progress=at(999)), presence=Presence.ELSEWHERE)
+    last = replace(heard(time=at(1000), last_progress=at(999)), presence=Presence.REMOTE)
 
-    assert owed(*UP, seen=last, now=NOW + POLICY.silence / 2) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
-    assert owed(*UP, seen=last, now=NOW + POLICY.silence) == events_pb2.Unreachable()
+    assert action(*UP, observation=last, now=NOW + POLICY.silence / 2) == events_pb2.Degraded(
+        reasons=["NO_PROGRESS"]
+    )
+    assert action(*UP, observation=last, now=NOW + POLICY.silence) == events_pb2.Unreachable()
 
 
 def test_the_same_ailment_is_written_once_and_another_one_anew() -> None:
     retrying = heard(retrying=[events_pb2.DaggerError(reason="INFLUX_DOWN")])
-    degraded = owed(*UP, seen=retrying)
+    degraded = action(*UP, observation=retrying)
     degraded.meta.CopyFrom(FACT)
     other = heard(retrying=[events_pb2.DaggerError(reason="KAFKA_DOWN")])
 
     assert degraded.reasons == ["SINK_RETRYING", "INFLUX_DOWN"]
-    assert owed(*UP, degraded, seen=retrying) is None
-    assert owed(*UP, degraded, seen=other).reasons == ["SINK_RETRYING", "KAFKA_DOWN"]
+    assert action(*UP, degraded, observation=retrying) is None
+    assert action(*UP, degraded, observation=other).reasons == ["SINK_RETRYING", "KAFKA_DOWN"]
 
 
 def test_recovery_is_held_back_so_that_flapping_does_not_fill_the_log() -> None:
     degraded = events_pb2.Degraded(meta=FACT, reasons=["NO_HEARTBEAT"])
     since = START + timedelta(seconds=5)
 
-    assert owed(*UP, degraded, seen=heard(), now=since + POLICY.hold / 2) is None
-    assert owed(*UP, degraded, seen=heard(), now=since + POLICY.hold) == events_pb2.Recovered()
+    assert action(*UP, degraded, observation=heard(), now=since + POLICY.hold / 2) is None
+    assert action(*UP, degraded, observation=heard(), now=since + POLICY.hold) == events_pb2.Recovered()
 
 
 def test_attempts_are_forgotten_after_long_enough_in_running() -> None:
@@ -422,6 +432,6 @@ def test_attempts_are_forgotten_after_long_enough_in_running() -> None:
     settled = START + timedelta(seconds=9) + POLICY.settle
 
     early = replace(heard(), quiet_since=settled)
-    assert owed(*up, seen=early, now=settled - timedelta(seconds=1)) is None
-    assert owed(*up, seen=early, now=settled) == events_pb2.Settled()
+    assert action(*up, observation=early, now=settled - timedelta(seconds=1)) is None
+    assert action(*up, observation=early, now=settled) == events_pb2.Settled()
     assert dagger(*up).phase == gateway_pb2.RUNNING

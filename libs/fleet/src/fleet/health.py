@@ -6,25 +6,25 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fleet.dagger import Dagger
+from fleet.observation import Heartbeat, Observation, Policy, Presence
 from fleet.phases import RUNNING, STARTING
-from fleet.seen import Heartbeat, Policy, Presence, Seen
 
 START_TIMEOUT: Final = "START_TIMEOUT"
-SAID: Final = ("REFERENCE_STALE", "LATE_ROWS", "NO_OUTPUT", "QUARANTINE_FLOOD")
+DRIVER_REASONS: Final = ("REFERENCE_STALE", "LATE_ROWS", "NO_OUTPUT", "QUARANTINE_FLOOD")
 """Codes of the warnings by which a driver says itself that not all is well."""
 # Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
 _LATE: Final = timedelta(seconds=8)
 
 
-def ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[str]:
+def degradation_reasons(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> list[str]:
     """What is wrong with a living driver, UPPER_SNAKE, in a fixed order."""
-    heartbeat = seen.heartbeat
-    quiet = now - (seen.quiet_since if heartbeat else max(seen.quiet_since, dagger.phase_time))
-    afar = seen.presence is Presence.ELSEWHERE
-    if heartbeat is None and (dagger.phase == STARTING if afar else not dagger.ran):
+    heartbeat = observation.heartbeat
+    quiet = now - (observation.quiet_since if heartbeat else max(observation.quiet_since, dagger.phase_time))
+    remote = observation.presence is Presence.REMOTE
+    if heartbeat is None and (dagger.phase == STARTING if remote else not dagger.ran):
         if quiet < policy.start_timeout:
             return []
-        return ["NO_HEARTBEAT" if afar else START_TIMEOUT]
+        return ["NO_HEARTBEAT" if remote else START_TIMEOUT]
     if quiet >= policy.silence:
         return ["NO_HEARTBEAT"]
     if heartbeat is None:
@@ -35,14 +35,14 @@ def ailments(dagger: Dagger, now: datetime, seen: Seen, policy: Policy) -> list[
         reasons.append(behind)
     if heartbeat.retrying:
         reasons += ["SINK_RETRYING", *sorted({each.reason for each in heartbeat.retrying if each.reason})]
-    reasons += [code for code in SAID if code in said(heartbeat)]
+    reasons += [code for code in DRIVER_REASONS if code in driver_warnings(heartbeat)]
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         late = now - dagger.phase_time >= policy.start_timeout
         return ["NO_PROGRESS"] if late and not heartbeat.running_batch_age_ms else []
     return reasons
 
 
-def said(heartbeat: Heartbeat) -> dict[str, str]:
+def driver_warnings(heartbeat: Heartbeat) -> dict[str, str]:
     """The driver's warnings by their code: the text behind it. Of one code the first counts."""
     texts: dict[str, str] = {}
     for warning in heartbeat.warnings:

@@ -1,4 +1,4 @@
-"""What the scheduler sees of a driver, and how patient it is: what `fleet.owed` is asked with."""
+"""What the scheduler observes of a driver, and how patient it is: what `fleet.reconcile` is asked with."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Presence(Enum):
     """A process of it runs on this host."""
     GONE = "gone"
     """No process of it runs on this host, where it was launched: proof of death."""
-    ELSEWHERE = "elsewhere"
+    REMOTE = "remote"
     """It was launched on another host: absence here proves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is seen of the newest launch of a dagger."""
+class Observation:
+    """What is observed of the newest launch of a dagger."""
 
     presence: Presence
     quiet_since: datetime
     """When its last heartbeat came, or since when one could have been heard."""
     heartbeat: Heartbeat | None = None
     """Its last heartbeat."""
-    found: events_pb2.DriverHandle | None = None
-    """The driver found alive on this host: for an unanswered intent, and for one only heard of from afar."""
+    driver: events_pb2.DriverHandle | None = None
+    """The driver that lives on this host: for an unanswered intent, and for one its heartbeats told of."""
     exit: events_pb2.Exited | None = None
     """For a driver that is gone: how it ended."""
     full: str = ""
