@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 UV := $(BIN)/uv --no-config
 # The workspace members, in an order that needs none before its own.
-MEMBERS := proto libs/spec libs/chassis libs/eventlog libs/fleet libs/daggersql services/api-gateway services/scheduler services/health-monitor services/telemetry services/runtime cli
+MEMBERS := proto libs/spec libs/chassis libs/eventlog libs/fleet libs/daggersql services/api-gateway services/scheduler services/health-monitor services/telemetry services/runtime cli devstack
 STAMPS := $(VENV)/.stamps
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export LC_ALL := C.UTF-8
@@ -50,7 +50,7 @@ demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an 
 lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, schema, Dockerfile, declared dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy libs/*/src services/*/src cli/src
+	@$(BIN)/mypy libs/*/src services/*/src cli/src devstack/src
 	@$(BIN)/lint-imports --no-logo --config pyproject.toml
 	@$(BIN)/buf breaking proto --against $(BASELINE)
 	@$(SCHEMA) | cmp -s - $(BASELINE) || { echo "$(BASELINE) is not the schema that proto/ has: run make proto-baseline"; exit 1; }

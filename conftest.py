@@ -22,7 +22,9 @@ import pytest
 import urllib3
 from hypothesis import HealthCheck, settings
 
-import cli  # noqa: F401 - before pytest takes the folder cli/ for a package of that name (importlib mode)
+# before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
+import cli  # noqa: F401
+import devstack  # noqa: F401
 
 # Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no other way to be told

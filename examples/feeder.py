@@ -10,9 +10,9 @@ import argparse
 import contextlib
 from pathlib import Path
 
-from cli.demo.encoding import example_files
-from cli.demo.feeder import Feeder, Topics, create_topics, next_window
 from cli.schema import load
+from devstack.demo.encoding import example_files
+from devstack.demo.feeder import Feeder, Topics, create_topics, next_window
 
 
 def main() -> None:

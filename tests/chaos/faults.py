@@ -12,7 +12,7 @@ from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
 
-from cli.local import state
+from devstack import state
 
 # Longer than the command waits for a gateway that does not answer.
 REQUEST_S = 120.0

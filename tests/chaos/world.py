@@ -22,10 +22,10 @@ from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
 from tests.proxy import Proxy
 
-from cli.local import drivers, state
-from cli.local.drivers import Driver
-from cli.local.processes import uninterrupted
-from cli.local.up import expected
+from devstack import drivers, state
+from devstack.drivers import Driver
+from devstack.processes import uninterrupted
+from devstack.up import expected
 
 POLL_S = 3.0
 ATTEMPTS = 3

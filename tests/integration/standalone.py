@@ -14,7 +14,7 @@ import pyspark
 from conftest import Stack
 from tests.integration.cli import Cli
 
-from cli.local import ports
+from devstack import ports
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

@@ -1,4 +1,4 @@
-"""The daggers command, and the embedded stack behind daggers local."""
+"""The daggers command."""
 
 import os
 

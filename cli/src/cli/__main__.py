@@ -18,10 +18,10 @@ from typer.exceptions import TyperException
 
 from cli.commands import catalogue, checking, daggers, demo, init, local, log, reading, references, version
 from cli.errors import CliError, MisusedError
-from cli.local.state import write
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings
+from devstack.state import write
 
 INTERRUPTED = 130
 EPILOG = (

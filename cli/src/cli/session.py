@@ -12,11 +12,11 @@ import typer
 
 from cli.errors import RefusedError, UnreachableError
 from cli.gateway import Gateway
-from cli.local import processes, remembered, state
-from cli.local.state import Stack
 from cli.output import Format, Printer
 from cli.parsing import Command
 from cli.settings import Settings
+from devstack import processes, remembered, state
+from devstack.state import Stack
 
 StateDir = Annotated[
     Path | None,

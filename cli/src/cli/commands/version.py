@@ -4,8 +4,8 @@ from importlib.metadata import version as version_of
 
 import typer
 
-from cli.local.tools import influxd, kafka
 from cli.session import Session, command
+from devstack.tools import influxd, kafka
 
 
 def add(app: typer.Typer) -> None:

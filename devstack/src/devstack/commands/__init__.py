@@ -1,0 +1,1 @@
+"""`daggers local` and `daggers demo`."""

@@ -1,0 +1,87 @@
+"""`daggers demo`: everything once, on a stack of its own, with a recount at the end."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.errors import RefusedError
+from cli.gateway import Gateway
+from cli.session import Session, command
+from devstack import remembered
+from devstack.commands.local import start, stop
+from devstack.processes import uninterrupted
+
+if TYPE_CHECKING:
+    from devstack.demo.run import Verdict
+
+SHOWN_MISMATCHES = 20
+
+
+def add(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "demo", example="daggers demo --seconds 30")(demo)
+
+
+def demo(
+    session: Session,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="How long to feed events; default: DEMO_SECONDS, or 60.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up, as DEMO_KEEP=1 does.")] = False,
+    examples: Annotated[Path | None, typer.Option(help="The folder examples/ of a clone.")] = None,
+) -> None:
+    """Start a stack, feed a simulated city, run the two example daggers on it, and recount their windows.
+
+    Exit code 1 when a single row differs from the recount.
+    """
+    from devstack.demo.run import (  # what it imports would slow every other command
+        MONITOR,
+        Demo,
+        find_examples,
+    )
+
+    folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
+    keep = keep or session.settings.demo_keep
+    failed = False
+    try:
+        stack, _ = start(session, folder, monitor_env=MONITOR)
+        with Gateway(stack.gateway) as gateway:
+            show = Demo(stack, gateway, examples or find_examples(), session.out)
+            verdict = show.run(seconds or session.settings.demo_seconds)
+        _answer(session, verdict)
+    except Exception:
+        failed = True
+        raise
+    finally:
+        if keep:
+            remembered.remember(session.settings.state_home, folder)
+            session.out.steps.note(f"the stack in {folder} is left up: `daggers local down` stops it")
+        else:
+            with uninterrupted():
+                stop(session, folder)
+            if failed:
+                session.out.steps.note(f"logs are kept in {folder}")
+            elif session.state_dir is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answer(session: Session, verdict: "Verdict") -> None:
+    aside = f"{verdict.late} late and {verdict.quarantined} broken or future records set aside, as fed"
+    if verdict.mismatches:
+        session.out.messages.print(verdict.sentence(), highlight=False, markup=False)
+        findings = [{"code": "MISMATCH", "message": one} for one in verdict.mismatches[:SHOWN_MISMATCHES]]
+        raise RefusedError(
+            f"{len(verdict.mismatches)} mismatches", reason="MISMATCH", findings=findings,
+            detail={"windows": verdict.windows, "rows": verdict.rows, "mismatches": len(verdict.mismatches)},
+        )  # fmt: skip
+    document = {
+        "windows": verdict.windows,
+        "rows": verdict.rows,
+        "mismatches": 0,
+        "late": verdict.late,
+        "quarantined": verdict.quarantined,
+    }
+    session.out.done(document, f"{aside}\n{verdict.sentence()}")

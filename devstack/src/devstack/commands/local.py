@@ -1,0 +1,239 @@
+"""`daggers local`: the embedded stack."""
+
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+import typer
+
+from cli.errors import RefusedError
+from cli.mistakes import Mistakes
+from cli.session import Session, command
+from devstack import remembered, state
+from devstack.down import down as stop_stack
+from devstack.dump import dump as dump_of
+from devstack.dump import line
+from devstack.processes import Started, uninterrupted
+from devstack.state import Influx, Stack
+from devstack.status import status as status_of
+from devstack.tools.install import Tools, install
+from devstack.up import is_up, plan, tail, wanted
+from devstack.up import up as start_stack
+
+app = typer.Typer(help="The embedded stack: Kafka, InfluxDB and the services on this machine.")
+WATCH_S = 0.5
+
+
+class Alone(StrEnum):
+    """A part of the stack that needs no other one."""
+
+    KAFKA = "kafka"
+    INFLUXDB = "influxdb"
+
+
+InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]
+InfluxTokenFile = Annotated[Path | None, typer.Option(help="File that holds its token.")]
+InfluxOrg = Annotated[str | None, typer.Option(help='Its organisation; "-" for InfluxDB 1.8.')]
+InfluxBucket = Annotated[str | None, typer.Option(help='Its bucket; "database/policy" for InfluxDB 1.8.')]
+
+
+@command(app, "setup", example="daggers local setup")
+def setup(session: Session) -> None:
+    """Install what the embedded stack runs on (Kafka, InfluxDB, Java), once; later runs take seconds."""
+    started = time.monotonic()
+    tools = _tools(session)
+    document = {
+        "java_home": str(tools.java_home),
+        "kafka_jars": str(tools.kafka_jars),
+        "spark_home": str(tools.spark_home),
+        "influxd": str(tools.influxd),
+    }
+    session.out.done(document, f"tools are ready ({time.monotonic() - started:.1f} s)")
+
+
+@command(app, "up", example="daggers local up --detach")
+def up(
+    session: Session,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is up, and leave it running.")
+    ] = False,
+    only: Annotated[
+        Alone | None, typer.Option(help="Start this part alone, to look at its data or restore the log.")
+    ] = None,
+    influx_url: InfluxUrl = None,
+    influx_token_file: InfluxTokenFile = None,
+    influx_org: InfluxOrg = None,
+    influx_bucket: InfluxBucket = None,
+) -> None:
+    """Start the stack, or what is missing of it, and register the cluster `local`.
+
+    Without --detach it stays until Ctrl-C or SIGTERM, then stops everything.
+    """
+    own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
+    folder = session.local_dir()
+    stack, was_up = start(session, folder, own, only=only)
+    what = f"{only} of the stack" if only else "the stack"
+    if was_up:
+        _remember(session, folder)
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is already running"))
+        return
+    try:
+        _remember(session, folder)
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
+        if not detach:
+            _stay(session, stack)
+    except KeyboardInterrupt:
+        if detach:
+            raise
+        with uninterrupted():
+            stop(session, folder)
+
+
+def start(
+    session: Session,
+    folder: Path,
+    own: Influx | None = None,
+    *,
+    monitor_env: Mapping[str, str] = MappingProxyType({}),
+    only: str | None = None,
+) -> tuple[Stack, bool]:
+    """Start the stack of a directory; also whether it was up before.
+
+    monitor_env: settings of the health monitor that differ from its defaults.
+    only: a part that needs no other one, to be started alone.
+    """
+    out = session.out
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with state.locked(folder):
+            stack = plan(folder, own)
+            was_up = is_up(stack, only)
+            if not was_up:
+                tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
+                stack = start_stack(stack, tools, out.steps, monitor_env, only)
+    except OSError as error:
+        raise RefusedError(f"{error.filename or folder}: {error.strerror or error}") from error
+    return stack, was_up
+
+
+def _remember(session: Session, folder: Path) -> None:
+    """Make the stack of a directory the default."""
+    try:
+        remembered.remember(session.settings.state_home, folder)
+    except OSError as error:
+        raise RefusedError(f"{error.filename}: {error.strerror or error}") from error
+
+
+@command(app, "status", example="daggers local status -o json")
+def status(session: Session) -> None:
+    """Where the stack's parts are and what runs of it. The embedded InfluxDB's token is shown."""
+    stack = session.stack()
+    document = status_of(stack)
+
+    def text(_: object) -> None:
+        out = session.out
+        places = [
+            ("state directory", document["state_dir"]),
+            ("kafka", document["kafka"]["bootstrap_servers"]),
+            ("gateway", document["gateway"]["address"]),
+            ("influx", document["influx"]["url"]),
+            ("influx token", document["influx"]["token"] or "your own"),
+        ]
+        out.table(("", ""), places, empty="")
+        rows = [
+            (p["name"], p["pid"], " ".join(map(str, p["ports"])) or "-", p["log"])
+            for p in document["processes"]
+        ]
+        out.table(
+            ("PROCESS", "PID", "PORTS", "LOG"), rows, empty="nothing runs; `daggers local up` starts it"
+        )
+
+    session.out.show(document, text)
+
+
+@command(app, "dump", example="daggers local dump | sha256sum")
+def dump(session: Session) -> None:
+    """Every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
+    rows = dump_of(session.stack())
+
+    def text(_: object) -> None:
+        for row in rows:
+            session.out.console.print(line(row), highlight=False, markup=False, soft_wrap=True)
+
+    session.out.show(rows, text)
+
+
+@command(app, "down", example="daggers local down")
+def down(session: Session) -> None:
+    """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it."""
+    folder = session.local_dir()
+    stopped = stop(session, folder)
+    sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
+    session.out.done({"state_dir": str(folder), "stopped": stopped}, sentence)
+
+
+def stop(session: Session, folder: Path) -> bool:
+    """Stop the stack of a directory; False when nothing of it ran."""
+    # without its directory there is nothing to lock; its processes may run all the same
+    with state.locked(folder) if folder.is_dir() else nullcontext():
+        return stop_stack(folder, session.out.steps)
+
+
+def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
+    settings = session.settings
+    return install(settings.tools_dir, settings.java_home, session.out.steps, with_influxd=with_influxd)
+
+
+def _own_influx(
+    url: str | None, token_file: Path | None, org: str | None, bucket: str | None
+) -> Influx | None:
+    mistakes = Mistakes()
+    if url is None:
+        alone = {"--influx-token-file": token_file, "--influx-org": org, "--influx-bucket": bucket}
+        for flag in filter(alone.get, alone):
+            mistakes.add(flag, "goes with --influx-url")
+    else:
+        if not url.startswith(("http://", "https://")):
+            mistakes.add("--influx-url", "must begin with http:// or https://")
+        if not bucket:
+            mistakes.add("--influx-bucket", "is missing: which bucket of that InfluxDB is to be used?")
+    if token_file is not None and not token_file.is_file():
+        mistakes.add("--influx-token-file", f"there is no file {token_file}")
+    mistakes.refuse()
+    if url is None or bucket is None:
+        return None
+    token = str(token_file.resolve()) if token_file else None
+    return Influx(url.rstrip("/"), org or "-", bucket, token)
+
+
+def _say(session: Session, stack: Stack, what: str) -> None:
+    out = session.out
+    out.console.print(f"{what}: {stack.state_dir}", highlight=False, markup=False)
+    rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
+    out.table(("", ""), rows, empty="")
+
+
+def _stay(session: Session, stack: Stack) -> None:
+    """Tell of what ends by itself, until a `local down` from elsewhere or the directory's end."""
+    note = session.out.steps.note
+    note("Ctrl-C stops it")
+    reported: set[Started] = set()
+    while True:
+        busy = state.busy(stack.state_dir)  # asked first: an `up` or `down` says itself what it ends
+        now = state.load(stack.state_dir)
+        if now is None:
+            note(f"{stack.state_dir} is gone, so what ran there is stopped")
+            stop(session, stack.state_dir)
+            return
+        if not now.processes:
+            return
+        for process in () if busy else now.processes:
+            if not process.alive() and process not in reported:
+                reported.add(process)
+                note(f"{process.name} has ended; `daggers local up` starts it again; its last lines:")
+                note(tail(Path(process.log)))
+        time.sleep(WATCH_S)

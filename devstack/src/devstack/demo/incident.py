@@ -1,0 +1,100 @@
+"""The demo's third dagger: it fails for a good reason, on-call is told, it is mended, on-call is told again.
+
+What on-call would get is what the stack's alert receiver prints, line by line.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli.errors import RefusedError
+from cli.gateway import Gateway
+from devstack.state import Stack, write
+
+NAME = "cancelled_bookings"
+SQL = """\
+SELECT city_id AS tag_city_id, order_number, rowtime AS window_timestamp
+FROM `data_stream` WHERE status = 'CANCELLED'"""
+KEY = f"[daggers/{NAME}/failed]"
+RECEIVER = "alert-receiver"
+
+
+class Incident:
+    """From the dagger's creation to the end of its alert; `step` does what is next and never waits.
+
+    like: the dagger whose stream and cluster it shares.
+    say: shows a line to whoever watches.
+    """
+
+    def __init__(
+        self, gateway: Gateway, stack: Stack, like: spec_pb2.DaggerSpec, say: Callable[[str], None]
+    ) -> None:
+        self._gateway = gateway
+        self._stack = stack
+        self._like = like
+        self._say = say
+        self._log = stack.log(RECEIVER)
+        self._read = self._log.stat().st_size
+        self._secret = stack.state_dir / "demo.token"
+        self._next: Callable[[str], None] = self._begin
+
+    @property
+    def over(self) -> bool:
+        """Whether the alert fired and resolved."""
+        return self._next == self._rest
+
+    def step(self) -> None:
+        """Tell what on-call was told, and do what that leads to. Raises RefusedError."""
+        lines = self._told()
+        for line in lines:
+            self._say(f"on-call | {line}")
+        self._next("\n".join(lines))
+
+    def _begin(self, _: str) -> None:
+        spec = spec_pb2.DaggerSpec()
+        spec.CopyFrom(self._like)
+        influx = self._stack.influx
+        address = spec_pb2.InfluxAddress(
+            url=influx.url,
+            org=influx.org,
+            bucket=influx.bucket,
+            token=spec_pb2.SecretRef(file=str(self._secret)),
+        )
+        spec.sql = SQL
+        del spec.sinks[:]
+        spec.sinks.add().influx.address.CopyFrom(address)
+        request = gateway_pb2.CreateDaggerRequest(name=NAME, spec=spec)
+        self._gateway.call(self._gateway.daggers.CreateDagger, request)
+        self._say(f"{NAME} is created; the file with its sink's token is not there")
+        self._next = self._mend
+
+    def _mend(self, told: str) -> None:
+        if "triggered" not in told or KEY not in told:
+            return
+        token = self._stack.influx.token_file
+        write(self._secret, Path(token).read_text(encoding="utf-8") if token else "")
+        self._gateway.call(self._gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=NAME))
+        self._say(f"{NAME}: the file is put there, and the dagger is started")
+        self._next = self._end
+
+    def _end(self, told: str) -> None:
+        if f"resolved   {KEY}" not in told:
+            return
+        self._gateway.call(self._gateway.daggers.DeleteDagger, gateway_pb2.DeleteDaggerRequest(name=NAME))
+        self._next = self._rest
+
+    def _rest(self, _: str) -> None:
+        """Nothing is left to do."""
+
+    def _told(self) -> list[str]:
+        """The lines the receiver has printed since the last look, whole ones only."""
+        try:
+            with self._log.open("rb") as log:
+                log.seek(self._read)
+                text = log.read()
+        except OSError as error:
+            raise RefusedError(f"{self._log} cannot be read: {error.strerror}") from error
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode(errors="replace").splitlines()

@@ -1,0 +1,239 @@
+"""The demo from end to end: register, create, feed, watch, stop feeding, recount, compare."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli import applying, waiting
+from cli.daggerfile.parse import DaggerFile, parse
+from cli.errors import RefusedError
+from cli.gateway import Gateway
+from cli.output import Printer
+from cli.schema import load
+from cli.sinks.row import Row
+from devstack.demo import observation
+from devstack.demo.display import Display, Picture, View
+from devstack.demo.encoding import BOOKING, PING, example_files
+from devstack.demo.feeder import Fed, Feeder, Topics, create_topics, next_window
+from devstack.demo.incident import NAME as INCIDENT
+from devstack.demo.incident import Incident
+from devstack.demo.recount import Comparison, Key, bookings_table, compare, rows_table, supply_table
+from devstack.services import CLUSTER
+from devstack.state import Stack
+
+SEED = 42
+TOPICS = Topics()
+STARTUP_S = 180.0
+POLL_S = 1.0
+# Holds that suit a short demo, and patience with the broken records that the feeder means to be there.
+MONITOR = {
+    "DAGGERS_MONITOR_HOLD_S": "2",
+    "DAGGERS_MONITOR_RESOLVE_HOLD_S": "2",
+    "DAGGERS_MONITOR_QUARANTINE_PERCENT": "50",
+}
+# after the last event: idle_timeout + watermark_delay + 5 s by contract, and room for a slow machine
+CLOSING_S = 90.0
+REPORTING_S = 30.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One of the demo's daggers: its file, its topic, and how its rows are counted independently."""
+
+    file: str
+    topic: str
+    tags: tuple[str, ...]
+    field: str
+    recount: Callable[[Fed, datetime], Mapping[Key, int]]
+
+
+SUBJECTS = {
+    "completed_bookings": Subject(
+        "completed_bookings.yaml",
+        TOPICS.bookings,
+        ("tag_city_id", "tag_s2id", "tag_vehicle_type"),
+        "num_of_bookings",
+        lambda fed, start: bookings_table(fed.bookings, start),
+    ),
+    "driver_supply": Subject(
+        "driver_supply.yaml",
+        TOPICS.pings,
+        ("s2id", "driver_status"),
+        "drivers",
+        lambda fed, start: supply_table(fed.pings, start),
+    ),
+}
+STREAMS = tuple(
+    spec_pb2.Stream(name=name, cluster=CLUSTER, topics=[topic], message=message, time_field="event_timestamp")
+    for name, topic, message in (
+        ("bookings", TOPICS.bookings, BOOKING),
+        ("driver_pings", TOPICS.pings, PING),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it: windows and rows expected, records late and quarantined, and what differs."""
+
+    windows: int
+    rows: int
+    late: int
+    quarantined: int
+    mismatches: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """The line people and scripts look for."""
+        return f"verified: {self.windows} windows, {self.rows} rows, {len(self.mismatches)} mismatches"
+
+
+class Demo:
+    """A demo on a stack that is up."""
+
+    def __init__(self, stack: Stack, gateway: Gateway, examples: Path, out: Printer) -> None:
+        self._stack = stack
+        self._gateway = gateway
+        self._examples = examples
+        self._out = out
+        self._expected: dict[str, Mapping[Key, int]] = {}
+
+    def run(self, seconds: float) -> Verdict:
+        """Feed for so many seconds, then compare. Raises RefusedError when the daggers do not get to run."""
+        schema = self._register()
+        self._create()
+        feeder = Feeder(self._stack.kafka, TOPICS, schema, start=next_window(), seed=SEED)
+        feeder.start()
+        try:
+            with Display(self._out.messages if self._out.json else self._out.console) as display:
+                like = self._gateway.get("completed_bookings").spec
+                incident = Incident(self._gateway, self._stack, like, display.say)
+                self._watch(feeder, incident, display, seconds)
+                feeder.stop()
+                for name, subject in SUBJECTS.items():
+                    self._expected[name] = subject.recount(feeder.fed, feeder.start_time)
+                self._until_closed(feeder, incident, display)
+        finally:
+            feeder.stop()
+        return self._verdict(feeder, incident)
+
+    def _register(self) -> spec_pb2.Schema:
+        gateway = self._gateway
+        with self._out.steps.step("registering schemas and streams"):
+            create_topics(self._stack.kafka, TOPICS)
+            schema = load(example_files(self._examples), ())
+            gateway.call(gateway.catalog.RegisterSchema, gateway_pb2.RegisterSchemaRequest(schema=schema))
+            for stream in STREAMS:
+                gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=stream))
+        return schema
+
+    def _create(self) -> None:
+        """Create both daggers, then wait for both: their drivers start at the same time."""
+        created = []
+        for subject in SUBJECTS.values():
+            file = self._examples / "daggers" / subject.file
+            for dagger in parse(file.read_text(encoding="utf-8"), str(file)):
+                created.append(applying.apply(self._gateway, with_short_windows(dagger)))  # noqa: PERF401 - acts
+        for one in created:
+            waiting.until_running(self._gateway, one.written, STARTUP_S, self._out.steps)
+
+    def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
+        while (elapsed := (datetime.now(UTC) - feeder.start_time).total_seconds()) < seconds:
+            views = self._views()
+            if not feeder.fed.late and all(view.rows for view in views):
+                feeder.feed_late()
+            display.show(_picture(elapsed, "feeding", feeder, views))
+            incident.step()
+            if feeder.error:
+                return
+            time.sleep(min(POLL_S, max(seconds - elapsed, 0)))
+
+    def _until_closed(self, feeder: Feeder, incident: Incident, display: Display) -> None:
+        """Wait until the windows of the last events are there and the alert is over.
+
+        What differs at the deadline is a mismatch.
+        """
+        deadline = time.monotonic() + CLOSING_S
+        while time.monotonic() < deadline:
+            views = self._views()
+            elapsed = (datetime.now(UTC) - feeder.start_time).total_seconds()
+            display.show(_picture(elapsed, "closing the last windows", feeder, views))
+            incident.step()
+            if not feeder.fed.late and all(view.rows for view in views):
+                feeder.feed_late()
+            same = all(self._compared(view.name, view.rows).mismatches == () for view in views)
+            if same and feeder.fed.late and incident.over:
+                return
+            time.sleep(POLL_S)
+
+    def _verdict(self, feeder: Feeder, incident: Incident) -> Verdict:
+        windows = rows = late = quarantined = 0
+        mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
+        for name, subject in SUBJECTS.items():
+            compared = self._compared(name, observation.rows(self._gateway.get(name)))
+            windows += compared.windows
+            rows += compared.rows
+            mismatches += [f"{name}: {mismatch}" for mismatch in compared.mismatches]
+            aside, differing = self._set_aside(name, subject.topic, feeder.fed)
+            mismatches += differing
+            late += feeder.fed.late[subject.topic]
+            quarantined += aside
+        return Verdict(windows, rows, late, quarantined, tuple(mismatches))
+
+    def _compared(self, name: str, rows: Sequence[Row]) -> Comparison:
+        subject = SUBJECTS[name]
+        return compare(self._expected[name], rows_table(rows, subject.tags, subject.field))
+
+    def _set_aside(self, name: str, topic: str, fed: Fed) -> tuple[int, list[str]]:
+        """How many records must be in quarantine; and what is said otherwise of them, or of late ones."""
+        reasons = {"MALFORMED": fed.broken[topic], "FROM_THE_FUTURE": fed.future[topic]}
+        expected = {reason: count for reason, count in reasons.items() if count}
+        deadline = time.monotonic() + REPORTING_S
+        while True:
+            said = observation.reported(self._stack, name)
+            found = observation.set_aside(self._gateway, name)
+            checks = (
+                ("late records in heartbeats", fed.late[topic], said.late),
+                ("quarantined records in heartbeats", expected, dict(said.quarantined)),
+                ("records in quarantine", expected, dict(found)),
+            )
+            differing = [
+                f"{name}: {what}: expected {wanted}, found {seen}"
+                for what, wanted, seen in checks
+                if wanted != seen
+            ]
+            if not differing or time.monotonic() > deadline:
+                return sum(expected.values()), differing
+            time.sleep(POLL_S)
+
+    def _views(self) -> list[View]:
+        views = []
+        for name in SUBJECTS:
+            dagger = self._gateway.get(name)
+            if dagger.phase == gateway_pb2.FAILED:
+                raise waiting.not_reached(dagger, f"{name} FAILED")
+            views.append(View(name, gateway_pb2.Phase.Name(dagger.phase), observation.rows(dagger)))
+        return views
+
+
+def with_short_windows(file: DaggerFile) -> DaggerFile:
+    """The dagger with windows of 10 s in place of 60 s, so that a short demo sees many of them."""
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(file.spec)
+    spec.sql = file.spec.sql.replace("'60' SECOND", "'10' SECOND")
+    return DaggerFile(file.name, spec, file.sql_line)
+
+
+def find_examples() -> Path:
+    """The folder examples/ of the clone this command runs from. Raises RefusedError when there is none."""
+    for folder in Path(__file__).resolve().parents:
+        if (folder / "examples" / "daggers").is_dir():
+            return folder / "examples"
+    raise RefusedError("the demo needs examples/ of a clone: run it from one, or name it by --examples")
+
+
+def _picture(elapsed: float, what: str, feeder: Feeder, views: list[View]) -> Picture:
+    return Picture(max(elapsed, 0), what, len(feeder.fed.bookings), len(feeder.fed.pings), views)

@@ -1,0 +1,101 @@
+"""The embedded InfluxDB 1.8: its configuration, its one user and its database."""
+
+import json
+import secrets
+from http import HTTPStatus
+from pathlib import Path
+
+import urllib3
+
+from cli.errors import RefusedError
+from devstack import ports
+from devstack.state import DATABASE, TOKEN_FILE, Stack, write
+from devstack.tools.install import Tools
+
+USER = "daggers"
+TIMEOUT = urllib3.Timeout(10)
+CONFIG = """\
+reporting-disabled = true
+bind-address = "127.0.0.1:{influx_rpc}"
+
+[meta]
+  dir = {meta}
+  logging-enabled = false
+
+[data]
+  dir = {data}
+  wal-dir = {wal}
+  index-version = "tsi1"
+  query-log-enabled = false
+
+[monitor]
+  store-enabled = false
+
+[http]
+  bind-address = "127.0.0.1:{influx}"
+  flux-enabled = true
+  auth-enabled = true
+  log-enabled = false
+
+[continuous_queries]
+  enabled = false
+
+[logging]
+  level = "warn"
+"""
+
+
+def prepare(stack: Stack) -> None:
+    """Write the configuration, and make the password if this is the first start."""
+    home = stack.state_dir / "influxdb"
+    home.mkdir(exist_ok=True)
+    # a JSON string is a TOML basic string
+    folders = {name: json.dumps(str(home / name)) for name in ("meta", "data", "wal")}
+    write(home / "influxdb.conf", CONFIG.format(**stack.ports, **folders))
+    token = stack.state_dir / TOKEN_FILE
+    if not token.exists():
+        write(token, f"{USER}:{secrets.token_urlsafe(24)}\n")
+
+
+def command(stack: Stack, tools: Tools) -> list[str]:
+    """The server's command line."""
+    assert tools.influxd is not None
+    return [str(tools.influxd), "-config", str(stack.state_dir / "influxdb" / "influxdb.conf")]
+
+
+def ready(stack: Stack) -> bool:
+    """Whether the server answers; then also makes sure of its user and its database."""
+    if not ports.is_open(stack.ports["influx"]):
+        return False
+    user, password = (stack.state_dir / TOKEN_FILE).read_text().strip().split(":", 1)
+    create_database = f'CREATE DATABASE "{DATABASE}"'
+    with urllib3.PoolManager(timeout=TIMEOUT, retries=False) as http:
+        try:
+            status = _query(http, stack, create_database, user, password)
+            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                # only the first user may be made without credentials
+                _query(http, stack, f"CREATE USER \"{user}\" WITH PASSWORD '{password}' WITH ALL PRIVILEGES")
+                status = _query(http, stack, create_database, user, password)
+        except urllib3.exceptions.HTTPError:
+            return False
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        raise RefusedError(f"InfluxDB does not accept the password in {stack.state_dir / TOKEN_FILE}")
+    return status == HTTPStatus.OK
+
+
+def read_token(file: str | Path) -> str:
+    """The token in a file. Raises RefusedError when it cannot be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"the InfluxDB token file {file} cannot be read") from error
+
+
+def _query(
+    http: urllib3.PoolManager, stack: Stack, query: str, user: str | None = None, password: str | None = None
+) -> int:
+    headers = urllib3.make_headers(basic_auth=f"{user}:{password}") if user else {}
+    answer = http.request_encode_body(
+        "POST", f"{stack.influx.url}/query", fields={"q": query}, headers=headers, encode_multipart=False
+    )
+    return answer.status

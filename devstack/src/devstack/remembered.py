@@ -1,0 +1,32 @@
+"""The state directory of the user's last `daggers local up`: the default of every command."""
+
+import json
+from pathlib import Path
+
+from devstack import processes
+from devstack.state import write
+
+
+def last(state_home: Path) -> Path | None:
+    """The last directory, if one is remembered and still there, or something of its stack still runs."""
+    try:
+        found = Path(json.loads(_file(state_home).read_text(encoding="utf-8"))["state_dir"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.is_dir() or processes.marked(found) else None
+
+
+def remember(state_home: Path, state_dir: Path) -> None:
+    """Make this directory the default."""
+    file = _file(state_home)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write(file, json.dumps({"state_dir": str(state_dir)}) + "\n")
+
+
+def default(state_home: Path) -> Path:
+    """Where `local up` keeps its state when nothing else is said."""
+    return state_home / "daggers" / "local"
+
+
+def _file(state_home: Path) -> Path:
+    return state_home / "daggers" / "last-stack.json"

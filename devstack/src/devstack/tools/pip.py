@@ -1,0 +1,29 @@
+"""Install one wheel into a folder of its own, through pip."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from cli.errors import RefusedError
+from cli.progress import Report
+from devstack.tools.run import run
+
+
+def install_wheel(requirement: str, target: Path, report: Report, *, otherwise: str) -> None:
+    """Install `requirement` (name==version) and nothing else into `target`, afresh.
+
+    otherwise: what to do instead, for the one line that is shown when it does not work.
+    """
+    fresh = target.with_name(f"{target.name}.fresh")
+    for folder in (target, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
+    log = target.with_name(f"{target.name}.pip.log")
+    try:
+        run(
+            [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-deps",
+             "--only-binary", ":all:", "--target", fresh, requirement],
+            log=log, report=report, what=f"{requirement} could not be installed by pip",
+        )  # fmt: skip
+    except RefusedError as error:
+        raise RefusedError(f"{otherwise}: {error.message}", reason=error.reason) from error
+    fresh.rename(target)

@@ -1,0 +1,263 @@
+"""Start the embedded stack: what is missing of it, in order, each part ready before the next."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from daggers.v1 import gateway_pb2
+
+from cli.environment import environment
+from cli.errors import CliError, RefusedError
+from cli.gateway import Gateway
+from cli.progress import Report, Steps
+from devstack import broker, influxdb, ports, processes, services, state
+from devstack.processes import Started
+from devstack.state import Influx, Stack
+from devstack.tools.install import Tools
+
+POLL_S = 0.1
+READY_S = 90.0
+GRACE_S = 20.0
+TAIL_LINES, TAIL_BYTES = 15, 16_384
+PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "alerts")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of the stack.
+
+    prepare: writes its files, before it is started.
+    words, env: its command line and environment.
+    ready: whether it serves; asked again and again.
+    port: where it listens; 0 when it does not.
+    """
+
+    name: str
+    prepare: Callable[[], None]
+    words: Callable[[], Sequence[str]]
+    env: Mapping[str, str]
+    ready: Callable[[], bool]
+    port: int = 0
+
+
+def is_up(stack: Stack, only: str | None = None) -> bool:
+    """Whether every process of the stack runs, or the one named by `only`."""
+    return all(stack.running(name) for name in wanted(stack, only))
+
+
+def expected(stack: Stack) -> tuple[str, ...]:
+    """The names of the processes that make up the stack, in the order of starting."""
+    database = () if stack.own_influx else ("influxdb",)
+    return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor")
+
+
+def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
+    """The names of the processes that are asked for. Raises: RefusedError."""
+    names = expected(stack)
+    if only is None:
+        return names
+    if only not in names:
+        raise RefusedError(f"the stack in {stack.state_dir} has no {only} of its own: it uses yours")
+    return (only,)
+
+
+def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
+    """The stack of a directory as it should be now: its ports kept where they are held or free.
+
+    own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
+    """
+    before = state.load(state_dir) or Stack(state_dir)
+    alive = tuple(process for process in before.processes if process.alive())
+    if {process.pid for process in processes.marked(state_dir)} - {
+        process.pid for process in before.processes
+    }:
+        raise RefusedError(
+            f"a stack runs whose files in {state_dir} are gone: stop it first by `daggers local down`",
+            reason="STILL_RUNNING",
+        )
+    if alive and own_influx is None:
+        own_influx = before.own_influx
+    if alive and before.own_influx != own_influx:
+        raise RefusedError(
+            f"the stack in {state_dir} runs with another InfluxDB: stop it first by `daggers local down`"
+        )
+    held = {process.name for process in alive}
+    keep = {name: port for name, port in before.ports.items() if _owner(name) in held}
+    chosen = ports.choose([name for name in PORTS if name not in keep], before.ports)
+    return Stack(state_dir, keep | chosen, alive, own_influx)
+
+
+def up(
+    stack: Stack,
+    tools: Tools,
+    steps: Steps,
+    monitor_env: Mapping[str, str] = MappingProxyType({}),
+    only: str | None = None,
+) -> Stack:
+    """Start what does not run, and register the cluster `local`. On failure, what was started is stopped.
+
+    monitor_env: settings of the health monitor that differ from its defaults.
+    only: a part that needs no other one, to be started alone.
+    Raises RefusedError with the last lines of the log of what did not start.
+    """
+    started: list[Started] = []
+    names = wanted(stack, only)
+    try:
+        for part in _parts(stack, tools, monitor_env):
+            if part.name not in names or stack.running(part.name):
+                continue
+            part.prepare()
+            with steps.step(part.name) as report:
+                log = stack.log(part.name)
+                begin = log.stat().st_size if log.exists() else 0
+                process = processes.start(
+                    part.name, part.words(), stack=stack.state_dir, log=log, env=part.env
+                )
+                started.append(process)
+                stack = stack.with_process(process)
+                state.save(stack)
+                _await_ready(part, process, begin, report)
+        if only is None:
+            with Gateway(stack.gateway) as gateway:
+                services.register_cluster(gateway, stack)
+    except BaseException:
+        with processes.uninterrupted():
+            processes.stop(reversed(started), grace_s=GRACE_S)
+            gone = {process.pid for process in started}
+            left = tuple(process for process in stack.processes if process.pid not in gone)
+            state.save(replace(stack, processes=left))
+        raise
+    return stack
+
+
+def tail(log: Path, begin: int = 0) -> str:
+    """The last lines of a log behind the byte `begin`; empty when there are none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(begin, log.stat().st_size - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
+
+
+def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[Part]:
+    kafka = Part(
+        "kafka",
+        lambda: broker.prepare(stack, tools),
+        lambda: broker.command(stack, tools),
+        environment(),
+        lambda: broker.ready(stack),
+        stack.ports["kafka"],
+    )
+    influx = Part(
+        "influxdb",
+        lambda: influxdb.prepare(stack),
+        lambda: influxdb.command(stack, tools),
+        environment(),
+        lambda: influxdb.ready(stack),
+        stack.ports["influx"],
+    )
+    gateway = Part(
+        "gateway",
+        lambda: None,
+        services.gateway_command,
+        services.gateway_environment(stack),
+        lambda: services.gateway_ready(stack),
+        stack.ports["gateway"],
+    )
+    leadership = _Leadership(stack)
+    scheduler = Part(
+        "scheduler",
+        leadership.remember,
+        services.scheduler_command,
+        services.scheduler_environment(stack, tools),
+        leadership.taken,
+    )
+    receiver = Part(
+        "alert-receiver",
+        lambda: None,
+        services.receiver_command,
+        services.receiver_environment(stack),
+        lambda: services.receiver_ready(stack),
+        stack.ports["alerts"],
+    )
+    claims = _MonitorClaims(stack)
+    monitor = Part(
+        "health-monitor",
+        claims.remember,
+        services.monitor_command,
+        {**services.monitor_environment(stack), **monitor_env},
+        claims.new,
+    )
+    return [kafka, influx, gateway, scheduler, receiver, monitor]
+
+
+class _MonitorClaims:
+    """Whether the health monitor that is being started has come to lead."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._before: frozenset[str] = frozenset()
+
+    def remember(self) -> None:
+        self._before = services.monitor_claims(self._stack)
+
+    def new(self) -> bool:
+        return bool(services.monitor_claims(self._stack) - self._before)
+
+
+class _Leadership:
+    """Whether the scheduler that is being started has come to lead."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._before = -1
+
+    def remember(self) -> None:
+        with Gateway(self._stack.gateway) as gateway:
+            answer = gateway.call(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest())
+        self._before = answer.sequence
+
+    def taken(self) -> bool:
+        with Gateway(self._stack.gateway) as gateway:
+            return services.scheduler_leads(gateway, self._before)
+
+
+def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
+    start = time.monotonic()
+    while not (part.ready() and _listens(part, process)):
+        waited = time.monotonic() - start
+        if not process.alive():
+            raise _did_not_start(part, process, begin, "ended at once")
+        if waited > READY_S:
+            raise _did_not_start(part, process, begin, f"was not ready after {READY_S:.0f} s")
+        report(f"({waited:.0f} s)")
+        time.sleep(POLL_S)
+
+
+def _listens(part: Part, process: Started) -> bool:
+    """Whether what is ready is this process: another stack's may have taken the port before it."""
+    members = process.members() if part.port else []
+    return not part.port or any(part.port in processes.listening_ports(each) for each in members)
+
+
+def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:
+    last = tail(Path(process.log), begin)
+    return RefusedError(
+        f"{part.name} {what}; its log is {process.log}",
+        reason="NOT_STARTED",
+        findings=[{"code": "LAST_LOG_LINES", "field": part.name, "message": last}] if last else [],
+    )
+
+
+def _owner(port: str) -> str:
+    owners = {
+        "controller": "kafka",
+        "influx": "influxdb",
+        "influx_rpc": "influxdb",
+        "alerts": "alert-receiver",
+    }
+    return owners.get(port, port)
