@@ -15,12 +15,13 @@ from google.protobuf import any_pb2
 
 from chassis.errors import ApiError
 from cli import shapes
-from cli.__main__ import app, run, wants_json
+from cli.__main__ import assembled, run, wants_json
 from cli.commands.init import columns, draft
 from cli.daggerfile.parse import DaggerFile, parse
 from cli.errors import MisusedError, RefusedError
 from cli.examining import with_place
 from cli.excerpt import excerpt
+from cli.extension import Missing, installed
 from cli.gateway import refusal
 from cli.schema import load
 from cli.waiting import is_running, not_reached
@@ -130,7 +131,36 @@ def test_version_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, json.loads(capsys.readouterr().out)["kafka"]) == (0, "4.3.1")
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "said"),
+    [
+        (["local", "up", "--detach"], 1, "NOT_INSTALLED", "pip install ./devstack"),
+        (["demo", "--seconds", "5"], 1, "NOT_INSTALLED", "pip install ./devstack"),
+        (["list"], 3, "NO_GATEWAY", "--gateway HOST:PORT"),
+        (["list", "--state-dir", "/s"], 3, "NO_GATEWAY", "is for devstack"),
+        (["log", "verify"], 1, "NO_STACK", "--kafka HOST:PORT"),
+    ],
+)
+def test_without_the_embedded_stack_the_command_says_what_to_install_or_to_name(
+    words: list[str], code: int, reason: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run([*words, "-o", "json"], Missing())
+    answer = json.loads(capsys.readouterr().out)["error"]
+
+    assert (done, answer["reason"]) == (code, reason)
+    assert said in answer["message"]
+
+
+def test_without_the_embedded_stack_the_version_is_the_commands_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["version", "-o", "json"], Missing()) == 0
+
+    assert list(json.loads(capsys.readouterr().out)) == ["daggers"]
+
+
 def test_every_command_shows_an_example() -> None:
+    app = assembled(installed())
     commands = [*app.registered_commands]
     for group in app.registered_groups:
         assert group.typer_instance is not None

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from cli.__main__ import app, run
+from cli.__main__ import assembled, run
 from cli.errors import UnreachableError
+from cli.extension import installed
 from cli.output import Format, Printer, print_error
 
 ARGUMENTS = {
@@ -39,6 +40,7 @@ ASK_NO_GATEWAY = LOCAL | {"log export", "log verify", "log restore"}
 
 
 def every_command() -> list[str]:
+    app = assembled(installed())
     found = [str(command.name) for command in app.registered_commands]
     for group in app.registered_groups:
         assert isinstance(group.typer_instance, typer.Typer)

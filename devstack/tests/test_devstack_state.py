@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from cli.errors import RefusedError
+from cli.files import write
 from devstack import ports, processes, remembered, state
 from devstack.drivers import run_directory
 from devstack.processes import Started
@@ -43,7 +44,7 @@ def test_a_damaged_file_is_named_rather_than_overwritten(tmp_path: Path) -> None
 
 
 def test_what_is_written_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
-    state.write(tmp_path / "influx.token", "u:p")
+    write(tmp_path / "influx.token", "u:p")
 
     assert stat.S_IMODE((tmp_path / "influx.token").stat().st_mode) == 0o600
 

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from types import FrameType
 
 import typer
-from pydantic import ValidationError
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, checking, daggers, demo, init, local, log, reading, references, version
+from cli.commands import catalogue, checking, daggers, init, log, reading, references, version
 from cli.errors import CliError, MisusedError
+from cli.extension import Extension, installed
+from cli.files import write
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
-from cli.settings import Settings
-from devstack.state import write
+from cli.settings import Settings, read
 
 INTERRUPTED = 130
 EPILOG = (
@@ -31,44 +31,42 @@ EPILOG = (
     " reason of exit code 2 is always USAGE; any other says what it is, for example INVALID_FIELDS."
 )
 
-app = typer.Typer(
-    name="daggers",
-    help="Self-serve SQL over Protobuf Kafka topics, run on Spark.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+
+def assembled(extension: Extension) -> typer.Typer:
+    """Every command, and those of the extension."""
+    app = typer.Typer(
+        name="daggers",
+        help="Self-serve SQL over Protobuf Kafka topics, run on Spark.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    for each in (daggers, checking, reading, init, extension, version):
+        each.add(app)
+    for name, group in (
+        ("cluster", catalogue.clusters),
+        ("schema", catalogue.schemas),
+        ("stream", catalogue.streams),
+        ("quarantine", reading.quarantine),
+        ("sql", checking.sql),
+        ("reference", references.references),
+        ("log", log.app),
+    ):
+        app.add_typer(group, name=name, no_args_is_help=True)
+    return app
 
 
-@app.callback()
-def root(
+def _root(
     ctx: typer.Context,
     state_dir: StateDir = None,
     gateway: GatewayAddress = None,
     output: Output = None,
 ) -> None:
     """Self-serve SQL over Protobuf Kafka topics, run on Spark."""
-    ctx.obj = Common(ctx.obj, state_dir, gateway, output)
-
-
-daggers.add(app)
-checking.add(app)
-reading.add(app)
-init.add(app)
-demo.add(app)
-version.add(app)
-for name, group in (
-    ("local", local.app),
-    ("cluster", catalogue.clusters),
-    ("schema", catalogue.schemas),
-    ("stream", catalogue.streams),
-    ("quarantine", reading.quarantine),
-    ("sql", checking.sql),
-    ("reference", references.references),
-    ("log", log.app),
-):
-    app.add_typer(group, name=name, no_args_is_help=True)
+    settings, extension = ctx.obj
+    ctx.obj = Common(settings, extension, state_dir, gateway, output)
 
 
 def main() -> None:
@@ -81,17 +79,22 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run one command line; its exit code."""
+def run(argv: Sequence[str], extension: Extension | None = None) -> int:
+    """Run one command line; its exit code.
+
+    extension: what else there is beside the command; None takes what is installed.
+    """
     as_json = wants_json(argv)
     try:
-        settings = Settings()
-    except ValidationError as error:
-        print_error(_bad_settings(error), as_json=as_json)
-        return MisusedError.exit_code
+        settings = read(Settings)
+    except MisusedError as error:
+        print_error(error, as_json=as_json)
+        return error.exit_code
+    extension = extension or installed()
+    app = assembled(extension)
     try:
         code = typer.main.get_command(app).main(
-            args=list(argv), prog_name="daggers", standalone_mode=False, obj=settings
+            args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, extension)
         )
     except CliError as error:
         print_error(error, as_json=as_json)
@@ -99,7 +102,7 @@ def run(argv: Sequence[str]) -> int:
     except TyperException as error:
         if not error.format_message():  # a group without a command: its help has been shown
             return error.exit_code
-        misused = MisusedError(f"{error.format_message()} (`{_help(argv)}` shows how)")
+        misused = MisusedError(f"{error.format_message()} (`{_help(app, argv)}` shows how)")
         print_error(misused, as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -123,24 +126,13 @@ def wants_json(argv: Sequence[str]) -> bool:
     )
 
 
-def _help(argv: Sequence[str]) -> str:
+def _help(app: typer.Typer, argv: Sequence[str]) -> str:
     """The command line that explains what was probably meant."""
+    groups = {group.name for group in app.registered_groups}
     known = [word for word in argv[:2] if not word.startswith("-")]
-    if not known or known[0] not in GROUPS | COMMANDS:
+    if not known or known[0] not in groups | {command.name for command in app.registered_commands}:
         return "daggers --help"
-    return " ".join(["daggers", *(known if known[0] in GROUPS else known[:1]), "--help"])
-
-
-def _bad_settings(error: ValidationError) -> CliError:
-    findings = [
-        {
-            "code": "BAD_SETTING",
-            "field": ".".join(map(str, problem["loc"])),
-            "message": problem["msg"],
-        }
-        for problem in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    return MisusedError("an environment variable has a value that cannot be used", findings=findings)
+    return " ".join(["daggers", *(known if known[0] in groups else known[:1]), "--help"])
 
 
 def _bug(settings: Settings) -> CliError:
@@ -158,9 +150,6 @@ def _bug(settings: Settings) -> CliError:
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
-
-GROUPS = frozenset(str(group.name) for group in app.registered_groups)
-COMMANDS = frozenset(str(each.name) for each in app.registered_commands)
 
 if __name__ == "__main__":
     main()

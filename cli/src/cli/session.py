@@ -10,13 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.errors import RefusedError, UnreachableError
+from cli.extension import Extension
 from cli.gateway import Gateway
 from cli.output import Format, Printer
 from cli.parsing import Command
 from cli.settings import Settings
-from devstack import processes, remembered, state
-from devstack.state import Stack
 
 StateDir = Annotated[
     Path | None,
@@ -44,6 +42,7 @@ class Common:
     """The options as given: before the command's name, or after it."""
 
     settings: Settings
+    extension: Extension
     state_dir: Path | None = None
     gateway: str | None = None
     output: Format | None = None
@@ -53,11 +52,13 @@ class Common:
 class Session:
     """One run of a command.
 
+    extension: knows the stack of this machine, if one is installed.
     state_dir: what --state-dir says, absolute; None when it was not given.
     gateway:   what --gateway says.
     """
 
     settings: Settings
+    extension: Extension
     state_dir: Path | None
     gateway: str | None
     out: Printer
@@ -76,36 +77,20 @@ class Session:
             warn=self.out.warn,
         )
 
-    def local_dir(self) -> Path:
+    def local_dir(self) -> Path | None:
         """The state directory of the local stack: as given, the last one, or the usual one."""
-        home = self.settings.state_home
-        return self.state_dir or remembered.last(home) or remembered.default(home).absolute()
+        return self.extension.state_dir(self.state_dir, self.settings.state_home)
 
-    def stack(self) -> Stack:
-        """The local stack. Raises RefusedError when none was ever started there."""
-        folder = self.local_dir()
-        stack = state.load(folder)
-        if stack is None:
-            what = f"no stack was ever started in {folder}: start one by `daggers local up`"
-            if processes.marked(folder):
-                what = f"a stack runs whose files in {folder} are gone: stop it by `daggers local down`"
-            raise RefusedError(what, reason="NO_STACK")
-        return stack
+    def kafka(self) -> str:
+        """Bootstrap servers of the local stack. Raises RefusedError when none was ever started."""
+        return self.extension.kafka(self.state_dir, self.settings.state_home)
 
     def _address(self) -> str:
         if self.gateway:
             return self.gateway
         if self.state_dir is None and self.settings.gateway:
             return self.settings.gateway
-        folder = self.state_dir or remembered.last(self.settings.state_home)
-        stack = state.load(folder) if folder else None
-        if stack is None:
-            where = f"no stack was ever started in {folder}" if folder else "no gateway is known"
-            raise UnreachableError(
-                f"{where}: start a stack by `daggers local up`, or name a gateway by --gateway HOST:PORT",
-                reason="NO_GATEWAY",
-            )
-        return stack.gateway
+        return self.extension.gateway(self.state_dir, self.settings.state_home)
 
 
 def command(
@@ -130,6 +115,7 @@ def command(
             folder = state_dir or given.state_dir
             session = Session(
                 given.settings,
+                given.extension,
                 state_dir=folder.expanduser().resolve() if folder else None,
                 gateway=gateway or given.gateway,
                 out=Printer(output or given.output or Format.TEXT),

@@ -1,19 +1,20 @@
-"""What the command reads from its environment, once, in `cli.__main__`."""
+"""What the command reads from its environment, once, in `cli.__main__`; an extension reads its own."""
 
-import sys
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from cli.errors import MisusedError
+
+Kind = TypeVar("Kind", bound=BaseSettings)
 
 
 class Settings(BaseSettings):
     """Environment of the `daggers` command; every field has a default that works."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_", frozen=True, env_ignore_empty=True)
-
-    tools_dir: Path = Path(sys.prefix) / "share" / "daggers"
-    """Where the embedded stack's tools (Kafka, InfluxDB, Java) are installed."""
 
     gateway: str | None = None
     """Address of the gateway when neither --gateway nor --state-dir is given: host:port or https://host:port."""
@@ -27,13 +28,22 @@ class Settings(BaseSettings):
     state_home: Path = Field(
         default_factory=lambda: Path.home() / ".local" / "state", validation_alias="XDG_STATE_HOME"
     )
-    """The user's folder for state: which local stack was started last, and the default one itself."""
+    """The user's folder for state: the trace of a crash, which local stack was started last."""
 
-    java_home: Path | None = Field(default=None, validation_alias="JAVA_HOME")
-    """A Java installation to prefer over the one on PATH."""
 
-    demo_seconds: int = Field(default=60, ge=1, validation_alias="DEMO_SECONDS")
-    """How long the demo feeds events, in seconds."""
-
-    demo_keep: bool = Field(default=False, validation_alias="DEMO_KEEP")
-    """Leave the demo's stack up at its end."""
+def read(kind: type[Kind]) -> Kind:
+    """The settings of this process. Raises MisusedError with everything that cannot be used."""
+    try:
+        return kind()
+    except ValidationError as error:
+        findings = [
+            {
+                "code": "BAD_SETTING",
+                "field": ".".join(map(str, problem["loc"])),
+                "message": problem["msg"],
+            }
+            for problem in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise MisusedError(
+            "an environment variable has a value that cannot be used", findings=findings
+        ) from None

@@ -10,8 +10,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cli.errors import RefusedError
+from cli.files import write
 from devstack import ports
-from devstack.state import Stack, write
+from devstack.state import Stack
 from devstack.tools.install import Tools
 
 HEAP = "512m"

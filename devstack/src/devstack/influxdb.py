@@ -8,8 +8,9 @@ from pathlib import Path
 import urllib3
 
 from cli.errors import RefusedError
+from cli.files import write
 from devstack import ports
-from devstack.state import DATABASE, TOKEN_FILE, Stack, write
+from devstack.state import DATABASE, TOKEN_FILE, Stack
 from devstack.tools.install import Tools
 
 USER = "daggers"

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from cli.files import write
 from devstack import processes
-from devstack.state import write
 
 
 def last(state_home: Path) -> Path | None:
@@ -23,9 +23,9 @@ def remember(state_home: Path, state_dir: Path) -> None:
     write(file, json.dumps({"state_dir": str(state_dir)}) + "\n")
 
 
-def default(state_home: Path) -> Path:
-    """Where `local up` keeps its state when nothing else is said."""
-    return state_home / "daggers" / "local"
+def meant(given: Path | None, state_home: Path) -> Path:
+    """The directory that a command means: as given, the last one, or the usual one."""
+    return given or last(state_home) or (state_home / "daggers" / "local").absolute()
 
 
 def _file(state_home: Path) -> Path:

@@ -2,8 +2,6 @@
 
 import fcntl
 import json
-import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from cli.errors import RefusedError
+from cli.files import write
+from devstack import processes
 from devstack.processes import Started
 
 FILE = "stack.json"
@@ -107,6 +107,17 @@ def load(state_dir: Path) -> Stack | None:
         ) from error
 
 
+def known(state_dir: Path) -> Stack:
+    """What the directory remembers. Raises RefusedError when no stack was ever started there."""
+    stack = load(state_dir)
+    if stack is None:
+        what = f"no stack was ever started in {state_dir}: start one by `daggers local up`"
+        if processes.marked(state_dir):
+            what = f"a stack runs whose files in {state_dir} are gone: stop it by `daggers local down`"
+        raise RefusedError(what, reason="NO_STACK")
+    return stack
+
+
 def save(stack: Stack) -> None:
     """Write down what to remember, in one step."""
     raw = {
@@ -115,15 +126,6 @@ def save(stack: Stack) -> None:
         "own_influx": asdict(stack.own_influx) if stack.own_influx else None,
     }
     write(stack.state_dir / FILE, json.dumps(raw, indent=2) + "\n")
-
-
-def write(file: Path, text: str, *, mode: int = 0o600) -> None:
-    """Replace a file's text in one step; readers see the old text or the new one, whole."""
-    handle, fresh = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    Path(fresh).chmod(mode)
-    Path(fresh).replace(file)
 
 
 def busy(state_dir: Path) -> bool:

@@ -188,7 +188,7 @@ def _entries(file: Path) -> Iterator[Entry]:
 
 
 def _bootstrap(session: Session, kafka: str | None) -> str:
-    return kafka or session.stack().kafka
+    return kafka or session.kafka()
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

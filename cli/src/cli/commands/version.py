@@ -5,7 +5,6 @@ from importlib.metadata import version as version_of
 import typer
 
 from cli.session import Session, command
-from devstack.tools import influxd, kafka
 
 
 def add(app: typer.Typer) -> None:
@@ -15,10 +14,5 @@ def add(app: typer.Typer) -> None:
 
 def version(session: Session) -> None:
     """The versions of the command, and of what the embedded stack runs."""
-    versions = {
-        "daggers": version_of("cli"),
-        "spark": version_of("pyspark"),
-        "kafka": kafka.VERSION,
-        "influxdb": influxd.VERSION,
-    }
+    versions = {"daggers": version_of("cli"), **session.extension.versions()}
     session.out.show(versions, lambda _: session.out.table(("", ""), versions.items(), empty=""))

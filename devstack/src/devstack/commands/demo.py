@@ -10,9 +10,11 @@ import typer
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.session import Session, command
+from cli.settings import read
 from devstack import remembered
 from devstack.commands.local import start, stop
 from devstack.processes import uninterrupted
+from devstack.settings import Settings
 
 if TYPE_CHECKING:
     from devstack.demo.run import Verdict
@@ -44,13 +46,14 @@ def demo(
     )
 
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
-    keep = keep or session.settings.demo_keep
+    settings = read(Settings)
+    keep = keep or settings.demo_keep
     failed = False
     try:
         stack, _ = start(session, folder, monitor_env=MONITOR)
         with Gateway(stack.gateway) as gateway:
             show = Demo(stack, gateway, examples or find_examples(), session.out)
-            verdict = show.run(seconds or session.settings.demo_seconds)
+            verdict = show.run(seconds or settings.demo_seconds)
         _answer(session, verdict)
     except Exception:
         failed = True

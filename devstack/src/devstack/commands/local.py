@@ -13,11 +13,13 @@ import typer
 from cli.errors import RefusedError
 from cli.mistakes import Mistakes
 from cli.session import Session, command
+from cli.settings import read
 from devstack import remembered, state
 from devstack.down import down as stop_stack
 from devstack.dump import dump as dump_of
 from devstack.dump import line
 from devstack.processes import Started, uninterrupted
+from devstack.settings import Settings
 from devstack.state import Influx, Stack
 from devstack.status import status as status_of
 from devstack.tools.install import Tools, install
@@ -74,7 +76,7 @@ def up(
     Without --detach it stays until Ctrl-C or SIGTERM, then stops everything.
     """
     own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
-    folder = session.local_dir()
+    folder = meant(session)
     stack, was_up = start(session, folder, own, only=only)
     what = f"{only} of the stack" if only else "the stack"
     if was_up:
@@ -131,7 +133,7 @@ def _remember(session: Session, folder: Path) -> None:
 @command(app, "status", example="daggers local status -o json")
 def status(session: Session) -> None:
     """Where the stack's parts are and what runs of it. The embedded InfluxDB's token is shown."""
-    stack = session.stack()
+    stack = known(session)
     document = status_of(stack)
 
     def text(_: object) -> None:
@@ -158,7 +160,7 @@ def status(session: Session) -> None:
 @command(app, "dump", example="daggers local dump | sha256sum")
 def dump(session: Session) -> None:
     """Every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
-    rows = dump_of(session.stack())
+    rows = dump_of(known(session))
 
     def text(_: object) -> None:
         for row in rows:
@@ -170,7 +172,7 @@ def dump(session: Session) -> None:
 @command(app, "down", example="daggers local down")
 def down(session: Session) -> None:
     """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it."""
-    folder = session.local_dir()
+    folder = meant(session)
     stopped = stop(session, folder)
     sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
     session.out.done({"state_dir": str(folder), "stopped": stopped}, sentence)
@@ -183,8 +185,18 @@ def stop(session: Session, folder: Path) -> bool:
         return stop_stack(folder, session.out.steps)
 
 
+def meant(session: Session) -> Path:
+    """The state directory that a command means."""
+    return remembered.meant(session.state_dir, session.settings.state_home)
+
+
+def known(session: Session) -> Stack:
+    """The stack that a command means. Raises RefusedError when it was never started."""
+    return state.known(meant(session))
+
+
 def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
-    settings = session.settings
+    settings = read(Settings)
     return install(settings.tools_dir, settings.java_home, session.out.steps, with_influxd=with_influxd)
 
 

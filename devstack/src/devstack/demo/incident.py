@@ -9,8 +9,9 @@ from pathlib import Path
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli.errors import RefusedError
+from cli.files import write
 from cli.gateway import Gateway
-from devstack.state import Stack, write
+from devstack.state import Stack
 
 NAME = "cancelled_bookings"
 SQL = """\

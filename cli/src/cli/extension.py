@@ -1,0 +1,79 @@
+"""What another member adds to the command: `devstack` its stack and its demo. It runs without one, too."""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+import typer
+
+from cli.errors import RefusedError, UnreachableError
+
+GROUP = "daggers.extensions"
+
+
+class Extension(Protocol):
+    """The entry point of the group `daggers.extensions` is a class that has these.
+
+    In each of them, `given` is what --state-dir says and `home` is the user's folder for state.
+    """
+
+    def add(self, app: typer.Typer) -> None:
+        """Register its commands."""
+
+    def state_dir(self, given: Path | None, home: Path) -> Path | None:
+        """The state directory of the stack that is meant: as given, the last one, or the usual one."""
+
+    def gateway(self, given: Path | None, home: Path) -> str:
+        """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
+
+    def kafka(self, given: Path | None, home: Path) -> str:
+        """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of what it runs."""
+
+
+class Missing:
+    """Nothing is installed beside the command: what it talks to is elsewhere."""
+
+    HOW = "devstack is not installed here: `pip install ./devstack` in a clone adds it"
+
+    def add(self, app: typer.Typer) -> None:
+        """Register the commands that say what to install."""
+        anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+        for name in ("local", "demo"):
+            app.command(name, context_settings=anything, help=f"Not here: {self.HOW}.")(_refuse)
+
+    def state_dir(self, given: Path | None, home: Path) -> Path | None:
+        """As given; there is no usual one."""
+        return given
+
+    def gateway(self, given: Path | None, home: Path) -> str:
+        """Raises UnreachableError."""
+        raise UnreachableError(
+            f"{self._lacks(given)}: name a gateway by --gateway HOST:PORT", reason="NO_GATEWAY"
+        )
+
+    def kafka(self, given: Path | None, home: Path) -> str:
+        """Raises RefusedError."""
+        raise RefusedError(f"{self._lacks(given)}: name a broker by --kafka HOST:PORT", reason="NO_STACK")
+
+    def versions(self) -> Mapping[str, str]:
+        """None but the command's own."""
+        return {}
+
+    def _lacks(self, given: Path | None) -> str:
+        return "--state-dir is for devstack, which is not installed" if given else "no stack is known"
+
+
+def installed() -> Extension:
+    """The extension that is installed."""
+    for found in entry_points(group=GROUP):
+        extension: type[Extension] = found.load()
+        return extension()
+    return Missing()
+
+
+def _refuse() -> None:
+    raise RefusedError(f"there is no embedded stack: {Missing.HOW}", reason="NOT_INSTALLED")
