@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from fleet import Dagger
-from fleet.health import DRIVER_REASONS, degradation_reasons
-from fleet.observation import Observation, Policy, Presence
+from fleet.health import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_reasons
 from fleet.phases import DEGRADED
 from health_monitor import watch
-from health_monitor.condition import Limits, diagnose
+from health_monitor.condition import diagnose
 from runtime import symptoms
 from runtime.references import loading
 from runtime.source.counts import Newest, ReaderCounts
@@ -54,15 +53,16 @@ def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alert
         create_time=NOON, update_time=NOON, generation=3, desired=gateway_pb2.DESIRED_RUNNING,
         driver=events_pb2.DriverHandle(host="h"), spec=spec_pb2.DaggerSpec(),
     )  # fmt: skip
-    observation = Observation(presence=Presence.ALIVE, quiet_since=NOW, heartbeat=beat)
     watched = watch.hear(watch.begin(NOON, 3), beat, NOW)
+    heard = Evidence(heartbeat=beat, age=NOW - NOW, quiet=NOW - NOW)
+    reasons = degradation_reasons(dagger, heard, phase_age=NOW - NOON, remote=False, limits=SHOWN)
     found = diagnose(dagger, watched, now=NOW, hearing=NOON, limits=Limits())
     told = {alerts_pb2.AlertCondition.Name(each): one.summary for each, one in found.items() if one.ailing}
 
-    assert degradation_reasons(dagger, NOW, observation, Policy()) == ["LATE_ROWS", "NO_OUTPUT"]
+    assert reasons == ["LATE_ROWS", "NO_OUTPUT"]
     assert set(told) == {"ALERT_CONDITION_LATE_ROWS", "ALERT_CONDITION_NO_OUTPUT"}
     assert "by bookings/0, offset 7: 50 min ahead of the clock" in told["ALERT_CONDITION_LATE_ROWS"]
 
 
 def test_a_stale_reference_table_goes_by_one_name() -> None:
-    assert loading.STALE in DRIVER_REASONS
+    assert loading.STALE in TOLD_BY_DRIVER

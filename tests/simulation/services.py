@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,9 @@ from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.writer import Writer
 from eventlog import LogUnavailable, Mark
+from fleet.health import SHOWN, Limits
 from fleet.observation import Policy
 from health_monitor.alert import Policy as AlertPolicy
-from health_monitor.condition import Limits
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.receivers import slack
 from health_monitor.webhook import Channel
@@ -35,8 +36,7 @@ JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.5
 POLICY: Final = Policy(
-    start_timeout=timedelta(seconds=30),
-    silence=timedelta(seconds=20),
+    limits=replace(SHOWN, start=timedelta(seconds=30), silence=timedelta(seconds=20)),
     hold=timedelta(seconds=5),
     grace=timedelta(seconds=15),
     attempts=5,

@@ -300,7 +300,7 @@ def test_the_first_progress_makes_it_run() -> None:
 
 
 def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_says_why() -> None:
-    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
+    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.limits.start
     degraded = action(*starting, observation=SILENT, now=late)
     degraded.meta.CopyFrom(FACT)
 
@@ -310,7 +310,7 @@ def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_sa
 
 
 def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_what_ran_never_is() -> None:
-    found, late = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), NOW + POLICY.start_timeout
+    found, late = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), NOW + POLICY.limits.start
     never_ran = (CLAIM, ASKED, INTENDED, LAUNCHED, UNREACHABLE)
     timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
 
@@ -324,7 +324,7 @@ def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_wh
 
 def test_a_launch_without_a_sign_of_life_is_killed_by_its_own_host_only() -> None:
     timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
-    history, late = (CLAIM, ASKED, INTENDED, LAUNCHED, timed_out), NOW + POLICY.silence
+    history, late = (CLAIM, ASKED, INTENDED, LAUNCHED, timed_out), NOW + POLICY.limits.silence
 
     assert action(*history, observation=SILENT, now=late) == Kill()
     assert action(*history, observation=REMOTE, now=late) == events_pb2.Unreachable()
@@ -332,15 +332,15 @@ def test_a_launch_without_a_sign_of_life_is_killed_by_its_own_host_only() -> Non
 
 def test_a_slow_start_with_heartbeats_is_never_killed() -> None:
     slow = replace(heard(Heartbeat.STATE_STARTING, running_batch_age_ms=1), quiet_since=NOW)
-    stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.start_timeout)
-    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.start_timeout
+    stuck = replace(heard(Heartbeat.STATE_STARTING), quiet_since=NOW + POLICY.limits.start)
+    starting, late = (CLAIM, ASKED, INTENDED, LAUNCHED), NOW + POLICY.limits.start
 
     assert action(*starting, observation=replace(slow, quiet_since=late), now=late) is None
     assert action(*starting, observation=stuck, now=late) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
 
 
 def test_silence_degrades_a_driver_that_lives_here_and_makes_another_unreachable() -> None:
-    late = NOW + POLICY.silence
+    late = NOW + POLICY.limits.silence
 
     assert action(*UP, observation=heard(), now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
     assert action(*UP, observation=REMOTE, now=late) == events_pb2.Unreachable()
@@ -398,10 +398,10 @@ def test_an_idle_driver_that_finds_its_source_empty_is_running() -> None:
 def test_a_driver_that_is_late_elsewhere_is_not_unreachable_yet() -> None:
     last = replace(heard(time=at(1000), last_progress=at(999)), presence=Presence.REMOTE)
 
-    assert action(*UP, observation=last, now=NOW + POLICY.silence / 2) == events_pb2.Degraded(
+    assert action(*UP, observation=last, now=NOW + POLICY.limits.silence / 2) == events_pb2.Degraded(
         reasons=["NO_PROGRESS"]
     )
-    assert action(*UP, observation=last, now=NOW + POLICY.silence) == events_pb2.Unreachable()
+    assert action(*UP, observation=last, now=NOW + POLICY.limits.silence) == events_pb2.Unreachable()
 
 
 def test_the_same_ailment_is_written_once_and_another_one_anew() -> None:

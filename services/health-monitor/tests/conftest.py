@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from pydantic import SecretStr
 
 from eventlog import Draft, LogUnavailable, MemoryLog
+from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
-from health_monitor.condition import Limits
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack

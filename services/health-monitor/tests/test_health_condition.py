@@ -13,6 +13,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from fleet import Dagger
+from fleet.health import Limits
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -26,7 +27,7 @@ from fleet.phases import (
     UNREACHABLE,
 )
 from health_monitor import watch
-from health_monitor.condition import SEVERITIES, Finding, Limits, diagnose, to_probe
+from health_monitor.condition import SEVERITIES, Finding, diagnose, to_probe
 from health_monitor.watch import Hearing, Watch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

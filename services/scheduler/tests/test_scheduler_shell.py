@@ -23,6 +23,7 @@ from services.scheduler.tests.scheduler_world import (
 )
 
 from eventlog import Draft, MemoryLog
+from fleet.health import SHOWN
 from fleet.observation import Presence
 from scheduler import processes
 
@@ -384,7 +385,7 @@ async def test_a_standby_ends_an_orphan_of_its_host_that_a_leader_elsewhere_cann
 
 
 async def test_a_driver_that_never_gives_a_sign_of_life_is_killed_and_relaunched(world: World) -> None:
-    policy = replace(PATIENT, start_timeout=timedelta(milliseconds=500))
+    policy = replace(PATIENT, limits=replace(SHOWN, start=timedelta(milliseconds=500)))
     async with world.serving(policy=policy):
         await world.ask("stubborn")  # on a slow host it is killed before it can write a file
         first = await world.until(lambda dagger: dagger.driver is not None)

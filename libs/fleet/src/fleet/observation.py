@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from daggers.v1 import events_pb2, telemetry_pb2
+from daggers.v1 import events_pb2
 
-Heartbeat = telemetry_pb2.Heartbeat
+from fleet.health import SHOWN, Heartbeat, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How patient the scheduler is."""
 
-    start_timeout: timedelta = timedelta(seconds=120)
-    """A driver that never ran and gave no heartbeat for so long is killed; one that gave any is DEGRADED."""
-    silence: timedelta = timedelta(seconds=30)
-    """Without a heartbeat for this long a driver is DEGRADED, or UNREACHABLE when it is on another host."""
+    limits: Limits = SHOWN
+    """What is still healthy, and shown as RUNNING."""
     hold: timedelta = timedelta(seconds=10)
     """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
     settle: timedelta = timedelta(minutes=5)

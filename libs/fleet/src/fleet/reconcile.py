@@ -7,7 +7,7 @@ carry no epoch, name or generation yet: the scheduler fills those in when it wri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
@@ -15,8 +15,8 @@ from daggers.v1 import events_pb2, gateway_pb2
 from fleet.backoff import delay
 from fleet.dagger import OUT_OF_MEMORY, Dagger
 from fleet.facts import Fact
-from fleet.health import START_TIMEOUT, degradation_reasons
-from fleet.observation import Heartbeat, Observation, Policy, Presence
+from fleet.health import Evidence, Heartbeat, Reason, degradation_reasons
+from fleet.observation import Observation, Policy, Presence
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -166,9 +166,9 @@ def _exited(dagger: Dagger, left: events_pb2.Exited) -> events_pb2.Exited:
     if dagger.phase == STOPPING:
         if exited.code <= 0:  # drained or killed, as asked; any other end of a drain keeps its reason
             exited.ClearField("error")
-    elif START_TIMEOUT in dagger.reasons:
+    elif Reason.START_TIMEOUT in dagger.reasons:
         exited.error.CopyFrom(
-            _error(START_TIMEOUT, "it gave no sign of life after its launch and was killed")
+            _error(Reason.START_TIMEOUT, "it gave no sign of life after its launch and was killed")
         )
     elif not exited.HasField("error"):
         exited.error.CopyFrom(_error("STOPPED_UNASKED", "it ended cleanly, but nobody had asked it to"))
@@ -192,10 +192,11 @@ def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
 
 def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
     remote = observation.presence is Presence.REMOTE
-    if START_TIMEOUT in dagger.reasons and observation.heartbeat is None and not remote:
+    if Reason.START_TIMEOUT in dagger.reasons and observation.heartbeat is None and not remote:
         return Kill()
-    reasons = degradation_reasons(dagger, now, observation, policy)
-    if remote and "NO_HEARTBEAT" in reasons:
+    evidence, phase_age = _evidence(dagger, now, observation), now - dagger.phase_time
+    reasons = degradation_reasons(dagger, evidence, phase_age=phase_age, remote=remote, limits=policy.limits)
+    if remote and Reason.NO_HEARTBEAT in reasons:
         return None if dagger.phase == UNREACHABLE else events_pb2.Unreachable()
     if dagger.phase == STOPPING:
         return None
@@ -208,13 +209,21 @@ def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Pol
     if dagger.phase == UNREACHABLE:
         if remote and observation.heartbeat is None:
             return None
-        return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=["NO_PROGRESS"])
+        return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=[Reason.NO_PROGRESS])
     if dagger.phase == DEGRADED:
         held = now - dagger.phase_time >= policy.hold
         return events_pb2.Recovered() if progressing and held else None
     if dagger.phase == RUNNING and dagger.attempt and _settled(dagger, now, policy):
         return events_pb2.Settled()
     return None
+
+
+def _evidence(dagger: Dagger, now: datetime, observation: Observation) -> Evidence:
+    """The scheduler's own. Without a heartbeat, one could be heard since the phase began."""
+    heartbeat, since = observation.heartbeat, observation.quiet_since
+    if heartbeat is None:
+        return Evidence(heartbeat=None, age=timedelta(0), quiet=now - max(since, dagger.phase_time))
+    return Evidence(heartbeat=heartbeat, age=now - since, quiet=now - since)
 
 
 def _settled(dagger: Dagger, now: datetime, policy: Policy) -> bool:

@@ -16,7 +16,16 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from fleet import Dagger
-from fleet.health import driver_warnings
+from fleet.health import (
+    Evidence,
+    Limits,
+    Reason,
+    driver_warnings,
+    share_kept_back,
+    silent,
+    stalled,
+    too_many,
+)
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -45,26 +54,11 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
 """Every condition that is watched, and how soon a person has to look."""
 
 
-_SAID: Final[Mapping[Condition, str]] = {
-    alerts_pb2.ALERT_CONDITION_LATE_ROWS: "its rows come in time, but for a few",
-    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: "no window of it is overdue",
+_TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
+    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
 }
-"""Conditions whose names are codes that a driver warns with, and what is true without the warning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What is still healthy."""
-
-    silence: timedelta = timedelta(seconds=30)
-    """Without a heartbeat for this long, its Spark driver is asked whether it lives."""
-    progress: timedelta = timedelta(minutes=2)
-    """Longest time without a committed batch or an empty poll; at least three triggers."""
-    quarantine_share: float = 0.01
-    """Share of the records read that may be set aside, and of the rows to be written that sinks may refuse,
-    over `watch.WINDOW`."""
-    quarantine_records: int = 10
-    """Fewer records, or rows, than this are never too many."""
+"""Conditions that a driver tells of itself: by which reason, and what is true without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +84,20 @@ def diagnose(
     if dagger.phase in (STOPPED, DELETED):
         over = "it was deleted" if dagger.phase == DELETED else "it was stopped"
         return dict.fromkeys(SEVERITIES, Finding(False, over, dagger.phase_time, final=True))
-    quiet = _quiet(watch, now, hearing)
-    silent = quiet is not None and quiet >= limits.silence
-    unreachable = _unreachable(dagger, watch, quiet=quiet, silent=silent, now=now)
+    evidence = _evidence(watch, now, hearing)
+    unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
     found = {
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
     }
     if unreachable is None or not unreachable.ailing:
-        progress = _no_progress(dagger, watch, now=now, hearing=hearing, limits=limits)
+        progress = _no_progress(dagger, watch, evidence, now=now, hearing=hearing, limits=limits)
         found[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
-    fresh = watch.heard is not None and now - watch.heard < limits.silence
+    fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
         found[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
-        for condition, well in _SAID.items():
-            found[condition] = _said(watch, condition, well)
+        for condition, (reason, well) in _TOLD_BY_DRIVER.items():
+            found[condition] = _told_by_driver(watch, reason, well)
     return {condition: finding for condition, finding in found.items() if finding is not None}
 
 
@@ -112,7 +105,7 @@ def to_probe(
     dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
 ) -> str | None:
     """URL of the Spark UI to ask whether the driver lives; None when its heartbeat says so, or nobody can."""
-    quiet = _quiet(watch, now, hearing)
+    quiet = _evidence(watch, now, hearing).quiet
     if dagger.phase not in (RUNNING, DEGRADED) or quiet is None or quiet < limits.silence / 2:
         return None
     return ui_url(dagger, watch) or None
@@ -123,9 +116,11 @@ def ui_url(dagger: Dagger, watch: Watch) -> str:
     return watch.ui_url or (dagger.driver.ui_url if dagger.driver else "")
 
 
-def _quiet(watch: Watch, now: datetime, hearing: datetime | None) -> timedelta | None:
-    """How long no heartbeat came although it would have been heard; None while deaf."""
-    return None if hearing is None else now - max(watch.heard or watch.launched, hearing)
+def _evidence(watch: Watch, now: datetime, hearing: datetime | None) -> Evidence:
+    """The monitor's own, of heartbeats; while it is deaf no silence of theirs counts."""
+    age = now - watch.heard if watch.heard else timedelta(0)
+    quiet = None if hearing is None else now - max(watch.heard or watch.launched, hearing)
+    return Evidence(heartbeat=watch.heartbeat, age=age, quiet=quiet)
 
 
 def _failed(dagger: Dagger) -> Finding | None:
@@ -137,10 +132,11 @@ def _failed(dagger: Dagger) -> Finding | None:
 
 
 def _unreachable(
-    dagger: Dagger, watch: Watch, *, quiet: timedelta | None, silent: bool, now: datetime
+    dagger: Dagger, watch: Watch, evidence: Evidence, *, now: datetime, limits: Limits
 ) -> Finding | None:
     host = dagger.driver.host if dagger.driver else "its host"
-    spoke = watch.heard is not None and not silent and watch.heard > dagger.phase_time
+    quiet, is_silent = evidence.quiet, silent(evidence, limits)
+    spoke = watch.heard is not None and not is_silent and watch.heard > dagger.phase_time
     if dagger.phase == UNREACHABLE and not spoke:
         what = f"neither its heartbeat nor its process on {host} answers; it may still run"
         return Finding(True, what, dagger.phase_time)
@@ -149,7 +145,7 @@ def _unreachable(
     if quiet is None or (dagger.phase in (STARTING, STOPPING) and watch.heard is None):
         return None
     since = now - quiet
-    if not silent:
+    if not is_silent:
         return Finding(False, "its driver is heard again", since) if watch.heard else None
     if dagger.phase not in (RUNNING, DEGRADED):  # the scheduler looks after a start and a stop
         return None
@@ -164,7 +160,13 @@ def _unreachable(
 
 
 def _no_progress(
-    dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
+    dagger: Dagger,
+    watch: Watch,
+    evidence: Evidence,
+    *,
+    now: datetime,
+    hearing: datetime | None,
+    limits: Limits,
 ) -> Finding | None:
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
         return None
@@ -173,23 +175,21 @@ def _no_progress(
         return None
     if hearing is None:
         return None
-    trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else timedelta(seconds=1)
-    patience = max(limits.progress, 3 * trigger)
-    if watch.progressed is not None and now - watch.progressed < patience:
+    if watch.progressed is not None and not stalled(dagger, now - watch.progressed, limits):
         return Finding(False, "it makes progress", watch.progressed) if runs else None
     # What was told while hearing counts in full, silence from when it would have been heard. A person's
     # request begins the wait anew.
     told = watch.progressed if watch.told is not None and watch.told >= hearing else None
     since = max(told or max(watch.since, hearing), dagger.update_time)
-    if now - since < patience:
+    if not stalled(dagger, now - since, limits):
         return None
-    return Finding(True, _stall(dagger, watch, spoken(now - since), hearing, now), since)
+    return Finding(True, _stall(dagger, watch, evidence, spoken(now - since), now), since)
 
 
-def _stall(dagger: Dagger, watch: Watch, span: str, hearing: datetime, now: datetime) -> str:
+def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
     """What it is doing instead of getting on, for `span` now."""
-    heartbeat = watch.heartbeat
-    silence = spoken(now - max(watch.heard or watch.launched, hearing))
+    heartbeat = evidence.heartbeat
+    silence = spoken(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
         span = spoken(now - max(dagger.phase_time, dagger.update_time))
         waits = f": {_why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
@@ -206,10 +206,9 @@ def _stall(dagger: Dagger, watch: Watch, span: str, hearing: datetime, now: date
         return f"no heartbeat for {silence}"
     if watch.answers:
         return f"no heartbeat for {silence}, though its Spark driver answers"
-    if heartbeat.running_batch_age_ms and watch.heard is not None:
-        age = spoken(timedelta(milliseconds=heartbeat.running_batch_age_ms) + (now - watch.heard))
+    if evidence.batch_age is not None:
         batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
-        return f"no progress for {span}: {batch} has been running for {age}"
+        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}"
     return f"no progress for {span}: no batch was committed and the source was not found empty"
 
 
@@ -226,7 +225,7 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
             (aside, "records were set aside", ""),
             (back, "rows were refused by sinks", " of those to be written"),
         )
-        if share.count >= limits.quarantine_records and share.value > limits.quarantine_share
+        if too_many(share.count, share.went_on, limits)
     }
     if not told:
         well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
@@ -259,7 +258,7 @@ class _Share:
 
     @property
     def value(self) -> float:
-        return self.count / max(self.count + self.went_on, 1)
+        return share_kept_back(self.count, self.went_on)
 
     @property
     def reasons(self) -> list[str]:
@@ -273,14 +272,13 @@ class _Share:
         return next(at for at, each in enumerate(self.samples) if sum(each.values()) > begun)
 
 
-def _said(watch: Watch, condition: Condition, well: str) -> Finding | None:
-    """What the driver says of itself, in its own words: it has the numbers, and the limits."""
+def _told_by_driver(watch: Watch, reason: Reason, well: str) -> Finding | None:
+    """What the driver tells of itself, in its own words: it has the numbers, and the limits."""
     if watch.heartbeat is None or watch.heard is None:
         return None
-    code = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
-    if code not in watch.said:
+    if reason not in watch.warned:
         return Finding(False, well, watch.heard)
-    return Finding(True, driver_warnings(watch.heartbeat)[code], watch.said[code])
+    return Finding(True, driver_warnings(watch.heartbeat)[reason], watch.warned[reason])
 
 
 def _ends(dagger: Dagger) -> str:

@@ -21,8 +21,9 @@ from google.protobuf.message import Message
 from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, LogUnavailable, Record
 from fleet import Dagger, Fleet
+from fleet.health import Limits
 from health_monitor import alert, condition, liveness, watch
-from health_monitor.condition import SEVERITIES, Condition, Limits
+from health_monitor.condition import SEVERITIES, Condition
 from health_monitor.ledger import Ledger
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks

@@ -10,9 +10,9 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import Settings
+from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
-from health_monitor.condition import Limits
 from health_monitor.receivers import pagerduty, slack
 from health_monitor.webhook import Channel
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
-from fleet.health import driver_warnings
+from fleet.health import driver_warnings, progress_age
 
 Heartbeat = telemetry_pb2.Heartbeat
 
@@ -56,7 +56,7 @@ class Watch:
     """When that was last told."""
     samples: tuple[Sample, ...] = ()
     """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
-    said: Mapping[str, datetime] = field(default_factory=dict)
+    warned: Mapping[str, datetime] = field(default_factory=dict)
     """Codes of the warnings in its newest heartbeat, and since when each has been in every one."""
     answers: bool | None = None
     """Whether its Spark driver answered when last asked; None when not asked since the last heartbeat."""
@@ -97,9 +97,8 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
     if watch.heartbeat is not None and timedelta() <= _told_at(watch.heartbeat) - _told_at(heartbeat) < _LATE:
         return watch
     progressed, told = watch.progressed, watch.told
-    if heartbeat.HasField("last_progress"):
-        age_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
-        progressed, told = now - timedelta(milliseconds=max(age_ms, 0)), now
+    if (age := progress_age(heartbeat)) is not None:
+        progressed, told = now - age, now
     sample = Sample(
         now,
         heartbeat.rows_in,
@@ -114,7 +113,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         progressed=progressed,
         told=told,
         samples=_within(WINDOW, (*watch.samples, sample)),
-        said={code: watch.said.get(code, now) for code in driver_warnings(heartbeat)},
+        warned={code: watch.warned.get(code, now) for code in driver_warnings(heartbeat)},
         answers=None,
     )
 

@@ -18,6 +18,7 @@ from daggers.v1 import spec_pb2
 from chassis import logging, settings, shutdown
 from eventlog import KafkaLog, LogError
 from eventlog.topics import CONTROL, HEARTBEATS, ensure_topics
+from fleet.health import SHOWN
 from fleet.observation import Policy
 from scheduler import capacity, command, leadership
 from scheduler.drivers import Drivers
@@ -98,7 +99,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
 def policy(told: SchedulerSettings) -> Policy:
     """How patient this scheduler is told to be."""
     return Policy(
-        start_timeout=timedelta(seconds=told.start_timeout_s),
+        limits=replace(SHOWN, start=timedelta(seconds=told.start_timeout_s)),
         grace=timedelta(seconds=told.drain_timeout_s),
         attempts=told.attempts,
     )

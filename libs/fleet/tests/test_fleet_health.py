@@ -1,0 +1,79 @@
+"""The judge of health: two observers, one rule, and a meaning for each reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, spec_pb2
+
+from fleet.dagger import Dagger, decide
+from fleet.health import (
+    MEANINGS,
+    SHOWN,
+    Evidence,
+    Heartbeat,
+    Limits,
+    Reason,
+    progress_age,
+    silent,
+    stalled,
+    too_many,
+)
+
+SECOND = timedelta(seconds=1)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+
+
+def a_dagger(**trigger: int) -> Dagger:
+    request = events_pb2.DaggerRequested(
+        name="d", spec=spec_pb2.DaggerSpec(**{k: {"seconds": v} for k, v in trigger.items()})
+    )
+    dagger = decide(None, request, sequence=1, time=NOON)
+    assert isinstance(dagger, Dagger)
+    return dagger
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_meaning_that_stands_in_the_runbook(reason: Reason) -> None:
+    assert f"| {reason} | {MEANINGS[reason]} |" in OPERATIONS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("limits", "trigger", "seconds"),
+    [
+        (SHOWN, {}, 3 + 8),
+        (SHOWN, {"trigger": 60}, 180 + 8),
+        (Limits(), {}, 120),
+        (Limits(), {"trigger": 60}, 180),
+    ],
+)
+def test_progress_is_too_old_after_three_triggers_and_what_the_observer_bears(
+    limits: Limits, trigger: Any, seconds: int
+) -> None:
+    dagger = a_dagger(**trigger)
+
+    assert not stalled(dagger, (seconds - 1) * SECOND, limits)
+    assert stalled(dagger, seconds * SECOND, limits)
+
+
+@pytest.mark.parametrize(("quiet", "found"), [(None, False), (29 * SECOND, False), (30 * SECOND, True)])
+def test_silence_counts_only_while_something_could_be_heard(quiet: timedelta | None, found: bool) -> None:
+    assert silent(Evidence(heartbeat=None, age=SECOND, quiet=quiet), Limits()) == found
+
+
+def test_progress_told_by_a_clock_that_was_set_back_is_not_from_the_future() -> None:
+    heartbeat = Heartbeat(time={"seconds": 100}, last_progress={"seconds": 3_700})
+
+    assert progress_age(heartbeat) == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("kept_back", "went_on", "found"),
+    [(0, 0, False), (9, 0, False), (10, 0, True), (10, 990, False), (11, 989, True)],
+)
+def test_too_many_is_a_number_and_a_share(kept_back: int, went_on: int, found: bool) -> None:
+    assert too_many(kept_back, went_on, Limits()) == found
