@@ -19,7 +19,8 @@ from daggers.v1.events_pb2 import Running
 from machine import Meter, header
 from stack import stack
 
-from eventlog import KafkaLog, topics
+from eventlog import topics
+from eventlog.kafka import KafkaLog
 
 
 def main() -> None:

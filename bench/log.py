@@ -32,7 +32,8 @@ from google.protobuf.message import Message
 from machine import Meter, header
 from stack import Stack, stack
 
-from eventlog import Draft, KafkaLog
+from eventlog import Draft
+from eventlog.kafka import KafkaLog
 from fleet import Fleet
 
 IN_FLIGHT, WARM_UP, DAGGERS = 64, 500, 1_000

@@ -28,7 +28,7 @@ from api_gateway.projection import Projection
 from api_gateway.server import Door, serving
 from cli.schema import load
 from daggersql import Table, check
-from eventlog import MemoryLog
+from eventlog.memory import MemoryLog
 
 WARM_UP = 20
 MESSAGE, TIME_FIELD = "examples.v1.Booking", "event_timestamp"

@@ -17,7 +17,8 @@ import structlog
 from api_gateway.projection import Projection
 from api_gateway.server import Door, serving
 from cli.__main__ import run
-from eventlog import Log, MemoryLog
+from eventlog import Log
+from eventlog.memory import MemoryLog
 
 SHOP = """\
 syntax = "proto3";

@@ -16,9 +16,11 @@ from confluent_kafka import Producer
 from daggers.v1 import events_pb2
 
 from cli.__main__ import run
-from eventlog import Draft, KafkaLog, LogDamaged, Record, topics
+from eventlog import Draft, LogDamaged, Record, topics
+from eventlog.admin import ensure_topics
 from eventlog.copying import RestoreRefused, messages, restore
 from eventlog.export import Entry
+from eventlog.kafka import KafkaLog
 from eventlog.testing import START
 
 pytestmark = pytest.mark.integration
@@ -168,11 +170,11 @@ def emptied(kafka: str, topic: str) -> None:
 
 def compacted(kafka: str, topic: str) -> None:
     config = {**topics.forever(topic).config, "cleanup.policy": "compact"}
-    asyncio.run(topics.ensure_topics(kafka, (topics.Topic(topic, 1, config),)))
+    asyncio.run(ensure_topics(kafka, (topics.Topic(topic, 1, config),)))
 
 
 def partitioned(kafka: str, topic: str) -> None:
-    asyncio.run(topics.ensure_topics(kafka, (topics.Topic(topic, 2, topics.forever(topic).config),)))
+    asyncio.run(ensure_topics(kafka, (topics.Topic(topic, 2, topics.forever(topic).config),)))
 
 
 @pytest.mark.parametrize(

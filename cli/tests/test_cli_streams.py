@@ -9,7 +9,8 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
 from api_gateway.server import Door
-from eventlog import Draft, MemoryLog
+from eventlog import Draft
+from eventlog.memory import MemoryLog
 from eventlog.testing import given
 
 LAUNCH = events_pb2.FactMeta(name="orders_by_city", generation=2)

@@ -12,7 +12,8 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from api_gateway.server import Door
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
-from eventlog import Draft, LogUnavailable, MemoryLog
+from eventlog import Draft, LogUnavailable
+from eventlog.memory import MemoryLog
 
 CLUSTER = spec_pb2.Cluster(name="other", kafka=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1"))
 NAME = "orders_by_city"

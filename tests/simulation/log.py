@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
-from eventlog import Draft, LogUnavailable, MemoryLog, Record
+from eventlog import Draft, LogUnavailable, Record
+from eventlog.memory import MemoryLog
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -11,7 +11,9 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from daggers.v1 import events_pb2
 from tests.proxy import Proxy, port_of
 
-from eventlog import Draft, KafkaLog, LogDamaged, LogError, LogUnavailable, Record, RecordTooLarge, topics
+from eventlog import Draft, LogDamaged, LogError, LogUnavailable, Record, RecordTooLarge, topics
+from eventlog.admin import ensure_topics
+from eventlog.kafka import KafkaLog
 from eventlog.reader import Message, Reader
 from eventlog.testing import START, LogContract
 
@@ -81,8 +83,8 @@ async def test_all_topics_are_created_once_and_asking_again_is_fine(
     kafka: str, admin: AIOKafkaAdminClient
 ) -> None:
     wanted = (topics.forever(fresh_topic()), topics.Topic(fresh_topic(), 3, {"retention.ms": "1000"}))
-    await topics.ensure_topics(kafka, wanted)
-    await topics.ensure_topics(kafka, wanted)
+    await ensure_topics(kafka, wanted)
+    await ensure_topics(kafka, wanted)
 
     described = await admin.describe_topics([topic.name for topic in wanted])
 
@@ -91,7 +93,7 @@ async def test_all_topics_are_created_once_and_asking_again_is_fine(
 
 async def test_a_topic_name_kafka_refuses_is_an_error_that_names_it(kafka: str) -> None:
     with pytest.raises(LogError, match=r"refuses to create topic no/slash"):
-        await topics.ensure_topics(kafka, (topics.forever("no/slash"),))
+        await ensure_topics(kafka, (topics.forever("no/slash"),))
 
 
 async def _exhaust(records: AsyncIterator[Record]) -> None:

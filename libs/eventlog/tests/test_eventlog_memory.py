@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventlog import MemoryLog
+from eventlog.memory import MemoryLog
 from eventlog.testing import LogContract
 
 

@@ -23,7 +23,8 @@ from google.protobuf import descriptor_pb2, text_format
 from api_gateway.projection import Projection
 from api_gateway.server import Door, Gateway, serving
 from chassis.errors import ApiError, from_rpc_error
-from eventlog import Log, MemoryLog
+from eventlog import Log
+from eventlog.memory import MemoryLog
 
 QUERY = (
     "SELECT city AS tag_city, count(1) AS orders,"

@@ -9,7 +9,8 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from daggerspec.defaults import filled
-from eventlog import Draft, LogUnavailable, MemoryLog
+from eventlog import Draft, LogUnavailable
+from eventlog.memory import MemoryLog
 from eventlog.testing import START
 
 pb = gateway_pb2

@@ -19,6 +19,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 
 from api_gateway.quarantine import KafkaQuarantine
 from eventlog import Draft, topics
+from eventlog.admin import ensure_topics
 from eventlog.testing import START
 
 pb = gateway_pb2
@@ -144,7 +145,7 @@ async def test_an_address_that_is_taken_ends_it_with_code_69(kafka: str, tmp_pat
 @pytest.mark.integration
 async def test_the_newest_quarantined_records_of_a_dagger_are_found_in_every_partition(kafka: str) -> None:
     topic = f"gateway-test-{uuid.uuid4().hex[:12]}"
-    await topics.ensure_topics(kafka, (topics.Topic(topic, 3, {}),))
+    await ensure_topics(kafka, (topics.Topic(topic, 3, {}),))
     producer = AIOKafkaProducer(bootstrap_servers=kafka)
     await producer.start()
     for number in range(1_500):

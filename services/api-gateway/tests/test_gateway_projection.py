@@ -13,7 +13,8 @@ from api_gateway.follower import Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from api_gateway.tables import CONTENT, ProjectionRow
-from eventlog import Draft, MemoryLog, Record
+from eventlog import Draft, Record
+from eventlog.memory import MemoryLog
 from eventlog.testing import START, given
 from fleet import Fleet
 

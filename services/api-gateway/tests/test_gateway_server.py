@@ -16,7 +16,7 @@ from api_gateway.quarantine import KafkaQuarantine
 from api_gateway.server import CannotBind, Door, serving
 from chassis.errors import from_rpc_error
 from chassis.interceptors import read_tokens
-from eventlog import MemoryLog
+from eventlog.memory import MemoryLog
 
 pb = gateway_pb2
 SERVICES = ("daggers.v1.CatalogService", "daggers.v1.DaggerService", "daggers.v1.QuarantineService")

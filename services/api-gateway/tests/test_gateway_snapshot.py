@@ -19,7 +19,8 @@ from api_gateway.follower import Follower, Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from api_gateway.tables import CONTENT, ProjectionRow
-from eventlog import Mark, MemoryLog, read_record
+from eventlog import Mark, read_record
+from eventlog.memory import MemoryLog
 from eventlog.testing import record
 from fleet import Fleet
 

@@ -14,7 +14,8 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from pydantic import SecretStr
 
-from eventlog import Draft, LogUnavailable, MemoryLog
+from eventlog import Draft, LogUnavailable
+from eventlog.memory import MemoryLog
 from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy

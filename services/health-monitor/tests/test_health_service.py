@@ -18,7 +18,8 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
-from eventlog import Draft, KafkaLog
+from eventlog import Draft
+from eventlog.kafka import KafkaLog
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver
 from health_monitor.settings import MonitorSettings

@@ -13,7 +13,8 @@ from uuid import uuid4
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 
-from eventlog import Draft, MemoryLog, Record
+from eventlog import Draft, Record
+from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
 from fleet.observation import Policy
 from scheduler import leadership

@@ -11,7 +11,8 @@ import pytest
 from daggers.v1 import telemetry_pb2
 
 from eventlog import Draft
-from eventlog.topics import Topic, ensure_topics
+from eventlog.admin import ensure_topics
+from eventlog.topics import Topic
 from scheduler.__main__ import Missing, find_installation, find_java
 from scheduler.heartbeats import Heartbeats
 

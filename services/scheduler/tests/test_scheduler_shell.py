@@ -22,7 +22,8 @@ from services.scheduler.tests.scheduler_world import (
     until,
 )
 
-from eventlog import Draft, MemoryLog
+from eventlog import Draft
+from eventlog.memory import MemoryLog
 from fleet.health import SHOWN
 from fleet.observation import Presence
 from scheduler import processes

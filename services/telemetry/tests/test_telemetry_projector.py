@@ -12,7 +12,8 @@ import pytest
 from daggers.v1 import alerts_pb2
 from influxdb_client.client.influxdb_client import InfluxDBClient
 
-from eventlog import Draft, KafkaLog, LogUnavailable
+from eventlog import Draft, LogUnavailable
+from eventlog.kafka import KafkaLog
 from telemetry import points
 from telemetry.projector import Database, DatabaseUnavailable, project
 

@@ -18,10 +18,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
+from eventlog.admin import create_missing
 from eventlog.export import Entry
 from eventlog.log import LogError
 from eventlog.reader import REQUEST_TIMEOUT_MS, TEMPORARY, Reader, unavailable
-from eventlog.topics import create_missing, forever
+from eventlog.topics import forever
 
 _CHUNK: Final = 500
 _LARGEST: Final = 16 * 1024 * 1024

@@ -18,10 +18,11 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from eventlog.admin import create_missing
 from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
 from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, unavailable
 from eventlog.record import Draft, Record, read_record
-from eventlog.topics import create_missing, forever
+from eventlog.topics import forever
 
 _ACK_S: Final = 15.0
 # Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.

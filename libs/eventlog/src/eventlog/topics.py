@@ -1,4 +1,4 @@
-"""The topics of Daggers: their names, how they are kept, and how they come to be."""
+"""The topics of Daggers: their names, and how they are kept."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, for_code
-
-from eventlog.log import LogError, LogUnavailable
-
 CONTROL: Final = "daggers.control"
 HEARTBEATS: Final = "daggers.heartbeats"
 QUARANTINE: Final = "daggers.quarantine"
 ALERTS: Final = "daggers.alerts"
 
 _HOUR_MS = 3_600_000
-_TOPIC_ALREADY_EXISTS = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +33,3 @@ TOPICS: Final = (
     Topic(HEARTBEATS, 1, {"cleanup.policy": "delete", "retention.ms": str(24 * _HOUR_MS)}),
     Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(14 * 24 * _HOUR_MS)}),
 )
-
-
-async def ensure_topics(bootstrap_servers: str, topics: tuple[Topic, ...] = TOPICS) -> None:
-    """Create the topics that are missing, with the broker's replication defaults.
-
-    Raises: LogUnavailable when Kafka does not answer; LogError when it refuses.
-    """
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    try:
-        await admin.start()
-        await create_missing(admin, topics)
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(
-            f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}"
-        ) from error
-    finally:
-        await admin.close()
-
-
-async def create_missing(admin: AIOKafkaAdminClient, topics: tuple[Topic, ...]) -> None:
-    """Create the topics that are missing. Raises: LogError when the broker refuses one; KafkaError."""
-    wanted = [
-        NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=-1,
-            replica_assignments={},  # aiokafka takes -1, the broker's default, only beside this
-            topic_configs=dict(topic.config),
-        )
-        for topic in topics
-    ]
-    # An existing topic does not raise: its code stands in the answer.
-    answer = await admin.create_topics(wanted)
-    for name, code, *_ in answer.topic_errors:
-        if code not in (0, _TOPIC_ALREADY_EXISTS):
-            reason = for_code(code)
-            raise LogError(f"Kafka refuses to create topic {name}: {reason.message} ({reason.description})")

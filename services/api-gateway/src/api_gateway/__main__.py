@@ -20,7 +20,9 @@ from api_gateway.settings import GatewaySettings
 from chassis import logging, settings, shutdown
 from chassis.collector import relieve
 from chassis.interceptors import read_tokens
-from eventlog import KafkaLog, LogError, topics
+from eventlog import LogError, topics
+from eventlog.admin import ensure_topics
+from eventlog.kafka import KafkaLog
 
 _UNAVAILABLE = 69
 _INTERNAL = 70
@@ -57,7 +59,7 @@ def main() -> int:
 async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> None:
     asked = shutdown.on_signal()
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
-    await topics.ensure_topics(found.kafka_bootstrap_servers)
+    await ensure_topics(found.kafka_bootstrap_servers)
     quarantine = KafkaQuarantine(found.kafka_bootstrap_servers)
     async with (
         KafkaLog(found.kafka_bootstrap_servers, topics.CONTROL) as log,

@@ -17,8 +17,10 @@ from typing import Final
 import httpx
 
 from chassis import logging, settings, shutdown
-from eventlog import KafkaLog, LogError
-from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, ensure_topics
+from eventlog import LogError
+from eventlog.admin import ensure_topics
+from eventlog.kafka import KafkaLog
+from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from health_monitor import host
 from health_monitor.addresses import Allowed
 from health_monitor.monitor import Identity, Monitor

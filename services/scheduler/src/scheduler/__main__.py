@@ -16,8 +16,10 @@ from pathlib import Path
 from daggers.v1 import spec_pb2
 
 from chassis import logging, settings, shutdown
-from eventlog import KafkaLog, LogError
-from eventlog.topics import CONTROL, HEARTBEATS, ensure_topics
+from eventlog import LogError
+from eventlog.kafka import KafkaLog
+from eventlog.admin import ensure_topics
+from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
 from scheduler import capacity, command, leadership

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from chassis import logging, settings, shutdown
 from eventlog import LogError
-from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, ensure_topics, forever
+from eventlog.admin import ensure_topics
+from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, forever
 from telemetry import points
 from telemetry.projector import Database, DatabaseUnavailable, project
 from telemetry.settings import TelemetrySettings

@@ -1,0 +1,50 @@
+"""How topics come to be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
+
+from eventlog.log import LogError, LogUnavailable
+from eventlog.topics import TOPICS, Topic
+
+_TOPIC_ALREADY_EXISTS: Final = 36
+
+
+async def ensure_topics(bootstrap_servers: str, topics: tuple[Topic, ...] = TOPICS) -> None:
+    """Create the topics that are missing, with the broker's replication defaults.
+
+    Raises: LogUnavailable when Kafka does not answer; LogError when it refuses.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    try:
+        await admin.start()
+        await create_missing(admin, topics)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise LogUnavailable(
+            f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}"
+        ) from error
+    finally:
+        await admin.close()
+
+
+async def create_missing(admin: AIOKafkaAdminClient, topics: tuple[Topic, ...]) -> None:
+    """Create the topics that are missing. Raises: LogError when the broker refuses one; KafkaError."""
+    wanted = [
+        NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=-1,
+            replica_assignments={},  # aiokafka takes -1, the broker's default, only beside this
+            topic_configs=dict(topic.config),
+        )
+        for topic in topics
+    ]
+    # An existing topic does not raise: its code stands in the answer.
+    answer = await admin.create_topics(wanted)
+    for name, code, *_ in answer.topic_errors:
+        if code not in (0, _TOPIC_ALREADY_EXISTS):
+            reason = for_code(code)
+            raise LogError(f"Kafka refuses to create topic {name}: {reason.message} ({reason.description})")
