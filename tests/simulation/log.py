@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from eventlog import Draft, LogUnavailable, Record
@@ -58,16 +59,18 @@ class SimulatedLog(MemoryLog):
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """As Log's, and slow at times. Raises: LogUnavailable, before the first record."""
         self._fail("log away at a read")
-        async for record in super().follow(since):
-            if self._world.chance(0.03, "reading slow"):
-                await asyncio.sleep(self._world.random.uniform(0, 2))
-            yield record
+        async with aclosing(super().follow(since)) as records:
+            async for record in records:
+                if self._world.chance(0.03, "reading slow"):
+                    await asyncio.sleep(self._world.random.uniform(0, 2))
+                yield record
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """As Log's."""
         self._fail("log away at a read")
-        async for record in super().replay(since):
-            yield record
+        async with aclosing(super().replay(since)) as records:
+            async for record in records:
+                yield record
 
     async def end(self) -> int:
         """As Log's. Raises: LogUnavailable."""
@@ -84,7 +87,8 @@ class SimulatedBeats(SimulatedLog):
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """As `scheduler.heartbeats.Heartbeats`': from the end."""
-        async for record in MemoryLog.follow(self, max(since, len(self.records) - 1)):
-            if self._world.chance(0.01, "heartbeat lost"):
-                continue
-            yield record
+        async with aclosing(MemoryLog.follow(self, max(since, len(self.records) - 1))) as records:
+            async for record in records:
+                if self._world.chance(0.01, "heartbeat lost"):
+                    continue
+                yield record

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from daggers.v1 import events_pb2
 
+from eventlog.fold import Step
 from fleet import Applied, Dagger
 from fleet.fleet import Fleet
 from runtime.lease import Lease
@@ -28,9 +29,9 @@ def without_read_back(patch: pytest.MonkeyPatch) -> None:
     """A launch goes on whatever the fold made of its intent, and whoever leads by then."""
 
     def read_back(
-        launcher: Launcher, name: str, sequence: int, applied: Applied, still_leading: Callable[[], None]
+        launcher: Launcher, name: str, step: Step[Applied], still_leading: Callable[[], None]
     ) -> Dagger:
-        return launcher._fold.fleet.daggers[name]
+        return launcher._fleet.daggers[name]
 
     patch.setattr(Launcher, "_read_back", read_back)
 
@@ -61,8 +62,8 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
     launch = Launcher.launch
 
     async def submit(launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None]) -> None:
-        await launcher._fold.catch_up()
-        dagger: Any = launcher._fold.fleet.daggers[name]
+        await launcher._follower.catch_up()
+        dagger: Any = launcher._fleet.daggers[name]
         if not dagger.unanswered:
             await launch(launcher, name, write, still_leading)
             return

@@ -42,9 +42,13 @@ def quiet() -> Iterator[None]:
     """The services log nothing inside: they have thousands of lives to tell of."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    libraries = logging.getLogger("daggers")
+    level = libraries.level
+    libraries.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
+        libraries.setLevel(level)
         structlog.configure(**before)
 
 

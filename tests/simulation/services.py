@@ -19,9 +19,10 @@ from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.outside import RECEIVERS, SimulatedWebhooks
 from tests.simulation.world import World
 
-from api_gateway.follower import Follower
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
+from api_gateway.server import fold_on, following
 from api_gateway.writer import Writer
 from eventlog import LogUnavailable, Mark
 from fleet.health import SHOWN, Limits
@@ -109,15 +110,16 @@ class Gateway:
         """As `api_gateway.server.serving`. Raises: LogUnavailable."""
         world = self._world
         seen = await asyncio.to_thread(self._projection.prepare) if self._projection else Mark()
-        follower = Follower(world.control, seen)
+        fold = Fold()
+        follower = following(world.control, fold, seen)
         end = await world.control.end()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follower.run())
+            tasks.create_task(fold_on(follower, fold))
             if self._projection is not None:
-                projector = Projector(follower, self._projection, applied=seen.sequence)
-                tasks.create_task(projector.run(since=end))
+                projector = Projector(follower, fold, self._projection, applied=seen.sequence)
+                tasks.create_task(projector.run(since=max(end, seen.sequence)))
             await follower.reached(end)
-            self.writer = Writer(world.control, follower, f"/api-gateway/{self.process.name}", world.now)
+            self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
 
 
 def monitor(world: World, process: Process, webhooks: SimulatedWebhooks, spark: httpx.AsyncClient) -> Monitor:
@@ -142,7 +144,6 @@ async def watch(
 ) -> None:
     """As `health_monitor.__main__` and its `host`, with the timers of the latter. Raises: LogUnavailable."""
     built = monitor(world, process, webhooks, spark)
-    await built.catch_up()
 
     async def listen() -> None:
         async for record in world.beats.follow():
@@ -155,8 +156,10 @@ async def watch(
                 await body()
 
     async with asyncio.TaskGroup() as tasks:
-        for body in (built.follow_control(), built.follow_alerts(), listen()):
-            tasks.create_task(body)
+        for follower in built.followers:
+            tasks.create_task(follower.run())
+        await built.catch_up()
+        tasks.create_task(listen())
         tasks.create_task(every(JUDGE_S, built.lead))
         tasks.create_task(every(JUDGE_S, built.judge))
         tasks.create_task(every(PROBE_S, built.probe))

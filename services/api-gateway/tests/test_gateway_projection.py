@@ -9,11 +9,11 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from sqlmodel import Session, SQLModel, select, update
 
-from api_gateway.follower import Touched
+from api_gateway.fold import Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from api_gateway.tables import CONTENT, ProjectionRow
-from eventlog import Draft, Record
+from eventlog import Draft, LogDamaged, Record
 from eventlog.memory import MemoryLog
 from eventlog.testing import START, given
 from fleet import Fleet
@@ -245,7 +245,7 @@ async def test_a_gateway_whose_log_is_not_that_of_its_database_answers_from_that
 
 async def test_a_log_damaged_while_the_gateway_runs_is_not_written_to(ready: Any, refusal: Any) -> None:
     await ready.create()
-    ready.gateway.follower.mark_damaged("topic daggers.control lost records")
+    ready.gateway.follower.fail(LogDamaged("topic daggers.control lost records"))
     before = await ready.log.end()
 
     error = await refusal(ready.create(name="another_one"))

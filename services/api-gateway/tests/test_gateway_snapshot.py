@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session, select
 
-from api_gateway.follower import Follower, Touched
+from api_gateway.fold import Fold, Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from api_gateway.tables import CONTENT, ProjectionRow
@@ -106,15 +106,15 @@ async def folded(log: MemoryLog) -> Fleet:
 
 async def followed(log: MemoryLog, url: str, cuts: Sequence[int]) -> None:
     """Tables written at each cut with what changed since the one before, by a gateway's own parts."""
-    follower, projection = Follower(log), Projection(url)
+    fold, projection = Fold(), Projection(url)
     projection.prepare()
     before = -1
     async with aclosing(log.replay()) as records:
         async for each in records:
-            follower._apply(each)
+            fold.apply(each)
             if each.sequence in cuts or each.sequence == await log.end():
-                rows = change(follower.fleet, follower.take_touched())
-                assert projection.write(rows, before=before, applied=follower.fleet.mark)
+                rows = change(fold.fleet, fold.take_touched())
+                assert projection.write(rows, before=before, applied=fold.mark)
                 before = each.sequence
     projection.close()
 

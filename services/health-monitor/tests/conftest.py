@@ -149,12 +149,13 @@ class Running:
         self.heard = -1
 
     async def __aenter__(self) -> Self:
+        self.follow()
         await self.monitor.catch_up()
-        self.followers = [
-            asyncio.create_task(self.monitor.follow_control()),
-            asyncio.create_task(self.monitor.follow_alerts()),
-        ]
         return self
+
+    def follow(self) -> None:
+        """Read on."""
+        self.followers = [asyncio.create_task(each.run()) for each in self.monitor.followers]
 
     async def __aexit__(self, *_: object) -> None:
         tasks = [*self.followers, *self.monitor._under_way]

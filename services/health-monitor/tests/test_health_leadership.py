@@ -59,6 +59,7 @@ async def test_a_leader_that_wakes_reads_before_it_sends(world: Any) -> None:
             follower.cancel()
         async with world.monitor("two") as two:
             await two.steps(14)
+        one.follow()
         for channel in one.monitor.channels:
             await one.monitor.notify(channel)
 

@@ -1,10 +1,10 @@
 """The log: append, replay and follow records of protobuf events.
 
 What stands here is pure: importing it loads no client and no event loop. `eventlog.kafka` and
-`eventlog.memory` are logs.
+`eventlog.memory` are logs, `eventlog.follower` keeps a fold at the end of one.
 """
 
-from eventlog.log import Log, LogDamaged, LogError, LogUnavailable, RecordTooLarge
+from eventlog.log import Log, LogDamaged, LogError, LogReplaced, LogUnavailable, RecordTooLarge
 from eventlog.record import Draft, Mark, Record, chained, read_record
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Log",
     "LogDamaged",
     "LogError",
+    "LogReplaced",
     "LogUnavailable",
     "Mark",
     "Record",

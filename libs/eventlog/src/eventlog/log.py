@@ -3,7 +3,8 @@
 LogError
 ├── LogUnavailable   temporary: Kafka does not answer; try again
 ├── LogDamaged       the topic is not what was read before: it is shorter, lost records, or is another
-│                    cluster's. Never go on as if it were empty: refuse writes and call a person
+│   │                cluster's. Never go on as if it were empty: refuse writes and call a person
+│   └── LogReplaced  it holds other records where it was read before: nothing that was made of it is shown
 └── RecordTooLarge   the record is beyond what the topic takes; nothing was written
 """
 
@@ -36,6 +37,10 @@ class LogDamaged(LogError):  # noqa: N818 - reads as what happened
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. {_WHAT_TO_DO}")
+
+
+class LogReplaced(LogDamaged):
+    """The topic holds other records where it was read before: what was made of it is another log's."""
 
 
 class RecordTooLarge(LogError):  # noqa: N818 - reads as what happened

@@ -9,7 +9,6 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway import compatibility, references, schemas, validation
-from api_gateway.follower import Follower
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
@@ -28,14 +27,14 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
 
     def __init__(
         self,
-        follower: Follower,
+        fleet: Fleet,
         writer: Writer,
         reader: Reader,
         projection: Projection,
         reference_places: Sequence[str],
     ) -> None:
         self._places = reference_places
-        self._fleet = follower.fleet
+        self._fleet = fleet
         self._writer = writer
         self._reader = reader
         self._projection = projection

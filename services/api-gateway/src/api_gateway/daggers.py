@@ -14,7 +14,7 @@ from api_gateway import answers, filters, specs, validation
 from api_gateway.catalog import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
-from api_gateway.follower import Follower
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
@@ -24,7 +24,8 @@ from daggerspec import fields
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
-from fleet import Dagger, Fleet, Refusal, view
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet, Refusal, view
 from fleet.answers import Code
 from fleet.dagger import Request, decide
 
@@ -44,11 +45,18 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     """Daggers: what was asked, and what is observed."""
 
     def __init__(
-        self, log: Log, follower: Follower, writer: Writer, reader: Reader, projection: Projection
+        self,
+        log: Log,
+        follower: Follower[Applied],
+        fold: Fold,
+        writer: Writer,
+        reader: Reader,
+        projection: Projection,
     ) -> None:
         self._log = log
         self._follower = follower
-        self._fleet: Fleet = follower.fleet
+        self._fold = fold
+        self._fleet: Fleet = fold.fleet
         self._writer = writer
         self._reader = reader
         self._projection = projection
@@ -158,7 +166,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self, request: gateway_pb2.WatchEventsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchEventsResponse]:
         """A snapshot, unless a sequence is given, and then every control record behind it."""
-        async with aclosing(watch(request, self._log, self._follower)) as steps:
+        async with aclosing(watch(request, self._log, self._follower, self._fold)) as steps:
             async for step in steps:
                 yield step
 

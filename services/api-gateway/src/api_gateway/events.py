@@ -9,25 +9,30 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import TypeAlias
 
 import grpc
 from daggers.v1 import gateway_pb2
 
-from api_gateway.follower import Follower, Step, Subscription
+from api_gateway.fold import Fold
 from api_gateway.writer import damaged
 from chassis.errors import ApiError, invalid
 from chassis.logging import note
 from daggerspec import fields
 from daggerspec.violation import Violation
-from eventlog import Log, LogDamaged, LogUnavailable
-from fleet import about, view
+from eventlog import Log, LogDamaged, LogUnavailable, Record
+from eventlog.fold import Subscription
+from eventlog.follower import Follower
+from fleet import Applied, Fleet, about, view
 from fleet.phases import DELETED
 
 Response = gateway_pb2.WatchEventsResponse
+# A record, and why the fold does not apply it; empty when it does.
+Judged: TypeAlias = tuple[Record, str]
 
 
 async def watch(
-    request: gateway_pb2.WatchEventsRequest, log: Log, follower: Follower
+    request: gateway_pb2.WatchEventsRequest, log: Log, follower: Follower[Applied], fold: Fold
 ) -> AsyncGenerator[Response, None]:
     """The steps of one watch.
 
@@ -47,22 +52,24 @@ async def watch(
     if since is not None and since > end:
         text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
         raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text)
-    if not await follower.reached(end):
-        raise damaged(follower.damage)
+    await _reached(follower, end)
     if since is None:
-        since = follower.fleet.sequence
-        for step in _snapshot(follower, name):
+        since = follower.sequence
+        for step in _snapshot(fold.fleet, name):
             yield step
         yield Response(sequence=since)
     position = said = since
     until = end if request.until_end else None
-    steps = _steps(log, follower, since) if until is None else _history(log, follower, since, up_to=until)
-    async with aclosing(steps):
-        async for each in steps:
-            position = each.record.sequence
-            if name in ("", about(each.record)):
+    if until is None:
+        records = _records(log, follower, fold, since)
+    else:
+        records = _history(log, follower, fold, since, up_to=until)
+    async with aclosing(records):
+        async for record, refused in records:
+            position = record.sequence
+            if name in ("", about(record)):
                 said = position
-                yield _event(each)
+                yield _event(record, refused)
     note(sequence=position)
     if until is not None and position >= until:
         if said != position:
@@ -72,26 +79,31 @@ async def watch(
     raise _draining(position)
 
 
-async def _steps(log: Log, follower: Follower, since: int) -> AsyncGenerator[Step, None]:
-    """Every step behind `since`, until the gateway drains."""
+async def _records(
+    log: Log, follower: Follower[Applied], fold: Fold, since: int
+) -> AsyncGenerator[Judged, None]:
+    """Every record behind `since`, until the gateway drains."""
     position = since
     while not follower.draining:
         # Subscribed first, so that nothing falls between what the log says now and what comes.
         subscription = follower.subscribe()
         try:
-            async with aclosing(_history(log, follower, position, up_to=follower.fleet.sequence)) as history:
-                async for step in history:
-                    position = step.record.sequence
-                    yield step
-            async for step in _news(follower, subscription):
-                if step.record.sequence > position:
-                    position = step.record.sequence
-                    yield step
+            past = _history(log, follower, fold, position, up_to=follower.sequence)
+            async with aclosing(past) as history:
+                async for judged in history:
+                    position = judged[0].sequence
+                    yield judged
+            async for judged in _news(follower, subscription):
+                if judged[0].sequence > position:
+                    position = judged[0].sequence
+                    yield judged
         finally:
             follower.unsubscribe(subscription)
 
 
-async def _history(log: Log, follower: Follower, since: int, *, up_to: int) -> AsyncGenerator[Step, None]:
+async def _history(
+    log: Log, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
+) -> AsyncGenerator[Judged, None]:
     if since >= up_to:
         return
     try:
@@ -99,19 +111,20 @@ async def _history(log: Log, follower: Follower, since: int, *, up_to: int) -> A
             async for record in records:
                 if record.sequence > up_to or follower.draining:
                     return
-                yield Step(record, follower.refused(record.sequence))
+                yield record, fold.refused(record.sequence)
     except LogUnavailable as error:
         raise _unavailable(error) from error
     except LogDamaged as error:
         raise damaged(str(error)) from error
 
 
-async def _news(follower: Follower, subscription: Subscription) -> AsyncIterator[Step]:
+async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[Judged]:
     """What the fold takes from now on. Ends with a drain, and when the watch fell too far behind."""
     while True:
         await follower.until(lambda: bool(subscription.steps or follower.draining or follower.damage))
         while subscription.steps:
-            yield subscription.steps.popleft()
+            step = subscription.steps.popleft()
+            yield step.record, step.applied.refused
         if follower.damage:
             raise damaged(follower.damage)
         if follower.draining or subscription.overflowed:
@@ -127,8 +140,14 @@ async def _end(log: Log) -> int:
         raise damaged(str(error)) from error
 
 
-def _snapshot(follower: Follower, name: str) -> list[Response]:
-    fleet = follower.fleet
+async def _reached(follower: Follower[Applied], end: int) -> None:
+    try:
+        await follower.reached(end)
+    except LogDamaged as error:
+        raise damaged(str(error)) from error
+
+
+def _snapshot(fleet: Fleet, name: str) -> list[Response]:
     return [
         Response(snapshot=view.to_proto(dagger, fleet), sequence=fleet.sequence)
         for _, dagger in sorted(fleet.daggers.items())
@@ -136,15 +155,14 @@ def _snapshot(follower: Follower, name: str) -> list[Response]:
     ]
 
 
-def _event(step: Step) -> Response:
-    record = step.record
+def _event(record: Record, refused: str) -> Response:
     event = gateway_pb2.Event(
         sequence=record.sequence,
         id=record.id,
         type=record.type,
         source=record.source,
         subject=record.subject,
-        refused=step.refused,
+        refused=refused,
     )
     event.time.FromDatetime(record.time)
     # The bytes as they stand in the log: also those of a type this gateway does not know.

@@ -8,10 +8,12 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.follower import Follower, Touched
+from api_gateway.fold import Fold, Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from chassis.logging import logger
+from eventlog.follower import Follower
+from fleet import Applied
 
 _RETRY_S: Final = 1.0
 # How long records gather for one transaction while nobody waits to read them.
@@ -19,14 +21,17 @@ _GATHER_S: Final = 0.05
 
 
 class Projector:
-    """Writes what the follower folded; wakes those who wait to read it."""
+    """Writes what is folded; wakes those who wait to read it."""
 
-    def __init__(self, follower: Follower, projection: Projection, *, applied: int) -> None:
+    def __init__(
+        self, follower: Follower[Applied], fold: Fold, projection: Projection, *, applied: int
+    ) -> None:
         self.sequence = applied
         """What the tables hold."""
         self.failure = ""
         """Why the tables do not follow at the moment; empty while they do."""
         self._follower = follower
+        self._fold = fold
         self._projection = projection
         self._moved = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -35,9 +40,9 @@ class Projector:
     async def run(self, *, since: int) -> None:
         """Project until `finish`, from when the fold reaches `since`: until then it is behind the tables."""
         await self._until_news(since - 1)
-        written, touched = -1, self._follower.take_touched()
+        written, touched = -1, self._fold.take_touched()
         while True:
-            fleet = self._follower.fleet
+            fleet = self._fold.fleet
             mark = fleet.mark
             rows = change(fleet, touched)
             try:
@@ -51,7 +56,7 @@ class Projector:
                     return
                 await asyncio.sleep(_RETRY_S)
             if not kept:  # what the database has of it is not known: everything anew
-                self._follower.take_touched()
+                self._fold.take_touched()
                 touched = Touched()
                 continue
             written = self.sequence = mark.sequence
@@ -60,7 +65,7 @@ class Projector:
             if fleet.sequence == written:
                 return
             await self._until_wanted()
-            touched = self._follower.take_touched()
+            touched = self._fold.take_touched()
 
     def finish(self) -> None:
         """Write what is folded already, and end `run`."""
@@ -69,7 +74,7 @@ class Projector:
         self._follower.wake()
 
     async def _until_news(self, written: int) -> None:
-        await self._follower.until(lambda: self._follower.fleet.sequence > written or self._finishing)
+        await self._follower.until(lambda: self._follower.sequence > written or self._finishing)
 
     async def _until_wanted(self) -> None:
         with suppress(TimeoutError):

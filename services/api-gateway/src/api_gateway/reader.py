@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -11,10 +12,12 @@ import grpc
 from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.follower import Follower
 from api_gateway.projector import Projector
 from chassis.errors import ApiError
 from chassis.interceptors import Context
+from eventlog import LogDamaged
+from eventlog.follower import Follower
+from fleet import Applied
 
 DEGRADED: Final = "x-daggers-degraded"
 """Trailing metadata of an answer that may be behind the truth: why."""
@@ -40,7 +43,7 @@ class Reader:
     """Asks the projection, never a state older than what this gateway has answered before."""
 
     def __init__(
-        self, follower: Follower, projector: Projector, away: Callable[[], str] = lambda: ""
+        self, follower: Follower[Applied], projector: Projector, away: Callable[[], str] = lambda: ""
     ) -> None:
         """`away`: why nothing new can be known of the log now; empty when it is followed."""
         self._away = away
@@ -73,8 +76,9 @@ class Reader:
     async def _wait(self, min_sequence: int) -> None:
         # 0 is also what an unset field reads as: it asks for nothing.
         asked = min_sequence or -1
-        reachable = await self._follower.reached(asked)
-        needed = max(asked, self._follower.fleet.sequence) if reachable else self._follower.fleet.sequence
+        with suppress(LogDamaged):
+            await self._follower.reached(asked)
+        needed = self._follower.sequence
         await self._projector.reached(needed)
         if self._projector.sequence < needed:
             raise _no_database(self._projector.failure)

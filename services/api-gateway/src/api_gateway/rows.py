@@ -10,7 +10,7 @@ from daggers.v1 import gateway_pb2
 from google.protobuf.message import Message
 from sqlmodel import SQLModel
 
-from api_gateway.follower import Touched
+from api_gateway.fold import Touched
 from api_gateway.tables import (
     AnswerRow,
     ClusterRow,

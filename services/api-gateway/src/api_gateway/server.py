@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection
 
 from api_gateway.catalog import CatalogService
 from api_gateway.daggers import DaggerService
-from api_gateway.follower import Follower
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine import Newest, QuarantineService
@@ -23,10 +23,15 @@ from api_gateway.reader import Reader
 from api_gateway.writer import Writer
 from chassis.interceptors import interceptor
 from chassis.logging import logger
-from eventlog import Log, LogDamaged
+from eventlog import Log, LogDamaged, LogReplaced, Mark
+from eventlog.fold import Seen
+from eventlog.follower import Follower
+from fleet import Applied
 
 # A handler that has returned still has its answer to send.
 _LAST_ANSWERS_S: Final = 0.5
+# How long a request may take from the log back into the fold.
+_PATIENCE_S: Final = 30.0
 _MAX_MESSAGE: Final = 16 * 1024 * 1024
 _SERVICES: Final = tuple(service.full_name for service in gateway_pb2.DESCRIPTOR.services_by_name.values())
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -55,7 +60,8 @@ class Gateway:
     """A gateway that serves."""
 
     port: int
-    follower: Follower
+    follower: Follower[Applied]
+    fold: Fold
     projector: Projector
     failed: asyncio.Future[None]
     """Done when the gateway cannot go on; holds why."""
@@ -79,27 +85,21 @@ async def serving(
     CannotBind.
     """
     seen = await asyncio.to_thread(projection.prepare)
-    follower = Follower(log, seen)
-    projector = Projector(follower, projection, applied=seen.sequence)
+    fold = Fold()
+    follower = following(log, fold, seen)
+    projector = Projector(follower, fold, projection, applied=seen.sequence)
     end = await log.end()
-    folding = projecting = None
-    if end < seen.sequence:
-        damage = LogDamaged(
-            f"the control topic ends at sequence {end}, but the gateway's database holds {seen.sequence}: it"
-            " lost records, or is another one. If it is meant, give the gateway an empty database"
-        )
-        follower.mark_damaged(str(damage))
-    else:
-        folding = asyncio.create_task(follower.run())
-        projecting = asyncio.create_task(projector.run(since=end))
-    tasks = [task for task in (folding, projecting) if task is not None]
+    folding = asyncio.create_task(fold_on(follower, fold))
+    projecting = asyncio.create_task(projector.run(since=max(end, seen.sequence)))
+    tasks = [folding, projecting]
     failed = _first_failure(tasks)
     try:
-        if tasks:
-            await _until_ready(follower, projector, end, failed)
+        await _until_ready(follower, projector, end, failed)
+        logger().info("folded", sequence=follower.sequence, unreadable=len(fold.fleet.unreadable))
         async with _served(
             log,
             follower,
+            fold,
             Reader(follower, projector, away),
             projection,
             newest,
@@ -107,20 +107,36 @@ async def serving(
             source,
             reference_places,
         ) as port:
-            yield Gateway(port, follower, projector, failed)
+            yield Gateway(port, follower, fold, projector, failed)
     finally:
-        if folding is not None:
-            folding.cancel()
+        folding.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(projection.close)
 
 
+def following(log: Log, fold: Fold, seen: Mark) -> Follower[Applied]:
+    """What follows the control topic for a gateway whose database has `seen` that much of it."""
+    known = Seen(seen, "give the gateway an empty database")
+    return Follower(log, fold, seen=known, patience_s=_PATIENCE_S)
+
+
+async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
+    """Fold for ever. Returns when the log is damaged: what is known stays known. Raises: LogUnavailable."""
+    try:
+        await follower.run()
+    except LogReplaced:
+        fold.forget()
+    except LogDamaged:
+        pass
+
+
 @asynccontextmanager
 async def _served(
     log: Log,
-    follower: Follower,
+    follower: Follower[Applied],
+    fold: Fold,
     reader: Reader,
     projection: Projection,
     newest: Newest,
@@ -137,10 +153,10 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
-    writer = Writer(log, follower, source)
-    daggers = DaggerService(log, follower, writer, reader, projection)
+    writer = Writer(follower, fold.fleet, source)
+    daggers = DaggerService(log, follower, fold, writer, reader, projection)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
-    catalog = CatalogService(follower, writer, reader, projection, reference_places)
+    catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     quarantine = QuarantineService(reader, projection, newest)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
@@ -189,12 +205,13 @@ def _first_failure(tasks: list[asyncio.Task[None]]) -> asyncio.Future[None]:
 
 
 async def _until_ready(
-    follower: Follower, projector: Projector, end: int, failed: asyncio.Future[None]
+    follower: Follower[Applied], projector: Projector, end: int, failed: asyncio.Future[None]
 ) -> None:
     """Wait until the fold and the projection hold what the log held at the start."""
 
     async def ready() -> None:
-        if await follower.reached(end):
+        with suppress(LogDamaged):
+            await follower.reached(end)
             await projector.reached(end)
 
     waiting = asyncio.create_task(ready())
@@ -203,4 +220,3 @@ async def _until_ready(
         waiting.cancel()
         failed.result()
     await waiting
-    logger().info("folded", sequence=follower.fleet.sequence, unreadable=len(follower.fleet.unreadable))

@@ -13,12 +13,12 @@ from typing import Final
 import grpc
 from google.protobuf.message import Message
 
-from api_gateway.follower import Follower
 from chassis.errors import ApiError, invalid
 from chassis.logging import note
 from daggerspec.violation import Violation
-from eventlog import Draft, Log, LogDamaged, LogUnavailable, RecordTooLarge
-from fleet import Answer, Refusal
+from eventlog import Draft, LogDamaged, LogUnavailable, RecordTooLarge
+from eventlog.follower import Follower
+from fleet import Answer, Applied, Fleet, Refusal
 
 _RETRY: Final = timedelta(seconds=1)
 
@@ -28,14 +28,14 @@ class Writer:
 
     def __init__(
         self,
-        log: Log,
-        follower: Follower,
+        follower: Follower[Applied],
+        fleet: Fleet,
         source: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`source`: ce_source of what it writes; `clock`: this instant, UTC."""
         self._clock = clock
-        self._log = log
+        self._fleet = fleet
         self._follower = follower
         self._source = source
 
@@ -49,7 +49,7 @@ class Writer:
         """
         answer = None
         for form in forms:
-            answer = self._follower.fleet.answer(request_id, form) if request_id else None
+            answer = self._fleet.answer(request_id, form) if request_id else None
             if answer is None or answer.accepted:
                 break
         if answer is not None:
@@ -66,13 +66,11 @@ class Writer:
         """
         request_id = request_id or uuid.uuid4().hex
         note(subject=subject, request_id=request_id)
-        fleet = self._follower.fleet
         try:
-            await self._log.append(Draft(request_id, self._source, subject, self._clock(), request))
+            await self._follower.append(Draft(request_id, self._source, subject, self._clock(), request))
         except LogUnavailable as error:
             # It may stand in the log all the same; the fold knows.
-            answer = fleet.answer(request_id, request)
-            if answer is None:
+            if self._fleet.answer(request_id, request) is None:
                 raise ApiError(
                     grpc.StatusCode.UNAVAILABLE,
                     "LOG_UNAVAILABLE",
@@ -83,11 +81,10 @@ class Writer:
         except RecordTooLarge as error:
             raise invalid([Violation(at, str(error), "TOO_LARGE")]) from error
         except LogDamaged as error:
-            self._follower.mark_damaged(str(error))
-        await self._follower.answered(request_id)
-        answer = fleet.answer(request_id, request)
+            if self._fleet.answer(request_id, request) is None:
+                raise damaged(str(error)) from error
+        answer = self._fleet.answer(request_id, request)
         if answer is None:
-            self._refuse_when_damaged()
             raise AssertionError("the fold waited for an answer that is not there")
         _raise_if_refused(answer)
         note(sequence=answer.sequence)

@@ -86,14 +86,11 @@ async def serve(
             patience=timedelta(seconds=configured.monitor_leader_timeout_s),
             clock=lambda: datetime.now(UTC),
         )
-        await monitor.catch_up()
-        if not channels:
-            log.warning("nobody is told: neither Slack nor PagerDuty is set; alerts are only recorded")
-        following = [
-            asyncio.create_task(monitor.follow_control()),
-            asyncio.create_task(monitor.follow_alerts()),
-        ]
+        following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
         try:
+            await monitor.catch_up()
+            if not channels:
+                log.warning("nobody is told: neither Slack nor PagerDuty is set; alerts are only recorded")
             # Faust wants a directory to start with; without tables nothing is ever kept there.
             with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
                 app = host.build(

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from daggers.v1 import alerts_pb2
 
-from eventlog import Record
+from eventlog import Mark, Record, chained
 from health_monitor.alert import Alert, Notify, evolve, todo
 from health_monitor.condition import Condition
 
@@ -32,6 +32,8 @@ class Ledger:
     def __init__(self) -> None:
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
+        self.history: bytes = b""
+        """Digest of every record up to it (`eventlog.chained`)."""
         self.epoch: int = -1
         """Sequence of the newest claim; -1 before the first."""
         self.leader: str = ""
@@ -44,6 +46,11 @@ class Ledger:
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
 
+    @property
+    def mark(self) -> Mark:
+        """How far the log is folded, and which log it is."""
+        return Mark(self.sequence, self.history)
+
     def alert(self, dagger: str, condition: Condition) -> Alert:
         """The alert of a dagger and a condition, whether or not it ever fired."""
         return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
@@ -53,6 +60,7 @@ class Ledger:
         if record.sequence <= self.sequence:
             return False
         self.sequence = record.sequence
+        self.history = chained(self.history, record)
         match record.message:
             case None:
                 digest = blake2b(record.value, digest_size=16).digest()

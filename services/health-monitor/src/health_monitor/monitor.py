@@ -20,7 +20,9 @@ from google.protobuf.message import Message
 
 from chassis.logging import logger, note, unit_of_work
 from eventlog import Draft, Log, LogUnavailable, Record
-from fleet import Dagger, Fleet
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet
 from fleet.health import Limits
 from health_monitor import alert, condition, liveness, watch
 from health_monitor.condition import SEVERITIES, Condition
@@ -28,7 +30,7 @@ from health_monitor.ledger import Ledger
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
 
-_FOLD_S: Final = 10.0
+_PATIENCE_S: Final = 10.0
 """How long an appended record may take to come back, in seconds."""
 _APPEND_AGAIN_S: Final = 1.0
 _PROBES: Final = 16
@@ -71,7 +73,9 @@ class Monitor:
         self.ledger = Ledger()
         self.fleet = Fleet()
         self._identity = identity
-        self._control, self._alerts, self._beats = control, alerts, beats
+        self._control = Follower(control, self.fleet, patience_s=_PATIENCE_S, on_step=self._on_control)
+        self._alerts = Follower(alerts, self.ledger, patience_s=_PATIENCE_S, on_step=self._on_alert)
+        self._beats = beats
         self._webhooks, self._spark = webhooks, spark
         self._limits, self._policy, self._patience, self._clock = limits, policy, patience, clock
         self._watches: dict[str, Watch] = {}
@@ -81,7 +85,7 @@ class Monitor:
         self._epoch: int | None = None
         self._leader_heard = clock()
         self._beaten: datetime | None = None
-        self._folded: dict[str, asyncio.Future[int]] = {}
+        self._caught_up = False
         self._under_way: set[asyncio.Task[None]] = set()
         self._draining = False
 
@@ -92,41 +96,32 @@ class Monitor:
 
     # ---- What comes in -------------------------------------------------------------------------------------
 
+    @property
+    def followers(self) -> tuple[Follower[Applied], Follower[bool]]:
+        """What must run for as long as the monitor does."""
+        return self._control, self._alerts
+
     async def catch_up(self) -> None:
-        """Fold both logs to their ends. Nothing is done before."""
-        async for record in self._control.replay():
-            self.fleet.apply(record)
-        async for record in self._alerts.replay():
-            self.ledger.apply(record)
+        """Wait until both logs are folded to their ends. Nothing is done before. Raises: LogError."""
+        await self._control.catch_up()
+        await self._alerts.catch_up()
         now = self._clock()
         for name, dagger in self.fleet.daggers.items():
             self._watches[name] = watch.begin(now, dagger.generation)
             self._lives[name] = dagger.create_sequence
         self._leader_heard = now
+        self._caught_up = True
 
-    async def follow_control(self) -> None:
-        """Fold what comes in the control topic, for ever."""
-        async for record in self._control.follow(self.fleet.sequence):
-            applied = self.fleet.apply(record)
-            dagger = self.fleet.daggers.get(applied.subject)
-            if applied.changed and dagger is not None:
-                self._attend(dagger)
+    def _on_control(self, step: Step[Applied]) -> None:
+        dagger = self.fleet.daggers.get(step.applied.subject)
+        if self._caught_up and step.applied.changed and dagger is not None:
+            self._attend(dagger)
 
-    async def follow_alerts(self) -> None:
-        """Fold what comes in the alerts topic, for ever."""
-        async for record in self._alerts.follow(self.ledger.sequence):
-            self._apply(record)
-            waiting = self._folded.get(record.id)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(record.sequence)
-
-    def _apply(self, record: Record) -> None:
-        led, epoch = self.leads, self.ledger.epoch
-        self.ledger.apply(record)
-        if self.ledger.epoch != epoch:
+    def _on_alert(self, step: Step[bool]) -> None:
+        if step.applied and isinstance(step.record.message, alerts_pb2.MonitorStarted):
             self._leader_heard = self._clock()  # a claim is a beat, or two monitors would claim in turns
-        if led and not self.leads:
-            logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
+            if self._epoch is not None and not self.leads:
+                logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
 
     def heard(self, record: Record) -> None:
         """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside."""
@@ -230,7 +225,7 @@ class Monitor:
         if self._draining or not self.leads or self._owed(channel) is None:
             return
         # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
-        await self._read_to_end()
+        await self._alerts.catch_up()
         owed = self._owed(channel)
         if owed is None or not self.leads:
             return
@@ -260,13 +255,6 @@ class Monitor:
                 return
             await asyncio.sleep(_APPEND_AGAIN_S)
 
-    async def _read_to_end(self) -> None:
-        """Fold the alerts topic to its present end. Raises: LogUnavailable."""
-        end = await self._alerts.end()
-        if self.ledger.sequence < end:
-            async for record in self._alerts.replay(self.ledger.sequence):
-                self._apply(record)
-
     def _beat(self, now: datetime) -> Draft:
         beat = alerts_pb2.MonitorBeat(epoch=self.ledger.epoch, monitor_id=self._identity.monitor_id)
         beat_id = f"{self._identity.monitor_id}/{now.timestamp():.6f}"
@@ -295,15 +283,8 @@ class Monitor:
 
     async def _write(self, message: Message, subject: str, record_id: str) -> int:
         """Append a record and wait until it is folded; answers its sequence. Raises: LogUnavailable."""
-        waiting = self._folded.setdefault(record_id, asyncio.get_running_loop().create_future())
-        try:
-            await self._alerts.append(Draft(record_id, self._source, subject, self._clock(), message))
-            async with asyncio.timeout(_FOLD_S):
-                return await waiting
-        except TimeoutError as error:
-            raise LogUnavailable(f"a record did not come back in {_FOLD_S:g} s") from error
-        finally:
-            self._folded.pop(record_id, None)
+        draft = Draft(record_id, self._source, subject, self._clock(), message)
+        return (await self._alerts.append(draft)).record.sequence
 
     @property
     def _source(self) -> str:

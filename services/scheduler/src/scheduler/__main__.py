@@ -17,8 +17,8 @@ from daggers.v1 import spec_pb2
 
 from chassis import logging, settings, shutdown
 from eventlog import LogError
-from eventlog.kafka import KafkaLog
 from eventlog.admin import ensure_topics
+from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
@@ -37,11 +37,11 @@ def main() -> int:
     """Run a scheduler until it is told to stop."""
     told = settings.load(SchedulerSettings, sys.argv[1:], prog="python -m scheduler")
     logging.configure("scheduler", level=told.log_level)
-    refused: list[BaseException] = []
+    refused: list[str] = []
     try:
         asyncio.run(serve(told, os.environ))  # noqa: TID251 - the composition root hands it on
     except* (LogError, Missing) as errors:
-        refused = list(_leaves(errors))
+        refused = list(dict.fromkeys(map(str, _leaves(errors))))  # whoever waits for the log says the same
     for error in refused:
         sys.stderr.write(f"scheduler: {error}\n")
     return 1 if refused else 0

@@ -17,16 +17,17 @@ from typing import TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from fleet import Applied, Dagger
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet
 from fleet.resolve import Unresolved, job
 from scheduler import tidy
 from scheduler.drivers import Drivers
-from scheduler.fold import Fold
 
 # (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
 Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
-# Appends a fact about a dagger and reads it back: its sequence, and what became of it. Raises: Deposed.
-Write: TypeAlias = Callable[[Dagger, Message], Awaitable[tuple[int, Applied]]]
+# Appends a fact about a dagger and reads it back: what became of it. Raises: Deposed.
+Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
 
 
 class Launcher:
@@ -34,7 +35,8 @@ class Launcher:
 
     def __init__(
         self,
-        fold: Fold,
+        follower: Follower[Applied],
+        fleet: Fleet,
         drivers: Drivers,
         *,
         command: Command,
@@ -43,7 +45,8 @@ class Launcher:
         driver_memory_mib: int,
     ) -> None:
         """`driver_memory_mib` is the heap of a driver whose dagger does not say."""
-        self._fold = fold
+        self._follower = follower
+        self._fleet = fleet
         self._drivers = drivers
         self._command = command
         self._platform = platform
@@ -52,8 +55,8 @@ class Launcher:
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
         """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
-        await self._fold.catch_up()
-        dagger = self._fold.fleet.daggers[name]
+        await self._follower.catch_up()
+        dagger = self._fleet.daggers[name]
         try:
             self._prepare(dagger)  # so that a spec that cannot run makes no launch
         except Unresolved as error:
@@ -61,8 +64,7 @@ class Launcher:
             await write(dagger, gave_up(error=_user_error(error)))
             return
         intent = events_pb2.LaunchIntended(version=dagger.version)
-        sequence, applied = await write(dagger, intent)
-        intended = self._read_back(name, sequence, applied, still_leading)
+        intended = self._read_back(name, await write(dagger, intent), still_leading)
         if intended is None:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
@@ -77,16 +79,15 @@ class Launcher:
         else:
             await write(intended, events_pb2.Launched(driver=handle))
 
-    def _read_back(
-        self, name: str, sequence: int, applied: Applied, still_leading: Callable[[], None]
-    ) -> Dagger | None:
-        """The dagger whose launch was intended at `sequence`; None when that was refused. Raises: Deposed."""
+    def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
+        """The dagger whose launch was intended; None when that was refused. Raises: Deposed."""
         still_leading()
-        intended = self._fold.fleet.daggers[name]
-        return intended if applied.changed and intended.generation == sequence else None
+        intended = self._fleet.daggers[name]
+        accepted = step.applied.changed and intended.generation == step.record.sequence
+        return intended if accepted else None
 
     def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
-        fleet = self._fold.fleet
+        fleet = self._fleet
         prepared = job(
             fleet,
             dagger,

@@ -18,8 +18,9 @@ from uuid import uuid4
 from daggers.v1 import events_pb2, telemetry_pb2
 
 from eventlog import Draft, LogUnavailable, Record
+from eventlog.follower import Follower
+from fleet import Applied, Fleet
 from scheduler import processes
-from scheduler.fold import Fold
 
 # How long the very first scheduler of a log waits, in case another one starts with it.
 FIRST_WAIT: Final = timedelta(milliseconds=500)
@@ -71,7 +72,8 @@ class Leadership:
 
     def __init__(
         self,
-        fold: Fold,
+        follower: Follower[Applied],
+        fleet: Fleet,
         beats: Beats,
         *,
         scheduler_id: str,
@@ -85,7 +87,8 @@ class Leadership:
         self.epoch = -1
         """Our newest claim; -1 while we stand by."""
         self.patience = patience
-        self._fold = fold
+        self._follower = follower
+        self._fleet = fleet
         self._beats = beats
         self._host = host
         self._clock = clock
@@ -99,7 +102,7 @@ class Leadership:
 
     def heard(self, beat: telemetry_pb2.SchedulerBeat, now: datetime) -> None:
         """A beat came. One of an older epoch is the beat of a leader that was replaced."""
-        leader = self._fold.fleet.leader
+        leader = self._fleet.leader
         if leader is None or beat.epoch >= leader.epoch:
             self._last_beat = now
 
@@ -109,25 +112,26 @@ class Leadership:
 
     def may_claim(self, now: datetime) -> bool:
         """Whether nobody leads any more."""
-        leader = self._fold.fleet.leader
+        leader = self._fleet.leader
         if leader is None:
             return now - self._since >= FIRST_WAIT
         return now - self._last_beat >= self.patience or self._dead(leader.scheduler_id)
 
     async def claim(self, now: datetime) -> None:
         """Append a claim and read it back. Raises: Deposed when another one came before or after it."""
-        await self._fold.catch_up()
+        await self._follower.catch_up()
         if not self.may_claim(now):  # somebody was faster
             raise Deposed
-        id_ = f"SchedulerStarted/{self.scheduler_id}/{self._fold.fleet.sequence}"
+        id_ = f"SchedulerStarted/{self.scheduler_id}/{self._fleet.sequence}"
         claim = events_pb2.SchedulerStarted(scheduler_id=self.scheduler_id, host=self._host)
-        self.epoch, _ = await self._fold.append(Draft(id_, self.source, "scheduler", now, claim))
-        await self._fold.catch_up()
+        step = await self._follower.append(Draft(id_, self.source, "scheduler", now, claim))
+        self.epoch = step.record.sequence
+        await self._follower.catch_up()
         self.still()
 
     def still(self) -> None:
         """Raises: Deposed when ours is not the newest epoch."""
-        leader = self._fold.fleet.leader
+        leader = self._fleet.leader
         if leader is None or leader.epoch != self.epoch:
             raise Deposed
 

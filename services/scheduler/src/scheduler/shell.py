@@ -18,14 +18,15 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
-from eventlog import Draft, Log, Record
-from fleet import Applied, Dagger
+from eventlog import Draft, Log
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet
 from fleet.observation import Observation, Policy, Presence
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
-from scheduler.fold import Fold
 from scheduler.launch import Command, Launcher
 from scheduler.leadership import Beats, Deposed, Leadership, proven_dead
 from scheduler.sweep import Sweeper, seen
@@ -79,9 +80,11 @@ class Scheduler:
         self._drivers = drivers
         self._policy = policy
         self._options = options
-        self._fold = Fold(control, self._on_record, seen(state_dir))
+        self._fleet = Fleet()
+        self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
         self._leadership = Leadership(
-            self._fold,
+            self._follower,
+            self._fleet,
             beats,
             scheduler_id=options.scheduler_id,
             host=drivers.host,
@@ -90,9 +93,12 @@ class Scheduler:
             dead=dead,
         )
         checkpoints = checkpoint_root or str(state_dir / "checkpoints")
-        self._sweeper = Sweeper(self._fold, self._leadership, drivers, state_dir, checkpoints, clock)
+        self._sweeper = Sweeper(
+            self._follower, self._fleet, self._leadership, drivers, state_dir, checkpoints, clock
+        )
         self._launcher = Launcher(
-            self._fold,
+            self._follower,
+            self._fleet,
             drivers,
             command=command,
             platform=platform,
@@ -110,17 +116,16 @@ class Scheduler:
         """Serve until cancelled; drivers go on. Raises, in an ExceptionGroup: LogDamaged."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._fold.follow())
+                tasks.create_task(self._follower.run())
                 tasks.create_task(self._listen())
                 tasks.create_task(self._serve())
         finally:
             self._exits.close()
 
     async def _serve(self) -> None:
-        await self._fold.catch_up()
-        self._sweeper.check_log()
+        await self._follower.catch_up()
         while True:
-            logger().info("scheduler.standby", sequence=self._fold.fleet.sequence)
+            logger().info("scheduler.standby", sequence=self._fleet.sequence)
             next_sweep = self._now()
             while not self._leadership.may_claim(self._now()):
                 if self._now() >= next_sweep:
@@ -143,11 +148,11 @@ class Scheduler:
         while True:
             started = self._now()
             if started - passed > self._options.leader_timeout / 2:
-                await self._fold.catch_up()  # we were paused: somebody may have taken over
+                await self._follower.catch_up()  # we were paused: somebody may have taken over
             self._leadership.still()
             names, self._dirty = self._dirty, set()
             if started >= next_tick:
-                names, next_tick = set(self._fold.fleet.daggers), started + self._options.tick
+                names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
             if started >= next_sweep:
@@ -169,14 +174,15 @@ class Scheduler:
         self._dirty.add(name)
         self._wake.set()
 
-    def _on_record(self, record: Record, applied: Applied) -> None:
+    def _on_step(self, step: Step[Applied]) -> None:
+        record, applied = step.record, step.applied
         if isinstance(record.message, events_pb2.SchedulerStarted):
             self._leadership.claimed(self._now())
         if record.message is None:
             logger().warning(
                 "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
             )
-        if applied.subject in self._fold.fleet.daggers:
+        if applied.subject in self._fleet.daggers:
             self._dirty.add(applied.subject)
         self._wake.set()
 
@@ -195,7 +201,7 @@ class Scheduler:
 
     async def _attend(self, name: str) -> None:
         """Reconcile one dagger: act until there is nothing to do, or only time can tell."""
-        fleet = self._fold.fleet
+        fleet = self._fleet
         if name in fleet.unreadable_daggers:
             return
         for _ in range(STEPS):
@@ -244,7 +250,7 @@ class Scheduler:
                 self._exits.watch(dagger.name, driver.pid)
         elif dagger.unanswered:
             found = self._drivers.find(dagger.name, dagger.generation)
-            claim = self._fold.fleet.claims.get(dagger.epoch)
+            claim = self._fleet.claims.get(dagger.epoch)
             if claim is not None and claim.host == self._drivers.host:
                 presence = Presence.GONE if found is None else Presence.ALIVE
         full = self._full(dagger)
@@ -256,7 +262,7 @@ class Scheduler:
         """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return ""
-        running = len(self._fold.fleet.occupied)
+        running = len(self._fleet.occupied)
         if running < self._options.max_drivers:
             return ""
         return (
@@ -276,7 +282,7 @@ class Scheduler:
             "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
         )
 
-    async def _write(self, dagger: Dagger, fact: Any) -> tuple[int, Applied]:
+    async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
         self._leadership.still()
         fact.meta.epoch = self._leadership.epoch
@@ -288,8 +294,8 @@ class Scheduler:
         else:
             fact.meta.generation = dagger.generation
         draft = Draft(id_, self._leadership.source, dagger.name, self._now(), fact)
-        sequence, applied = await self._fold.append(draft)
-        note(sequence=sequence, ignored=applied.refused)
+        step = await self._follower.append(draft)
+        note(sequence=step.record.sequence, ignored=step.applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):
             self._sweeper.untidy = True
-        return sequence, applied
+        return step

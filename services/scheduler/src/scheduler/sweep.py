@@ -13,11 +13,12 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from chassis.logging import unit_of_work
-from eventlog import Draft, LogDamaged, Mark
-from fleet import Fleet
+from eventlog import Draft, Mark
+from eventlog.fold import Seen
+from eventlog.follower import Follower
+from fleet import Applied, Fleet
 from scheduler import tidy
 from scheduler.drivers import Drivers, Living
-from scheduler.fold import Fold
 from scheduler.leadership import Leadership
 from scheduler.wrapper import write_atomically
 
@@ -25,12 +26,13 @@ SEEN: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
 
 
-def seen(state_dir: Path) -> Mark:
+def seen(state_dir: Path) -> Seen:
     """What a scheduler of this state directory read of the log."""
+    file, mark = state_dir / SEEN, Mark()
     with suppress(FileNotFoundError, ValueError, KeyError):
-        found = json.loads((state_dir / SEEN).read_text())
-        return Mark(int(found["sequence"]), bytes.fromhex(found["history"]))
-    return Mark()
+        found = json.loads(file.read_text())
+        mark = Mark(int(found["sequence"]), bytes.fromhex(found["history"]))
+    return Seen(mark, f"remove {file}")
 
 
 class Sweeper:
@@ -38,7 +40,8 @@ class Sweeper:
 
     def __init__(
         self,
-        fold: Fold,
+        follower: Follower[Applied],
+        fleet: Fleet,
         leadership: Leadership,
         drivers: Drivers,
         state_dir: Path,
@@ -49,20 +52,21 @@ class Sweeper:
         self._checkpoints = tidy.directory(checkpoints)
         self.untidy = True
         """Whether launches may have left something to remove."""
-        self._fold = fold
+        self._follower = follower
+        self._fleet = fleet
         self._leadership = leadership
         self._drivers = drivers
         self._seen = state_dir / SEEN
 
     async def sweep(self) -> None:
         """As the leader: kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
-        fleet = self._fold.fleet
+        fleet = self._fleet
         for living in self._drivers.living():
             if is_orphan(fleet, living):
                 with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
                     self._leadership.still()
                     self._drivers.kill(living.handle)
-                    await self._fold.append(self._killed(living))
+                    await self._follower.append(self._killed(living))
         if self.untidy:
             self.untidy = False
             await asyncio.to_thread(
@@ -81,25 +85,13 @@ class Sweeper:
 
         An orphan stays one, however much of the log is not read yet, so this needs no leadership.
         """
-        fleet = self._fold.fleet
+        fleet = self._fleet
         if fleet.leader is None or fleet.leader.host == self._drivers.host:
             return  # the leader does it, and says so in the log
         for living in self._drivers.living():
             if is_orphan(fleet, living):
                 with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
                     self._drivers.kill(living.handle)
-
-    def check_log(self) -> None:
-        """Refuse a log that ends before what was read of it: acting on it would remove what is wanted.
-
-        Raises: LogDamaged.
-        """
-        known, end = self._fold.seen.sequence, self._fold.fleet.sequence
-        if known > end:
-            raise LogDamaged(
-                f"the control topic ends at {end}, but {known} was read before: it lost records, or is"
-                f" another one. If it is meant, remove {self._seen}"
-            )
 
     def _killed(self, living: Living) -> Draft:
         handle = living.handle
