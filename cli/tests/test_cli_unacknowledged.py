@@ -8,56 +8,55 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
+from tests.contracts.logs import TroubledLog
 
 from api_gateway.server import Door
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
 from eventlog import Draft, LogUnavailable
-from eventlog.memory import MemoryLog
 
 CLUSTER = spec_pb2.Cluster(name="other", kafka=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1"))
 NAME = "orders_by_city"
 
 
-class LateLog(MemoryLog):
-    """A log whose broker goes away: what is appended then lands when it is back, unacknowledged."""
+class Broker:
+    """One that may go away: what is appended then lands when it is back, unacknowledged."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.log = TroubledLog()
+        self.log.before = self._unless_away
         self.away_s = 0.0
-        """How long the broker is away from the next append on; 0: it is there."""
+        """How long it is away from the next append on; 0: it is there."""
         self._back: asyncio.Task[None] | None = None
 
-    async def append(self, draft: Draft) -> None:
-        """Raises LogUnavailable while the broker is away."""
+    async def _unless_away(self, draft: Draft) -> None:
         if self.away_s and self._back is None:
             self._back = asyncio.create_task(self._land(draft, self.away_s))
         if self._back is not None:
             raise LogUnavailable("nobody answers")
-        await super().append(draft)
 
     async def _land(self, draft: Draft, away_s: float) -> None:
         await asyncio.sleep(min(away_s, 3600))
-        await super().append(draft)
         self._back, self.away_s = None, 0.0
+        await self.log.append(draft)
 
 
 @pytest.fixture
-def log() -> LateLog:
-    return LateLog()
+def broker() -> Broker:
+    return Broker()
 
 
 @pytest.fixture
-def gateway(serve: Callable[..., int], log: LateLog) -> str:
+def gateway(serve: Callable[..., int], broker: Broker) -> str:
     """Address of a gateway on that log."""
-    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5), lambda: log)}"
+    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5), lambda: broker.log)}"
 
 
 def test_a_request_that_lands_late_succeeds_once_and_says_meanwhile_why_it_waits(
-    gateway: str, log: LateLog
+    gateway: str, broker: Broker
 ) -> None:
     said: list[str] = []
-    log.away_s = 2.0
+    broker.away_s = 2.0
     with Gateway(gateway, warn=said.append) as connected:
         answer = connected.register_cluster(CLUSTER)
         clusters = connected.clusters()
@@ -70,11 +69,11 @@ def test_a_request_that_lands_late_succeeds_once_and_says_meanwhile_why_it_waits
 
 
 def test_a_request_that_stays_unacknowledged_has_an_unknown_outcome_and_says_how_to_look(
-    gateway: str, log: LateLog, shell: Any, dagger_file: str
+    gateway: str, broker: Broker, shell: Any, dagger_file: str
 ) -> None:
     shell.fill()
     shell("apply", "-f", shell.file("orders.yaml", dagger_file))
-    log.away_s = math.inf
+    broker.away_s = math.inf
     with Gateway(gateway, patience_s=0) as connected, pytest.raises(UnreachableError) as ended:
         connected.call(connected.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=NAME))
 

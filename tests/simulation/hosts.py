@@ -95,7 +95,7 @@ class SimulatedDriver:
         generation: int,
     ) -> None:
         self.name, self.host, self.handle, self.generation = name, host, handle, generation
-        self.alive, self.code = True, None
+        self.alive, self.drained, self.code = True, False, None
         self._world, self._sinks = world, sinks
         self._lease = Lease(sinks.lease(name), generation, world.loop.time)
         self._taken = False
@@ -240,11 +240,12 @@ class SimulatedDrivers:
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """As Drivers': it ends after its batch."""
         driver = self._of(handle)
-        if driver is None:
+        if driver is None or not driver.alive:
             return False
-        if driver.alive and not self._world.chance(0.05, "drain unheard"):
+        if not self._world.chance(0.05, "drain unheard"):
             self._world.later(self._world.random.uniform(0, 5), driver.end, 0)
-        return driver.alive
+        first, driver.drained = not driver.drained, True
+        return first
 
     def kill(self, handle: events_pb2.DriverHandle) -> None:
         """As Drivers'."""

@@ -62,7 +62,7 @@ class SimulatedSpark(httpx.AsyncBaseTransport):
         driver = host.drivers.get((name, int(generation))) if host is not None and not host.cut else None
         alive = driver is not None and driver.alive
         if not alive and self._world.chance(0.3, "Spark UI of another"):
-            return _applications(f"dagger {name} {int(generation) + 1}")
+            return _applications(f"daggers.{name}.{int(generation) + 1}")
         if not alive or self._world.chance(0.05, "Spark UI away"):
             raise httpx.ConnectError("nobody answers")
         if self._world.chance(0.05, "Spark UI hung"):
@@ -70,7 +70,7 @@ class SimulatedSpark(httpx.AsyncBaseTransport):
         if self._world.chance(0.05, "Spark UI broken"):
             return httpx.Response(200, stream=httpx.ByteStream(b"<html>"))
         await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
-        return _applications(f"dagger {name} {generation}")
+        return _applications(f"daggers.{name}.{generation}")
 
 
 def _applications(name: str) -> httpx.Response:

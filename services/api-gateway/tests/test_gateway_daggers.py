@@ -7,6 +7,7 @@ import grpc
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
+from tests.contracts.logs import TroubledLog
 
 from daggerspec.defaults import filled
 from eventlog import Draft, LogUnavailable
@@ -360,13 +361,14 @@ async def test_a_query_of_ten_megabytes_reaches_us_and_is_refused_by_us(
 async def test_an_append_that_is_written_but_not_acknowledged_is_still_answered(
     harness: Any, samples: Any
 ) -> None:
-    class Unsure(MemoryLog):
-        async def append(self, draft: Draft) -> None:
-            await super().append(draft)
-            await asyncio.sleep(0)
-            raise LogUnavailable("the acknowledgement was lost")
+    log = TroubledLog()
 
-    unsure = await harness.start(Unsure())
+    async def lose_the_acknowledgement(_: Draft) -> None:
+        await asyncio.sleep(0)
+        raise LogUnavailable("the acknowledgement was lost")
+
+    log.after = lose_the_acknowledgement
+    unsure = await harness.start(log)
 
     answer = await unsure.catalog.RegisterCluster(
         pb.RegisterClusterRequest(cluster=samples.cluster(), request_id="r"), timeout=10
@@ -378,11 +380,13 @@ async def test_an_append_that_is_written_but_not_acknowledged_is_still_answered(
 async def test_kafka_that_does_not_answer_is_unavailable_with_the_id_to_repeat(
     harness: Any, refusal: Any, samples: Any
 ) -> None:
-    class Away(MemoryLog):
-        async def append(self, draft: Draft) -> None:
-            raise LogUnavailable("Kafka at 127.0.0.1:1 does not answer")
+    log = TroubledLog()
 
-    away = await harness.start(Away())
+    async def be_away(_: Draft) -> None:
+        raise LogUnavailable("Kafka at 127.0.0.1:1 does not answer")
+
+    log.before = be_away
+    away = await harness.start(log)
     request = pb.RegisterClusterRequest(cluster=samples.cluster(), request_id="mine")
 
     error = await refusal(away.catalog.RegisterCluster(request, timeout=10))

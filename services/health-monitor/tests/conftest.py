@@ -13,6 +13,7 @@ from aiohttp import web
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from pydantic import SecretStr
+from tests.contracts.logs import TroubledLog
 
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
@@ -29,27 +30,16 @@ SECOND = timedelta(seconds=1)
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 
 
-class FragileLog(MemoryLog):
-    """A log that a test may make fail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refuses: Callable[[Message], bool] = lambda _: False
-        self.refused = asyncio.Event()
-
-    async def append(self, draft: Draft) -> None:
-        if self.refuses(draft.message):
-            self.refused.set()
-            raise LogUnavailable("Kafka does not answer")
-        await super().append(draft)
-
-
 class World:
     """Logs, a receiver and a clock that outlive any monitor."""
 
     def __init__(self) -> None:
         self.now = NOON
-        self.control, self.alerts, self.beats = MemoryLog(), FragileLog(), MemoryLog()
+        self.control, self.alerts, self.beats = MemoryLog(), TroubledLog(), MemoryLog()
+        self.refuses: Callable[[Message], bool] = lambda _: False
+        """Which records the log of alerts does not take."""
+        self.refused = asyncio.Event()
+        self.alerts.before = self._refuse
         self.shown: list[str] = []
         self.answer: Callable[[Received], web.Response | None] = lambda _: None
         self.receiver = AlertReceiver(show=self.shown.append, misbehave=self._misbehave)
@@ -59,6 +49,11 @@ class World:
     async def _misbehave(self, received: Received) -> web.Response | None:
         self.called.set()
         return self.answer(received)
+
+    async def _refuse(self, draft: Draft) -> None:
+        if self.refuses(draft.message):
+            self.refused.set()
+            raise LogUnavailable("Kafka does not answer")
 
     async def tell(self, message: Message) -> None:
         number = await self.control.end() + 1

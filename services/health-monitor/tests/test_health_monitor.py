@@ -68,14 +68,14 @@ async def test_a_restart_at_any_step_repeats_nothing_and_loses_nothing(world: An
 
 
 async def test_a_crash_between_the_post_and_its_record_repeats_one_under_the_same_key(world: Any) -> None:
-    world.alerts.refuses = lambda message: isinstance(message, alerts_pb2.NotificationSent)
+    world.refuses = lambda message: isinstance(message, alerts_pb2.NotificationSent)
     async with world.monitor() as running:
         await world.fail_dagger()
         await running.steps(2)
         last = asyncio.create_task(running.steps(2))
-        await world.alerts.refused.wait()
+        await world.refused.wait()
         last.cancel()
-    world.alerts.refuses = lambda _: False
+    world.refuses = lambda _: False
     async with world.monitor("two") as running:
         await running.steps(14)
 
@@ -89,10 +89,10 @@ async def test_what_was_sent_is_recorded_when_kafka_is_back_and_not_sent_again(w
     async with world.monitor() as running:
         await world.fail_dagger()
         await running.steps(2)
-        world.alerts.refuses = lambda message: isinstance(message, alerts_pb2.NotificationSent)
+        world.refuses = lambda message: isinstance(message, alerts_pb2.NotificationSent)
         going = asyncio.create_task(running.steps(4))
-        await world.alerts.refused.wait()
-        world.alerts.refuses = lambda _: False
+        await world.refused.wait()
+        world.refuses = lambda _: False
         await going
 
     assert sorted(await world.events()) == sorted(["MonitorStarted", *FIRED])
@@ -115,12 +115,12 @@ async def test_a_drain_lets_what_is_under_way_be_recorded(world: Any) -> None:
 async def test_nothing_is_fired_while_kafka_is_away_and_once_when_it_is_back(world: Any) -> None:
     async with world.monitor() as running:
         await running.step()
-        world.alerts.refuses = lambda _: True
+        world.refuses = lambda _: True
         await world.fail_dagger()
         await running.step()
         with pytest.raises(LogUnavailable):
             await running.step(3)
-        world.alerts.refuses = lambda _: False
+        world.refuses = lambda _: False
         await running.steps(4)
 
     assert sorted(await world.events()) == sorted(["MonitorStarted", *FIRED])

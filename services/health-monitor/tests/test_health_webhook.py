@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from daggers.v1 import alerts_pb2
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 from pydantic import SecretStr
+from tests.contracts.webhooks import WebhooksContract
 
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Alert, Notify, evolve
@@ -77,6 +78,40 @@ async def send(
         )
         outcome = await webhooks.send(channel, notice or notify(), now=NOON)
     return outcome, shown, receiver.received
+
+
+class Listening:
+    """A real receiver that is well or in trouble."""
+
+    def __init__(self) -> None:
+        self.told, self._trouble = 0, ""
+        self.receiver = AlertReceiver(show=lambda _: None, misbehave=self._misbehave)
+
+    async def _misbehave(self, _: Received) -> web.StreamResponse | None:
+        if self._trouble == "failing":
+            return web.Response(status=503)
+        if self._trouble == "throttling":
+            return web.Response(status=429, headers={"Retry-After": "20"})
+        self.told += 1
+        if self._trouble == "late":
+            await asyncio.Event().wait()
+        return None
+
+    async def send(self, notify: Notify, trouble: str) -> Outcome:
+        self._trouble = trouble
+        listed = Allowed.parse(f"127.0.0.1:{self.receiver.port}")
+        webhooks = Webhooks(listed, timeout=timedelta(seconds=1 if trouble == "late" else 30))
+        return await webhooks.send(
+            Channel("slack", slack, SecretStr(self.receiver.slack_url)), notify, now=NOON
+        )
+
+
+class TestWebhooks(WebhooksContract):
+    @pytest.fixture
+    async def outside(self) -> AsyncIterator[Listening]:
+        made = Listening()
+        async with made.receiver:
+            yield made
 
 
 async def test_slack_takes_what_fired() -> None:

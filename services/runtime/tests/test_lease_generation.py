@@ -1,9 +1,11 @@
 """The lease: one generation writes, and an older one notices."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.contracts.leases import StoreContract
 
 from runtime.errors import FencedError, JobError
 from runtime.lease import PATIENCE_S, Keeper, Lease, LocalStore, open_root
@@ -17,6 +19,12 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class TestLocalStore(StoreContract):
+    @pytest.fixture
+    def stores(self, tmp_path: Path) -> Callable[[], LocalStore]:
+        return lambda: LocalStore(tmp_path / "not" / "there" / "yet")
 
 
 def lease(root: Path, generation: int, clock: Clock | None = None) -> Lease:
@@ -136,25 +144,32 @@ def test_a_checkpoint_root_that_is_not_absolute_is_refused_by_name(root: str) ->
     assert repr(root) in refused.value.error.detail
 
 
-class SilentStore:
-    """A store whose host is gone: reading never ends, until the test lets it."""
+class SilentStore(LocalStore):
+    """A store whose host goes away: then reading does not end, until the test lets it."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self.asked, self.mended = threading.Event(), threading.Event()
+        self.mended.set()
 
     def read(self) -> int:
         self.asked.set()
         self.mended.wait(60)
-        return 7
-
-    def take(self, generation: int) -> int:
-        return generation
+        return super().read()
 
 
-def test_a_store_that_never_answers_stops_the_driver_after_a_minute() -> None:
-    clock, store, wake = Clock(), SilentStore(), threading.Event()
+class TestSilentStore(StoreContract):
+    @pytest.fixture
+    def stores(self, tmp_path: Path) -> Callable[[], SilentStore]:
+        return lambda: SilentStore(tmp_path)
+
+
+def test_a_store_that_never_answers_stops_the_driver_after_a_minute(tmp_path: Path) -> None:
+    clock, store, wake = Clock(), SilentStore(tmp_path), threading.Event()
     holder = Lease(store, 7, clock)
     holder.take()
+    store.mended.clear()
+    store.asked.clear()
     keeper = Keeper(holder, wake)
     assert store.asked.wait(10)
 

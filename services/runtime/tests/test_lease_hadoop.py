@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -10,6 +11,7 @@ from uuid import uuid4
 import pytest
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
+from tests.contracts.leases import StoreContract
 from tests.integration.bookings import booking, recount, spread
 
 from runtime import checkpoint
@@ -50,8 +52,10 @@ def test_a_newer_generation_takes_the_lease_and_fences_the_older_one(root: Hadoo
     assert HadoopStore(root).read() == 12
 
 
-def test_nobody_holds_a_lease_that_was_never_taken(root: HadoopPath) -> None:
-    assert HadoopStore(root).read() == 0
+class TestHadoopStore(StoreContract):
+    @pytest.fixture
+    def stores(self, root: HadoopPath) -> Callable[[], HadoopStore]:
+        return lambda: HadoopStore(root)
 
 
 def test_an_edited_plan_starts_where_the_old_checkpoint_stood(root: HadoopPath, tmp_path: Path) -> None:

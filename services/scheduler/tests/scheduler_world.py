@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
+from tests.contracts.beats import MemoryBeats
 
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
@@ -33,7 +34,7 @@ class World:
 
     def __init__(self, state_dir: Path) -> None:
         self.control = MemoryLog()
-        self.beats = MemoryLog()
+        self.beats = MemoryBeats()
         self.state_dir = state_dir
         self.records: list[Record] = []
         self.fleet = Fleet()

@@ -3,14 +3,12 @@
 import asyncio
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from daggers.v1 import telemetry_pb2
+from tests.contracts.beats import beat
 
-from eventlog import Draft
 from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
 from scheduler.__main__ import Missing, find_installation, find_java
@@ -120,8 +118,3 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
 
     assert '"event": "scheduler.standby"' in line
     assert (code, rest) == (0, "")
-
-
-def beat(name: str) -> Draft:
-    heartbeat = telemetry_pb2.Heartbeat(dagger=name)
-    return Draft(uuid4().hex, "/test", name, datetime.now(UTC), heartbeat)

@@ -21,9 +21,9 @@ from services.scheduler.tests.scheduler_world import (
     there,
     until,
 )
+from tests.contracts.logs import TroubledLog, nothing
 
 from eventlog import Draft
-from eventlog.memory import MemoryLog
 from fleet.health import SHOWN
 from fleet.observation import Presence
 from scheduler import processes
@@ -147,21 +147,17 @@ async def test_a_leader_that_sees_a_newer_claim_stands_by(world: World) -> None:
     assert world.drivers().presence(dagger.driver) is Presence.ALIVE
 
 
-class Overtaken(MemoryLog):
-    """A log in which another scheduler's claim comes just before the next adoption."""
-
-    overtaken = True
-
-    async def append(self, draft: Draft) -> None:
-        if isinstance(draft.message, events_pb2.Launched) and draft.message.adopted and self.overtaken:
-            self.overtaken = False
-            claim = events_pb2.SchedulerStarted(scheduler_id="another", host="there")
-            await super().append(Draft("overtakes", "/another", "scheduler", draft.time, claim))
-        await super().append(draft)
-
-
 async def test_a_leader_that_was_overtaken_in_the_act_adopts_when_it_leads_again(world: World) -> None:
-    world.control = Overtaken()
+    log = world.control = TroubledLog()
+    claim = events_pb2.SchedulerStarted(scheduler_id="another", host="there")
+
+    async def overtake(draft: Draft) -> None:
+        """Another scheduler's claim comes just before an adoption."""
+        if isinstance(draft.message, events_pb2.Launched) and draft.message.adopted:
+            log.before = nothing
+            await log.append(Draft("overtakes", "/another", "scheduler", draft.time, claim))
+
+    log.before = overtake
     async with world.serving():
         await world.ask()
         before = await world.running()

@@ -1,0 +1,72 @@
+"""The scheduler's hands and ears, and what stands for a driver in its tests, keep their promises."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from daggers.v1 import spec_pb2
+from services.scheduler.tests.scheduler_world import command
+from tests.contracts.beats import BeatsContract, MemoryBeats
+from tests.contracts.drivers import NAME, DriversContract, Handle, until
+
+from eventlog.admin import ensure_topics
+from eventlog.topics import Topic
+from scheduler.drivers import Drivers
+from scheduler.heartbeats import Heartbeats
+
+
+class TestDrivers(DriversContract):
+    """Of stand-ins; tests/integration has the same of real ones."""
+
+    @pytest.fixture
+    async def drivers(self, tmp_path: Path) -> AsyncIterator[Drivers]:
+        made = Drivers(tmp_path / "runs", host="here", python=sys.executable)
+        yield made
+
+        def gone() -> bool:
+            for living in made.living():
+                made.kill(living.handle)
+            return not made.living()
+
+        await until(gone)
+
+    def start(self, drivers: Drivers, generation: int) -> Handle:
+        run_dir = str(drivers.run_dir(NAME, generation))
+        job = spec_pb2.JobSpec(dagger=NAME, generation=generation, run_dir=run_dir)
+        job.spec.sql = "run"
+        return drivers.start(job, *command(job, "local[1]"))
+
+    async def ready(self, handle: Handle) -> None:
+        await until((Path(handle.run_dir) / "driver.json").exists)
+
+    def restarted(self, drivers: Drivers) -> Drivers:
+        return Drivers(drivers.runs, host=drivers.host, python=sys.executable)
+
+
+class TestMemoryBeats(BeatsContract):
+    @pytest.fixture
+    def topic(self) -> MemoryBeats:
+        return MemoryBeats()
+
+    @asynccontextmanager
+    async def connected(self, topic: MemoryBeats) -> AsyncIterator[MemoryBeats]:
+        yield topic
+
+
+@pytest.mark.integration
+class TestHeartbeats(BeatsContract):
+    @pytest.fixture
+    async def topic(self, kafka: str) -> tuple[str, str]:
+        name = f"heartbeats-{uuid4().hex}"
+        await ensure_topics(kafka, (Topic(name, 1, {}),))
+        return kafka, name
+
+    @asynccontextmanager
+    async def connected(self, topic: tuple[str, str]) -> AsyncIterator[Heartbeats]:
+        async with Heartbeats(*topic) as beats:
+            yield beats

@@ -1,0 +1,52 @@
+"""What the heartbeats topic promises who follows it; and one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from daggers.v1 import telemetry_pb2
+
+from eventlog import Draft, Record
+from eventlog.memory import MemoryLog
+
+
+class MemoryBeats(MemoryLog):
+    """The heartbeats topic in memory."""
+
+    async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
+        """What comes from now on, for ever."""
+        async for record in super().follow(max(since, len(self._records) - 1)):
+            yield record
+
+
+def beat(name: str) -> Draft:
+    """A heartbeat of a dagger."""
+    return Draft(uuid4().hex, "/test", name, datetime.now(UTC), telemetry_pb2.Heartbeat(dagger=name))
+
+
+class BeatsContract:
+    """A subclass brings a fixture `topic`, and how to connect to it."""
+
+    def connected(self, topic: Any) -> AbstractAsyncContextManager[Any]:
+        """A way to the topic."""
+        raise NotImplementedError
+
+    async def test_what_comes_is_heard_in_order_and_what_was_before_is_not(self, topic: Any) -> None:
+        async with self.connected(topic) as before:
+            await before.append(beat("unheard"))
+        async with self.connected(topic) as beats, asyncio.timeout(60):
+            heard = beats.follow()
+            first = asyncio.ensure_future(anext(heard))
+            await asyncio.sleep(0)  # it listens now
+            for _ in range(3):
+                await beats.append(beat("heard"))
+            found = [await first, await anext(heard), await anext(heard)]
+            await heard.aclose()
+
+        assert [record.message.dagger for record in found] == ["heard"] * 3
+        assert [record.sequence for record in found] == sorted({record.sequence for record in found})

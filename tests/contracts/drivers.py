@@ -1,0 +1,106 @@
+"""What the drivers of a host promise a scheduler, whatever runs as a driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2
+
+from fleet.observation import Presence
+
+NAME, GENERATION = "d", 5
+Handle = events_pb2.DriverHandle
+
+
+async def until(holds: Callable[[], bool], seconds: float = 90) -> None:
+    """Wait for what no event tells of, up to a deadline."""
+    end = asyncio.get_running_loop().time() + seconds
+    while not holds():
+        assert asyncio.get_running_loop().time() < end, "it never came to that"
+        await asyncio.sleep(0.02)
+
+
+class DriversContract:
+    """A subclass brings a fixture `drivers` (of a host without any) and what is said below."""
+
+    def start(self, drivers: Any, generation: int) -> Handle:
+        """Start this generation of `NAME`. Raises: OSError."""
+        raise NotImplementedError
+
+    async def ready(self, handle: Handle) -> None:
+        """Wait until the driver would hear that it is to drain."""
+
+    def restarted(self, drivers: Any) -> Any:
+        """What the next scheduler on the same host has in place of `drivers`."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def handle(self, drivers: Any) -> Handle:
+        """A driver that lives."""
+        return self.start(drivers, GENERATION)
+
+    async def test_what_was_started_lives_and_is_found_by_its_generation(
+        self, drivers: Any, handle: Handle
+    ) -> None:
+        await until(lambda: drivers.find(NAME, GENERATION) is not None)
+
+        assert drivers.presence(handle) is Presence.ALIVE
+        assert drivers.find(NAME, GENERATION) == handle
+        assert [(each.name, each.generation, each.handle) for each in drivers.living()] == [
+            (NAME, GENERATION, handle)
+        ]
+        assert drivers.find(NAME, GENERATION + 1) is None
+        assert drivers.find("other", GENERATION) is None
+
+    async def test_a_driver_lives_on_when_its_scheduler_does_not(self, drivers: Any, handle: Handle) -> None:
+        await until(lambda: drivers.find(NAME, GENERATION) is not None)
+
+        later = self.restarted(drivers)
+
+        assert (later.presence(handle), later.find(NAME, GENERATION)) == (Presence.ALIVE, handle)
+
+    async def test_of_another_host_nothing_is_known(self, drivers: Any, handle: Handle) -> None:
+        elsewhere = Handle()
+        elsewhere.CopyFrom(handle)
+        elsewhere.host = "elsewhere"
+
+        assert drivers.presence(elsewhere) is Presence.REMOTE
+
+    async def test_a_generation_is_started_once(self, drivers: Any, handle: Handle) -> None:
+        with pytest.raises(FileExistsError):
+            self.start(drivers, GENERATION)
+
+        assert drivers.presence(handle) is Presence.ALIVE
+
+    async def test_a_driver_that_is_drained_ends_without_an_error(self, drivers: Any, handle: Handle) -> None:
+        await self.ready(handle)
+        asked = [drivers.drain(handle), drivers.drain(handle)]
+        await until(lambda: drivers.presence(handle) is Presence.GONE)
+        left = drivers.exit(handle)
+
+        assert asked == [True, False]
+        assert (left.code, left.HasField("code"), left.HasField("error")) == (0, True, False)
+        assert (drivers.living(), drivers.find(NAME, GENERATION)) == ([], None)
+
+    async def test_a_driver_that_is_killed_is_gone_and_may_be_tried_again(
+        self, drivers: Any, handle: Handle
+    ) -> None:
+        def gone() -> bool:
+            drivers.kill(handle)
+            return drivers.presence(handle) is Presence.GONE
+
+        await until(gone)
+        left = drivers.exit(handle)
+
+        assert (left.error.reason in {"KILLED", "DRIVER_LOST"}, left.error.retryable) == (True, True)
+        assert (drivers.living(), drivers.drain(handle)) == ([], False)
+
+    async def test_a_launch_of_which_no_process_lives_is_gone_and_left_nothing(self, drivers: Any) -> None:
+        lost = drivers.lost(NAME, GENERATION)
+
+        assert (drivers.presence(lost), drivers.drain(lost)) == (Presence.GONE, False)
+        assert drivers.exit(lost).error.reason == "DRIVER_LOST"
+        assert lost.run_dir == str(drivers.run_dir(NAME, GENERATION))
