@@ -9,10 +9,11 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
+from chassis import processes
 from eventlog.testing import given
 from fleet import Fleet
 from fleet.observation import Presence
-from scheduler import leadership, processes, tidy
+from scheduler import leadership, tidy
 from scheduler.drivers import Drivers
 
 META = events_pb2.RequestMeta(actor="ada")

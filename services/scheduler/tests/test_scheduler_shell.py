@@ -23,10 +23,10 @@ from services.scheduler.tests.scheduler_world import (
 )
 from tests.contracts.logs import TroubledLog, nothing
 
+from chassis import processes
 from eventlog import Draft
 from fleet.health import SHOWN
 from fleet.observation import Presence
-from scheduler import processes
 
 NOW = events_pb2.STOP_MODE_NOW
 

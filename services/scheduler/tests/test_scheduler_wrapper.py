@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from services.scheduler.tests.scheduler_world import DEADLINE_S, there
 
-from scheduler import processes
+from chassis import processes
 from scheduler.wrapper import write_atomically
 
 PYTHON = [sys.executable, "-c"]

@@ -17,9 +17,10 @@ from pathlib import Path
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
+from chassis import processes
 from daggerspec.limits import MIN_HEAP_MIB
 from fleet.observation import Presence
-from scheduler import exits, processes
+from scheduler import exits
 
 
 @dataclass(frozen=True, slots=True)

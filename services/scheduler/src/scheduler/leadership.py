@@ -17,10 +17,10 @@ from uuid import uuid4
 
 from daggers.v1 import events_pb2, telemetry_pb2
 
+from chassis import processes
 from eventlog import Draft, LogUnavailable, Record
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from scheduler import processes
 
 # How long the very first scheduler of a log waits, in case another one starts with it.
 FIRST_WAIT: Final = timedelta(milliseconds=500)

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from scheduler import processes
+from chassis import processes
 
 # How long the rest of the session may take to end by itself: the Python half may still write exit.json.
 LINGER_S = 5.0
