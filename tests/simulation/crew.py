@@ -74,7 +74,7 @@ class Crew:
                 gateway = Gateway(self.world, process, self.projection)
                 member = Member(role, Service(self.loop, process, gateway.run()), gateway=gateway)
             case "monitor":
-                body = services.watch(self.world, process, self.webhooks, self._spark)
+                body = services.watch(self.world, process, self.webhooks, self._spark, self._ended)
                 member = Member(role, Service(self.loop, process, body))
             case _:
                 assert host is not None
@@ -90,6 +90,11 @@ class Crew:
             return other is not None and other.host is host and not other.service.serves
 
         return services.scheduler(self.world, process, host, self.sinks, state, dead).run()
+
+    def _ended(self, monitor_id: str) -> bool:
+        """Whether a monitor is known to be dead: all of them stand on one machine."""
+        other = self.members.get(monitor_id)
+        return other is not None and not other.service.serves
 
     def disturb(self) -> None:
         """Now and then a process stands still, or a host vanishes."""

@@ -122,8 +122,14 @@ class Gateway:
             self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
 
 
-def monitor(world: World, process: Process, webhooks: SimulatedWebhooks, spark: httpx.AsyncClient) -> Monitor:
-    """A monitor that tells two receivers."""
+def monitor(
+    world: World,
+    process: Process,
+    webhooks: SimulatedWebhooks,
+    spark: httpx.AsyncClient,
+    dead: Callable[[str], bool],
+) -> Monitor:
+    """A monitor that tells two receivers; `dead` proves the death of another by its identity."""
     return Monitor(
         Identity(monitor_id=process.name, host=process.name),
         control=world.control,
@@ -136,14 +142,19 @@ def monitor(world: World, process: Process, webhooks: SimulatedWebhooks, spark: 
         policy=AlertPolicy(hold=timedelta(seconds=2), resolve_hold=timedelta(seconds=5)),
         patience=timedelta(seconds=10),
         clock=world.now,
+        dead=dead,
     )
 
 
 async def watch(
-    world: World, process: Process, webhooks: SimulatedWebhooks, spark: httpx.AsyncClient
+    world: World,
+    process: Process,
+    webhooks: SimulatedWebhooks,
+    spark: httpx.AsyncClient,
+    dead: Callable[[str], bool],
 ) -> None:
     """As `health_monitor.__main__` and its `host`, with the timers of the latter. Raises: LogUnavailable."""
-    built = monitor(world, process, webhooks, spark)
+    built = monitor(world, process, webhooks, spark, dead)
 
     async def listen() -> None:
         async for record in world.beats.follow():

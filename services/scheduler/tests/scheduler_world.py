@@ -14,11 +14,11 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from tests.contracts.beats import MemoryBeats
 
+from election import identity
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
 from fleet.observation import Policy
-from scheduler import leadership
 from scheduler.drivers import Drivers
 from scheduler.shell import Options, Scheduler
 
@@ -54,7 +54,7 @@ class World:
             state_dir=self.state_dir,
             policy=policy,
             options=Options(
-                scheduler_id=leadership.identity(),
+                scheduler_id=identity(),
                 max_drivers=max_drivers,
                 leader_timeout=timedelta(seconds=patience),
                 tick=timedelta(milliseconds=50),

@@ -1,7 +1,6 @@
 """Processes and directories: who is ours, who is somebody else, what may be removed."""
 
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from chassis import processes
 from eventlog.testing import given
 from fleet import Fleet
 from fleet.observation import Presence
-from scheduler import leadership, tidy
+from scheduler import tidy
 from scheduler.drivers import Drivers
 
 META = events_pb2.RequestMeta(actor="ada")
@@ -93,18 +92,6 @@ def test_an_exit_code_that_nobody_could_have_written_is_none(tmp_path: Path) -> 
     fact = drivers(tmp_path).exit(events_pb2.DriverHandle(run_dir=str(tmp_path)))
 
     assert fact.error.reason == "DRIVER_LOST"
-
-
-def test_a_scheduler_is_proven_dead_only_where_its_process_can_be_looked_up() -> None:
-    mine = leadership.identity()
-    place, _, process = mine.rpartition("@")
-    pid, ticks, rest = process.split("-", maxsplit=2)
-
-    assert not leadership.proven_dead(mine)
-    assert leadership.proven_dead(f"{place}@{pid}-{int(ticks) - 1}-{rest}")
-    assert not leadership.proven_dead(f"elsewhere@{pid}-{int(ticks) - 1}-{rest}")
-    assert not leadership.proven_dead("somebody")
-    assert leadership.host_name() == socket.gethostname()
 
 
 def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path: Path) -> None:

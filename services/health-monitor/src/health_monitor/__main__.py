@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import sys
 import tempfile
 import uuid
@@ -17,6 +15,7 @@ from typing import Final
 import httpx
 
 from chassis import logging, settings, shutdown
+from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
@@ -64,7 +63,6 @@ async def serve(
 ) -> None:
     """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
     kafka = configured.monitor_kafka_bootstrap_servers
-    name, unique = socket.gethostname(), uuid.uuid4().hex[:12]
     log = logging.logger()
     async with AsyncExitStack() as stack:
         await ensure_topics(kafka)
@@ -74,7 +72,7 @@ async def serve(
         # Spark drivers are ours and stand in private networks: no check of addresses, no proxy, no redirects.
         spark = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
         monitor = Monitor(
-            Identity(monitor_id=f"{name}/{os.getpid()}/{unique}", host=name),
+            Identity(monitor_id=identity(), host=host_name()),
             control=control,
             alerts=alerts,
             beats=beats,
@@ -97,7 +95,7 @@ async def serve(
                     monitor,
                     bootstrap_servers=kafka,
                     topic=heartbeats_topic,
-                    group=f"daggers.health-monitor.{unique}",
+                    group=f"daggers.health-monitor.{uuid.uuid4().hex[:12]}",
                     datadir=Path(datadir),
                 )
                 await app.start()

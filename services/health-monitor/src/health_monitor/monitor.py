@@ -16,9 +16,9 @@ from typing import Final
 
 import httpx
 from daggers.v1 import alerts_pb2, telemetry_pb2
-from google.protobuf.message import Message
 
 from chassis.logging import logger, note, unit_of_work
+from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable, Record
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -50,6 +50,16 @@ class Identity:
     host: str
 
 
+def office(ledger: Ledger) -> Office:
+    """What monitors are elected to."""
+    return Office(
+        "health-monitor",
+        claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
+        beat=lambda epoch, me: alerts_pb2.MonitorBeat(epoch=epoch, monitor_id=me),
+        holder=lambda: Holder(ledger.epoch, ledger.leader) if ledger.epoch >= 0 else None,
+    )
+
+
 class Monitor:
     """One monitor; leading, or standing by with the same knowledge."""
 
@@ -59,7 +69,7 @@ class Monitor:
         *,
         control: Log,
         alerts: Log,
-        beats: Log,
+        beats: Beats,
         channels: Sequence[Channel],
         webhooks: Webhooks,
         spark: httpx.AsyncClient,
@@ -67,24 +77,32 @@ class Monitor:
         policy: alert.Policy,
         patience: timedelta,
         clock: Callable[[], datetime],
+        dead: Callable[[str], bool] = proven_dead,
     ) -> None:
-        """`patience`: how long a leader's missing beat is borne. `beats`: where its own go."""
+        """`patience`: how long a leader's missing beat is borne. `beats`: where its own go. `dead` proves the
+        death of a monitor by its identity.
+        """
         self.channels = tuple(channels)
         self.ledger = Ledger()
         self.fleet = Fleet()
-        self._identity = identity
         self._control = Follower(control, self.fleet, patience_s=_PATIENCE_S, on_step=self._on_control)
         self._alerts = Follower(alerts, self.ledger, patience_s=_PATIENCE_S, on_step=self._on_alert)
-        self._beats = beats
+        self._election = Election(
+            office(self.ledger),
+            self._alerts,
+            beats,
+            id=identity.monitor_id,
+            host=identity.host,
+            patience=patience,
+            clock=clock,
+            dead=dead,
+        )
         self._webhooks, self._spark = webhooks, spark
-        self._limits, self._policy, self._patience, self._clock = limits, policy, patience, clock
+        self._limits, self._policy, self._clock = limits, policy, clock
         self._watches: dict[str, Watch] = {}
         self._lives: dict[str, int] = {}
         self._held: dict[tuple[str, Condition], alert.Held] = {}
         self._hearing = Hearing(gap=max(limits.silence, patience))
-        self._epoch: int | None = None
-        self._leader_heard = clock()
-        self._beaten: datetime | None = None
         self._caught_up = False
         self._under_way: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -92,7 +110,7 @@ class Monitor:
     @property
     def leads(self) -> bool:
         """Whether this monitor's claim is the newest, as far as it has read."""
-        return self._epoch is not None and self._epoch == self.ledger.epoch
+        return self._election.leads
 
     # ---- What comes in -------------------------------------------------------------------------------------
 
@@ -109,7 +127,7 @@ class Monitor:
         for name, dagger in self.fleet.daggers.items():
             self._watches[name] = watch.begin(now, dagger.generation)
             self._lives[name] = dagger.create_sequence
-        self._leader_heard = now
+        self._election.claimed()  # a leader is heard anew: what it said before we came is not known
         self._caught_up = True
 
     def _on_control(self, step: Step[Applied]) -> None:
@@ -119,8 +137,9 @@ class Monitor:
 
     def _on_alert(self, step: Step[bool]) -> None:
         if step.applied and isinstance(step.record.message, alerts_pb2.MonitorStarted):
-            self._leader_heard = self._clock()  # a claim is a beat, or two monitors would claim in turns
-            if self._epoch is not None and not self.leads:
+            self._election.claimed()
+            if self._election.epoch >= 0 and not self.leads:
+                self._election.resign()
                 logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
 
     def heard(self, record: Record) -> None:
@@ -134,8 +153,7 @@ class Monitor:
                 if seen is not None:  # else the control topic is still to tell of the dagger
                     self._watches[message.dagger] = watch.hear(seen, message, now)
             case alerts_pb2.MonitorBeat():
-                if message.epoch >= self.ledger.epoch:
-                    self._leader_heard = now
+                self._election.heard(message.epoch)
             case None:
                 raise UnreadableHeartbeat(f"a record of type {record.type or 'unknown'!r} cannot be read")
 
@@ -150,18 +168,12 @@ class Monitor:
 
     async def lead(self) -> None:
         """Keep the lead with a beat, or claim it when its holder is silent. Raises: LogUnavailable."""
-        now = self._clock()
         if self.leads:
-            if self._beaten is None or now - self._beaten >= self._patience / 5:
-                self._beaten = now
-                await self._beats.append(self._beat(now))
-        elif self.ledger.epoch < 0 or now - self._leader_heard >= self._patience:
-            self._leader_heard = now  # one claim, then patience again
-            me = self._identity
-            claim = alerts_pb2.MonitorStarted(monitor_id=me.monitor_id, host=me.host)
-            claim_id = f"{me.monitor_id}/{now.timestamp():.6f}"
-            self._epoch = await self._write(claim, "health-monitor", claim_id)
-            logger().info("leading", epoch=self._epoch)
+            await self._election.beat()
+        elif self._election.may_claim():
+            with suppress(Deposed):
+                await self._election.claim()
+                logger().info("leading", epoch=self._election.epoch)
 
     async def probe(self) -> None:
         """Ask the Spark drivers of silent daggers whether they live."""
@@ -255,15 +267,9 @@ class Monitor:
                 return
             await asyncio.sleep(_APPEND_AGAIN_S)
 
-    def _beat(self, now: datetime) -> Draft:
-        beat = alerts_pb2.MonitorBeat(epoch=self.ledger.epoch, monitor_id=self._identity.monitor_id)
-        beat_id = f"{self._identity.monitor_id}/{now.timestamp():.6f}"
-        return Draft(beat_id, self._source, "health-monitor", now, beat)
-
     async def _write_fact(self, event: alert.Event) -> None:
         """Write a fact as the leader, and wait until it is folded. Raises: LogUnavailable."""
-        assert self._epoch is not None
-        event.meta.epoch = self._epoch
+        event.meta.epoch = self._election.epoch
         meta = event.meta
         key = alert.dedup_key(meta.dagger, meta.condition)
         turn = event.DESCRIPTOR.name
@@ -279,13 +285,5 @@ class Monitor:
                     note(reason=event.reason, detail=event.detail)
                 case alerts_pb2.NotificationSent():
                     note(receiver=event.receiver, attempt=event.attempt)
-            await self._write(event, meta.dagger, fact_id)
-
-    async def _write(self, message: Message, subject: str, record_id: str) -> int:
-        """Append a record and wait until it is folded; answers its sequence. Raises: LogUnavailable."""
-        draft = Draft(record_id, self._source, subject, self._clock(), message)
-        return (await self._alerts.append(draft)).record.sequence
-
-    @property
-    def _source(self) -> str:
-        return f"/health-monitor/{self._identity.monitor_id}"
+            draft = Draft(fact_id, self._election.source, meta.dagger, self._clock(), event)
+            await self._alerts.append(draft)

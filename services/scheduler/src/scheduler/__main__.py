@@ -16,13 +16,14 @@ from pathlib import Path
 from daggers.v1 import spec_pb2
 
 from chassis import logging, settings, shutdown
+from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
-from scheduler import capacity, command, leadership
+from scheduler import capacity, command
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 from scheduler.settings import SchedulerSettings
@@ -52,7 +53,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
     asked = shutdown.on_signal()
     state_dir = told.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    drivers = Drivers(state_dir / "runs", host=leadership.host_name(), python=sys.executable)
+    drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable)
     installation = replace(
         find_installation(),
         properties=told.spark_properties_file and told.spark_properties_file.resolve(),
@@ -83,7 +84,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
             checkpoint_root=told.checkpoint_root,
             policy=policy(told),
             options=Options(
-                scheduler_id=leadership.identity(),
+                scheduler_id=identity(),
                 max_drivers=told.max_drivers or room(told.driver_memory_mib, drivers),
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,

@@ -18,6 +18,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
+from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -28,7 +29,6 @@ from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.exitwatch import ExitWatch
 from scheduler.launch import Command, Launcher
-from scheduler.leadership import Beats, Deposed, Leadership, proven_dead
 from scheduler.sweep import Sweeper, seen
 
 # Steps taken for one dagger before the others have their turn.
@@ -50,6 +50,21 @@ class Options:
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
     """Orphans and leftovers are looked for this often."""
+
+
+def office(fleet: Fleet) -> Office:
+    """What schedulers are elected to."""
+
+    def holder() -> Holder | None:
+        leader = fleet.leader
+        return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
+
+    return Office(
+        "scheduler",
+        claim=lambda me, host: events_pb2.SchedulerStarted(scheduler_id=me, host=host),
+        beat=lambda epoch, me: telemetry_pb2.SchedulerBeat(epoch=epoch, scheduler_id=me),
+        holder=holder,
+    )
 
 
 class Scheduler:
@@ -82,11 +97,11 @@ class Scheduler:
         self._options = options
         self._fleet = Fleet()
         self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
-        self._leadership = Leadership(
+        self._election = Election(
+            office(self._fleet),
             self._follower,
-            self._fleet,
             beats,
-            scheduler_id=options.scheduler_id,
+            id=options.scheduler_id,
             host=drivers.host,
             patience=options.leader_timeout,
             clock=clock,
@@ -94,7 +109,7 @@ class Scheduler:
         )
         checkpoints = checkpoint_root or str(state_dir / "checkpoints")
         self._sweeper = Sweeper(
-            self._follower, self._fleet, self._leadership, drivers, state_dir, checkpoints, clock
+            self._follower, self._fleet, self._election, drivers, state_dir, checkpoints, clock
         )
         self._launcher = Launcher(
             self._follower,
@@ -127,20 +142,20 @@ class Scheduler:
         while True:
             logger().info("scheduler.standby", sequence=self._fleet.sequence)
             next_sweep = self._now()
-            while not self._leadership.may_claim(self._now()):
+            while not self._election.may_claim():
                 if self._now() >= next_sweep:
                     next_sweep = self._now() + self._options.sweep
                     self._sweeper.end_orphans()
                 await self._pause()
             with suppress(Deposed):
-                await self._leadership.claim(self._now())
-                logger().info("scheduler.leading", epoch=self._leadership.epoch)
-                beating = asyncio.create_task(self._leadership.beat())
+                await self._election.claim()
+                logger().info("scheduler.leading", epoch=self._election.epoch)
+                beating = asyncio.create_task(self._election.keep_beating())
                 try:
                     await self._lead()
                 finally:
                     beating.cancel()
-            self._leadership.resign(self._now())
+            self._election.resign()
 
     async def _lead(self) -> None:
         """Reconcile every dagger, for ever. Raises: Deposed."""
@@ -149,7 +164,7 @@ class Scheduler:
             started = self._now()
             if started - passed > self._options.leader_timeout / 2:
                 await self._follower.catch_up()  # we were paused: somebody may have taken over
-            self._leadership.still()
+            self._election.still()
             names, self._dirty = self._dirty, set()
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
@@ -177,7 +192,7 @@ class Scheduler:
     def _on_step(self, step: Step[Applied]) -> None:
         record, applied = step.record, step.applied
         if isinstance(record.message, events_pb2.SchedulerStarted):
-            self._leadership.claimed(self._now())
+            self._election.claimed()
         if record.message is None:
             logger().warning(
                 "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
@@ -190,7 +205,7 @@ class Scheduler:
         async for record in self._beats.follow():
             match record.message:
                 case telemetry_pb2.SchedulerBeat() as beat:
-                    self._leadership.heard(beat, self._now())
+                    self._election.heard(beat.epoch)
                 case telemetry_pb2.Heartbeat() as heartbeat:
                     known = self._heard.get(heartbeat.dagger)
                     if known is None or heartbeat.generation >= known[0].generation:
@@ -208,7 +223,7 @@ class Scheduler:
             dagger = fleet.daggers.get(name)
             if dagger is None:
                 return
-            epoch = self._leadership.epoch
+            epoch = self._election.epoch
             observation = self._observe(dagger)
             action = next_action(
                 dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
@@ -223,7 +238,7 @@ class Scheduler:
                 "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
             ):
                 if isinstance(action, Launch):
-                    await self._launcher.launch(name, self._write, self._leadership.still)
+                    await self._launcher.launch(name, self._write, self._election.still)
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
@@ -284,16 +299,16 @@ class Scheduler:
 
     async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
-        self._leadership.still()
-        fact.meta.epoch = self._leadership.epoch
+        self._election.still()
+        fact.meta.epoch = self._election.epoch
         fact.meta.name = dagger.name
         # The same for the same fact about the same state: repeated after a failure, it counts once.
-        id_ = f"{type(fact).__name__}/{dagger.name}/{self._leadership.epoch}/{dagger.sequence}"
+        id_ = f"{type(fact).__name__}/{dagger.name}/{self._election.epoch}/{dagger.sequence}"
         if isinstance(fact, events_pb2.LaunchIntended):
             fact.submission_id = id_
         else:
             fact.meta.generation = dagger.generation
-        draft = Draft(id_, self._leadership.source, dagger.name, self._now(), fact)
+        draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):

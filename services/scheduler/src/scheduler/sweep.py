@@ -13,13 +13,13 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from chassis.logging import unit_of_work
+from election import Election
 from eventlog import Draft, Mark
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
 from scheduler import tidy
 from scheduler.drivers import Drivers, Living
-from scheduler.leadership import Leadership
 from scheduler.wrapper import write_atomically
 
 SEEN: Final = "control.json"
@@ -42,7 +42,7 @@ class Sweeper:
         self,
         follower: Follower[Applied],
         fleet: Fleet,
-        leadership: Leadership,
+        election: Election,
         drivers: Drivers,
         state_dir: Path,
         checkpoints: str,
@@ -54,7 +54,7 @@ class Sweeper:
         """Whether launches may have left something to remove."""
         self._follower = follower
         self._fleet = fleet
-        self._leadership = leadership
+        self._election = election
         self._drivers = drivers
         self._seen = state_dir / SEEN
 
@@ -64,7 +64,7 @@ class Sweeper:
         for living in self._drivers.living():
             if is_orphan(fleet, living):
                 with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
-                    self._leadership.still()
+                    self._election.still()
                     self._drivers.kill(living.handle)
                     await self._follower.append(self._killed(living))
         if self.untidy:
@@ -96,10 +96,10 @@ class Sweeper:
     def _killed(self, living: Living) -> Draft:
         handle = living.handle
         fact = events_pb2.OrphanKilled(driver=handle)
-        fact.meta.epoch = self._leadership.epoch
+        fact.meta.epoch = self._election.epoch
         fact.meta.name, fact.meta.generation = living.name, living.generation
         id_ = f"OrphanKilled/{handle.run_dir}/{handle.boot_id}/{handle.pid}/{handle.start_ticks}"
-        return Draft(id_, self._leadership.source, living.name, self._clock(), fact)
+        return Draft(id_, self._election.source, living.name, self._clock(), fact)
 
 
 def is_orphan(fleet: Fleet, living: Living) -> bool:
