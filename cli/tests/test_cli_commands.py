@@ -17,14 +17,15 @@ from chassis.errors import ApiError
 from cli import shapes
 from cli.__main__ import assembled, run, wants_json
 from cli.commands.init import columns, draft
-from cli.daggerfile.parse import DaggerFile, parse
-from cli.errors import MisusedError, RefusedError
+from cli.errors import CliError, MisusedError, RefusedError
 from cli.examining import with_place
 from cli.excerpt import excerpt
 from cli.extension import Missing, installed
-from cli.gateway import refusal
+from cli.gateway import in_words
 from cli.schema import load
-from cli.waiting import is_running, not_reached
+from daggerclient.daggerfile.parse import DaggerFile, parse
+from daggerclient.errors import NotReachedError, failure
+from daggerclient.waiting import is_running
 from daggerspec.violation import sql_violation
 
 BOOKING = """\
@@ -48,6 +49,11 @@ def daggers(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "cli", *words],
         capture_output=True, text=True, check=False, env=home, cwd=tmp_path, timeout=60,
     )  # fmt: skip
+
+
+def worded(error: ApiError) -> CliError:
+    """What the command makes of a failed call."""
+    return in_words(failure(error, "a:1"))
 
 
 def error(done: subprocess.CompletedProcess[str]) -> Any:
@@ -242,8 +248,8 @@ def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
     violation = sql_violation(
         "spec.sql", code="UNKNOWN_COLUMN", line=2, column=7, message="no statsu", suggestion="status"
     )
-    refused = refusal(
-        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", violations=[violation]), "a:1"
+    refused = worded(
+        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", violations=[violation])
     )
     assert isinstance(refused, RefusedError)
 
@@ -285,8 +291,8 @@ def test_a_line_of_megabytes_is_cut_around_the_place() -> None:
 
 
 def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
-    gone = refusal(ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "x"), "a:1")
-    refused = refusal(ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "x"), "a:1")
+    gone = worded(ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "x"))
+    refused = worded(ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "x"))
 
     assert (gone.exit_code, refused.exit_code) == (3, 1)
 
@@ -353,7 +359,7 @@ def test_a_wait_that_fails_tells_the_phase_and_the_error() -> None:
         last_error=events_pb2.DaggerError(reason="BAD", detail="no such topic"),
     )
 
-    document = not_reached(failed, "d FAILED").document()["error"]
+    document = in_words(NotReachedError(failed, "d FAILED")).document()["error"]
 
     assert (document["phase"], document["message"]) == ("FAILED", "d FAILED: no such topic")
 

@@ -6,15 +6,16 @@ An agent resumes at its committed offset and cannot fold from zero, so each star
 an event whose agent raises is lost, so what may fail is caught. The web server would listen on 0.0.0.0: off.
 """
 
+import asyncio
 import sys
 import uuid
 from collections import Counter
 from datetime import UTC, datetime
 
 import faust
-import grpc
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import events_pb2, gateway_pb2
 
+from daggerclient import Client, ClientError
 from eventlog import read_record
 from fleet import Dagger, Fleet
 
@@ -40,19 +41,19 @@ async def follow(stream: faust.StreamT[bytes]) -> None:
             case events_pb2.Failed() if dagger and applied.changed:
                 failures[dagger.name] += 1
                 if failures[dagger.name] == 3:
-                    await stop(dagger, because=record.id)
+                    await asyncio.to_thread(stop, dagger, because=record.id)
 
 
-async def stop(dagger: Dagger, because: str) -> None:
+def stop(dagger: Dagger, because: str) -> None:
     """Ask the gateway, as in plain_bot.py."""
     request = gateway_pb2.StopDaggerRequest(name=dagger.name, expected_version=dagger.version)
     request.request_id = f"three-failures-{because}"
     try:
-        async with grpc.aio.insecure_channel(GATEWAY) as channel:
-            await gateway_pb2_grpc.DaggerServiceStub(channel).StopDagger(request, timeout=10)
+        with Client(GATEWAY) as client:
+            client.call(client.daggers.StopDagger, request)
         print(f"{dagger.name} FAILED three times: stopped", flush=True)  # noqa: T201
-    except grpc.aio.AioRpcError as error:
-        print(f"{dagger.name} FAILED three times: {error.code().name}", flush=True)  # noqa: T201
+    except ClientError as error:
+        print(f"{dagger.name} FAILED three times: {error.message}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

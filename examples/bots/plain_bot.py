@@ -11,10 +11,10 @@ import asyncio
 import sys
 from collections import Counter
 
-import grpc
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import events_pb2, gateway_pb2
 
+from daggerclient import Client, ClientError
 from eventlog import read_record
 from fleet import Dagger, Fleet
 
@@ -25,7 +25,7 @@ async def main(kafka: str, gateway: str) -> None:
     """Follow the topic for ever."""
     fleet, failures = Fleet(), Counter[str]()
     consumer = AIOKafkaConsumer(bootstrap_servers=kafka, group_id=None, enable_auto_commit=False)
-    async with consumer, grpc.aio.insecure_channel(gateway) as channel:
+    async with consumer:
         consumer.assign([PARTITION])
         await consumer.seek_to_beginning(PARTITION)
         end = (await consumer.end_offsets([PARTITION]))[PARTITION]
@@ -41,18 +41,19 @@ async def main(kafka: str, gateway: str) -> None:
                 case events_pb2.Failed() if dagger and applied.changed:
                     failures[dagger.name] += 1
                     if failures[dagger.name] == 3:
-                        await stop(channel, dagger, because=record.id)
+                        await asyncio.to_thread(stop, gateway, dagger, because=record.id)
 
 
-async def stop(channel: grpc.aio.Channel, dagger: Dagger, because: str) -> None:
+def stop(gateway: str, dagger: Dagger, because: str) -> None:
     """Ask the gateway to stop a dagger; says what came of it."""
     request = gateway_pb2.StopDaggerRequest(name=dagger.name, expected_version=dagger.version)
     request.request_id = f"three-failures-{because}"
     try:
-        await gateway_pb2_grpc.DaggerServiceStub(channel).StopDagger(request, timeout=10)
+        with Client(gateway) as client:
+            client.call(client.daggers.StopDagger, request)
         print(f"{dagger.name} FAILED three times: stopped", flush=True)  # noqa: T201
-    except grpc.aio.AioRpcError as error:
-        print(f"{dagger.name} FAILED three times: {error.code().name}", flush=True)  # noqa: T201
+    except ClientError as error:
+        print(f"{dagger.name} FAILED three times: {error.message}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from tests.chaos.daggers import ANSWERED, ASKED, SUBJECTS, mismatches, once, set
 from tests.chaos.feeder import City, Event, Fed
 from tests.integration.bookings import message_class
 
-from cli.daggerfile.parse import parse
+from daggerclient.daggerfile.parse import parse
 from daggersql import Table, check
 
 FED = Fed(

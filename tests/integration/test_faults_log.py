@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-import grpc
 import pytest
 from confluent_kafka import Producer
 from conftest import Stack
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import gateway_pb2
 from tests.integration.bookings import Bookings
 from tests.integration.cli import Cli
 from tests.integration.faults import down, driver, records, until, up
+
+from daggerclient import Client
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +58,5 @@ def test_projections_that_were_dropped_are_rebuilt_byte_for_byte(stack: Stack, c
 
 def folded(stack: Stack) -> int:
     """How far the gateway has read the control topic."""
-    with grpc.insecure_channel(stack.gateway) as channel:
-        catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
-        sequence: int = catalog.ListClusters(gateway_pb2.ListClustersRequest(), timeout=30).sequence
-        return sequence
+    with Client(stack.gateway) as client:
+        return client.call(client.catalog.ListClusters, gateway_pb2.ListClustersRequest()).sequence

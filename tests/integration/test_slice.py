@@ -6,15 +6,16 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-import grpc
 import psutil
 import pytest
 from conftest import Stack
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from tests.integration.bookings import COUNT_SQL, NOON, Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least, runs
 from tests.integration.faults import halves
 from tests.proxy import Proxy, port_of
+
+from daggerclient import Client
 
 pytestmark = pytest.mark.integration
 
@@ -213,10 +214,9 @@ def test_two_writes_with_one_request_id_make_one_dagger(stack: Stack, cli: Cli) 
     )
     name, request_id = f"d-{uuid4().hex[:8]}", uuid4().hex
     request = gateway_pb2.CreateDaggerRequest(name=name, spec=spec, request_id=request_id)
-    with grpc.insecure_channel(stack.gateway) as channel:
-        stub = gateway_pb2_grpc.DaggerServiceStub(channel)
-        first = stub.CreateDagger(request, timeout=30)
-        second = stub.CreateDagger(request, timeout=30)
+    with Client(stack.gateway) as client:
+        first = client.call(client.daggers.CreateDagger, request)
+        second = client.call(client.daggers.CreateDagger, request)
         cli("delete", name, "--wait")
 
     assert second.sequence == first.sequence

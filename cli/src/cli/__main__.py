@@ -19,9 +19,11 @@ from cli.commands import catalogue, checking, daggers, init, log, reading, refer
 from cli.errors import CliError, MisusedError
 from cli.extension import Extension, installed
 from cli.files import write
+from cli.gateway import in_words
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings, read
+from daggerclient import ClientError
 
 INTERRUPTED = 130
 EPILOG = (
@@ -96,9 +98,10 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
         code = typer.main.get_command(app).main(
             args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, extension)
         )
-    except CliError as error:
-        print_error(error, as_json=as_json)
-        return error.exit_code
+    except (CliError, ClientError) as error:
+        told = in_words(error) if isinstance(error, ClientError) else error
+        print_error(told, as_json=as_json)
+        return told.exit_code
     except TyperException as error:
         if not error.format_message():  # a group without a command: its help has been shown
             return error.exit_code

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from daggers.v1 import gateway_pb2
 
-from cli.daggerfile.parse import DaggerFile
 from cli.errors import RefusedError
 from cli.gateway import Gateway
-from cli.waiting import Written
+from daggerclient import Written
+from daggerclient.daggerfile.parse import DaggerFile
 
 
 @dataclass(frozen=True)

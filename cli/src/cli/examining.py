@@ -6,12 +6,14 @@ from typing import Any
 
 from daggers.v1 import gateway_pb2
 
-from cli import naming
-from cli.daggerfile.parse import DaggerFile, read
 from cli.errors import RefusedError, UnreachableError
 from cli.excerpt import excerpt, lines
-from cli.gateway import Gateway
+from cli.gateway import Gateway, in_words
 from cli.session import Session
+from daggerclient import InvalidFileError
+from daggerclient.daggerfile.keys import key, place
+from daggerclient.daggerfile.parse import DaggerFile, read
+from daggerclient.findings import headline
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Examined:
     def check(self) -> None:
         """Raises: RefusedError with every error; UnreachableError."""
         if self.errors:
-            message = f"{self.path}: {naming.headline(self.errors)}"
+            message = f"{self.path}: {headline(self.errors)}"
             raise RefusedError(message, reason="INVALID_FILE", findings=self.findings)
         if self.unreached:
             raise self.unreached
@@ -45,7 +47,10 @@ class Examined:
 
 def examine(session: Session, text: str, path: str) -> Examined:
     """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
-    daggers, own = read(text, path)
+    try:
+        daggers, own = read(text, path)
+    except InvalidFileError as error:
+        raise in_words(error) from error
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
     unreached = None
@@ -63,7 +68,7 @@ def examine(session: Session, text: str, path: str) -> Examined:
 def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
     """A refusal of the gateway by the file's own keys, with their places, and the name of the dagger."""
     findings = _placed(refusal.findings, file, path)
-    message = naming.headline(findings) if findings else refusal.message
+    message = headline(findings) if findings else refusal.message
     return RefusedError(
         f"{file.name}: {message}", reason=refusal.reason, findings=findings, detail=refusal.detail
     )
@@ -102,13 +107,13 @@ def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) 
 
 
 def _place(found: Mapping[str, Any], query: list[str], file: DaggerFile, path: str) -> dict[str, Any]:
-    named = {**found, "dagger": file.name, "field": naming.key(found["field"]), "file": path}
+    named = {**found, "dagger": file.name, "field": key(found["field"]), "file": path}
     source = excerpt(query, found)
     if source is not None:
         file_line = {"file_line": file.sql_line + found["line"] - 1} if file.sql_line else {}
         return {**named, **file_line, "source": source}
-    place = naming.place(named["field"], file.places)
-    return {**named, "line": place[0], "column": place[1]} if place else named
+    where = place(named["field"], file.places)
+    return {**named, "line": where[0], "column": where[1]} if where else named
 
 
 def _is_told(found: Mapping[str, Any], file: DaggerFile) -> bool:

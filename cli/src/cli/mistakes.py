@@ -7,7 +7,7 @@ from typing import Any
 from daggers.v1 import spec_pb2
 
 from cli.errors import MisusedError, RefusedError, UnreachableError
-from cli.naming import headline
+from daggerclient.findings import headline
 
 
 class Mistakes:

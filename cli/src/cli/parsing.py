@@ -6,7 +6,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from cli.errors import MisusedError
-from cli.naming import headline
+from daggerclient.findings import headline
 
 MISUSED = 2
 

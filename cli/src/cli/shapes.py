@@ -9,8 +9,8 @@ from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
-from cli.daggerfile.show import secret, to_document
-from cli.times import iso
+from daggerclient.daggerfile.show import secret, to_document
+from daggerclient.times import iso
 
 EVENTS = events_pb2.DESCRIPTOR.message_types_by_name
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.sinks.row import Row
-from cli.times import iso
+from daggerclient.times import iso
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40

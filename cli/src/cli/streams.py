@@ -22,10 +22,10 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from cli.daggerfile.reader import nearest
 from cli.errors import CliError, MisusedError, RefusedError
-from cli.naming import headline
 from cli.schema import load
+from daggerclient.daggerfile.reader import nearest
+from daggerclient.findings import headline
 from daggersql import Table
 
 KEYS = ("schema", "message", "time_field")

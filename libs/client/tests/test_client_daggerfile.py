@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from daggers.v1 import spec_pb2
 
-from cli.daggerfile.parse import parse
-from cli.daggerfile.show import to_document, to_yaml
-from cli.errors import RefusedError
+from daggerclient import InvalidFileError
+from daggerclient.daggerfile.parse import parse
+from daggerclient.daggerfile.show import to_document, to_yaml
 
 WHOLE = """\
 name: completed_bookings
@@ -34,13 +34,13 @@ consumer_group: mine
 
 
 def findings(text: str) -> list[tuple[str, str, int]]:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(InvalidFileError) as caught:
         parse(text, "d.yaml")
     return [(found["code"], found["field"], found["line"]) for found in caught.value.findings]
 
 
 def only(text: str) -> Any:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(InvalidFileError) as caught:
         parse(text, "d.yaml")
     [finding] = caught.value.findings
     return finding
@@ -152,7 +152,7 @@ def test_two_documents_are_two_daggers_and_a_name_may_stand_once() -> None:
 
 
 def test_an_empty_file_is_refused() -> None:
-    with pytest.raises(RefusedError, match=r"d\.yaml holds no dagger") as caught:
+    with pytest.raises(InvalidFileError, match=r"d\.yaml holds no dagger") as caught:
         parse("# nothing\n", "d.yaml")
 
     assert caught.value.exit_code == 1

@@ -12,13 +12,14 @@ from rich.console import Console
 from cli import shapes
 from cli.applying import apply as apply_file
 from cli.applying import check
-from cli.daggerfile.parse import DaggerFile
-from cli.daggerfile.show import to_yaml
 from cli.errors import MisusedError, RefusedError
 from cli.examining import examine, with_place
 from cli.gateway import Gateway
 from cli.session import Session, command
-from cli.waiting import Written, until_deleted, until_running, until_stopped
+from cli.waiting import until_deleted, until_running, until_stopped
+from daggerclient import Written
+from daggerclient.daggerfile.parse import DaggerFile
+from daggerclient.daggerfile.show import to_yaml
 
 Name = Annotated[str, typer.Argument(help="Name of the dagger.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]

@@ -20,7 +20,7 @@ from cli.session import Session, command
 from cli.sinks.choice import Reader, reader
 from cli.sinks.row import Row, text
 from cli.sparkline import Series, table
-from cli.times import iso
+from daggerclient.times import iso
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000

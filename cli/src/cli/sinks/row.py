@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cli.times import iso
+from daggerclient.times import iso
 
 TIME = "window_timestamp"
 TAG, LABEL = "tag_", "label_"

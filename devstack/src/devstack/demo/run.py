@@ -9,12 +9,13 @@ from pathlib import Path
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli import applying, waiting
-from cli.daggerfile.parse import DaggerFile, parse
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.output import Printer
 from cli.schema import load
 from cli.sinks.row import Row
+from daggerclient import NotReachedError
+from daggerclient.daggerfile.parse import DaggerFile, parse
 from devstack.demo import observation
 from devstack.demo.display import Display, Picture, View
 from devstack.demo.encoding import BOOKING, PING, example_files
@@ -214,7 +215,7 @@ class Demo:
         for name in SUBJECTS:
             dagger = self._gateway.get(name)
             if dagger.phase == gateway_pb2.FAILED:
-                raise waiting.not_reached(dagger, f"{name} FAILED")
+                raise NotReachedError(dagger, f"{name} FAILED")
             views.append(View(name, gateway_pb2.Phase.Name(dagger.phase), observation.rows(dagger)))
         return views
 

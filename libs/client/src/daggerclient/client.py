@@ -1,40 +1,47 @@
-"""The gateway as the command sees it: every call with a deadline and a request id, every error a CliError."""
+"""Calls of the gateway, with deadlines and request ids; what may have been taken is asked again."""
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar, cast
-from urllib.parse import urlsplit
+from types import TracebackType
+from typing import Self, TypeVar, cast
 
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
 from chassis.errors import ApiError, from_rpc_error
-from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
-from cli.naming import flag, headline
-from daggerspec.violation import Violation
+from daggerclient.channel import channel, token
+from daggerclient.errors import UNREACHED, ClientError, OutcomeUnknownError, RefusedError, failure
 
 DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"
-UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 PATIENCE_S = 60.0
 PAUSE_S = 1.0
 
 Answer = TypeVar("Answer", bound=Message)
 
 
-class Gateway:
+@dataclass(frozen=True)
+class Written:
+    """A request that was accepted: the dagger after it, and its place in the control topic."""
+
+    dagger: gateway_pb2.Dagger
+    sequence: int
+
+
+class Client:
     """A connection to api-gateway, open inside a `with` block.
 
     address:    host:port, or https://host:port for TLS.
     ca_file:    PEM file of the authority to trust, for TLS.
     token_file: file that holds the bearer token, if the gateway asks for one.
-    flags:      the flag that fills each field of a request: refusals name it in the place of the field.
     warn:       called with each new sentence that says why answers may be behind the truth, or are late.
     patience_s: how long a request whose outcome is unknown is asked again.
+
+    Its methods raise RefusedError and UnreachableError, or what `explained` makes of them.
     """
 
     def __init__(
@@ -43,7 +50,6 @@ class Gateway:
         *,
         ca_file: Path | None = None,
         token_file: Path | None = None,
-        flags: Mapping[str, str] = MappingProxyType({}),
         warn: Callable[[str], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -51,11 +57,10 @@ class Gateway:
         self._patience_s = patience_s
         self._warn = warn
         self._warned: set[str] = set()
-        self._flags = flags
         self._metadata: tuple[tuple[str, str | bytes], ...] = (
-            (("authorization", f"Bearer {_token(token_file)}"),) if token_file else ()
+            (("authorization", f"Bearer {token(token_file)}"),) if token_file else ()
         )
-        self._channel = _channel(address, ca_file)
+        self._channel = channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
         self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
@@ -72,8 +77,18 @@ class Gateway:
         """One unary call; a request that can carry an id gets a fresh one.
 
         A request that may have been taken, though nobody said so, is asked again under its id, which counts
-        once. Raises UnreachableError, OUTCOME_UNKNOWN, when that stays so.
+        once. Raises OutcomeUnknownError when that stays so.
         """
+        try:
+            return self._call(method, request)
+        except ClientError as error:
+            raise self.explained(error) from error.__cause__
+
+    def explained(self, error: ClientError) -> Exception:
+        """What is raised for a failed call: a hook for who has words of its own."""
+        return error
+
+    def _call(self, method: Callable[..., Answer], request: Message) -> Answer:
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
@@ -86,9 +101,14 @@ class Gateway:
                 problem = from_rpc_error(error)
                 doubt = doubt or (_doubt(problem) if changes else "")
                 if not doubt or problem.code not in UNREACHED:
-                    raise refusal(problem, self.address, self._flags) from error
+                    raise failure(problem, self.address) from error
                 if time.monotonic() > end:
-                    raise _unknown(request, doubt, self.address) from error
+                    raise OutcomeUnknownError(
+                        doubt,
+                        address=self.address,
+                        request_id=getattr(request, "request_id", ""),
+                        name=getattr(request, "name", ""),
+                    ) from error
                 self._warn_once(f"{doubt}: it may have been taken all the same, asking again under its id")
                 time.sleep(PAUSE_S)
             else:
@@ -110,7 +130,7 @@ class Gateway:
         try:
             yield from stream
         except grpc.RpcError as error:
-            raise refusal(from_rpc_error(error), self.address, self._flags) from error
+            raise self.explained(failure(from_rpc_error(error), self.address)) from error
         finally:
             stream.cancel()
 
@@ -118,6 +138,16 @@ class Gateway:
         """One dagger."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         return self.call(self.daggers.GetDagger, request).dagger
+
+    def find(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger | None:
+        """One dagger, or None when there is none of that name."""
+        request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
+        try:
+            return self._call(self.daggers.GetDagger, request).dagger
+        except ClientError as error:
+            if isinstance(error, RefusedError) and error.code is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise self.explained(error) from error.__cause__
 
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
         """Every registered cluster."""
@@ -139,33 +169,6 @@ class Gateway:
         return self.call(self.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message)).schema
 
 
-def refusal(error: ApiError, address: str, flags: Mapping[str, str] = MappingProxyType({})) -> CliError:
-    """What a failed call ends the command with; fields are named by their flags."""
-    if error.code in UNREACHED and error.reason != error.code.name:
-        # the gateway answers, and says itself what it cannot reach
-        return UnreachableError(error.message, reason=error.reason, detail={"address": address})
-    if error.code in UNREACHED:
-        return UnreachableError(
-            f"the gateway at {address} {_silence(error)}",
-            reason=error.code.name,
-            detail={"address": address, "cause": error.message},
-        )
-    if error.code is grpc.StatusCode.UNAUTHENTICATED:
-        return RefusedError(
-            f"the gateway at {address} does not know this user: DAGGERS_TOKEN_FILE must name a file with a"
-            " token of its own",
-            reason=error.reason,
-            detail={"code": error.code.name, "request_id": error.request_id},
-        )
-    findings = [finding(violation, flags) for violation in error.violations]
-    return RefusedError(
-        headline(findings) if findings else error.message,
-        reason=error.reason,
-        findings=findings,
-        detail={"code": error.code.name, "request_id": error.request_id},
-    )
-
-
 def _doubt(error: ApiError) -> str:
     """Why a request that failed so may have been taken all the same; empty when it was not."""
     if error.reason == "LOG_UNAVAILABLE":
@@ -175,74 +178,3 @@ def _doubt(error: ApiError) -> str:
     transport = error.code in UNREACHED and error.reason == error.code.name
     reached = not error.message.startswith(("failed to connect", "errors resolving"))
     return "the connection to the gateway broke" if transport and reached else ""
-
-
-def _unknown(request: Message, doubt: str, address: str) -> UnreachableError:
-    """The command ends, and nobody knows what came of its request."""
-    name = getattr(request, "name", "")
-    look = f"`daggers get {name}` shows whether it did" if name else "look before you ask again"
-    return UnreachableError(
-        f"the outcome is unknown: {doubt}, and it may still take effect; {look}",
-        reason="OUTCOME_UNKNOWN",
-        detail={"address": address, "request_id": getattr(request, "request_id", "")},
-    )
-
-
-def _silence(error: ApiError) -> str:
-    """Why no answer came, as far as the transport tells, and what to do."""
-    cause = error.message.lower()
-    if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "did not answer in time: try again"
-    if "wrong_version_number" in cause:
-        return "does not speak TLS: name it without https://"
-    if "handshake" in cause:
-        return (
-            "has a certificate that is not trusted here: DAGGERS_CA_FILE names the authority that signed it"
-        )
-    if "socket closed" in cause:
-        return "closed the connection: if it speaks TLS, name it https://HOST:PORT"
-    start = "start the stack by `daggers local up`"
-    return f"does not answer: {start}, or name another gateway by --gateway HOST:PORT"
-
-
-def finding(violation: Violation, flags: Mapping[str, str]) -> dict[str, Any]:
-    """One violation as the JSON document shows it; line and column are null outside of SQL."""
-    line, column = violation.position or (None, None)
-    return {
-        "code": violation.reason,
-        "field": flag(violation.field, flags),
-        "message": violation.message,
-        "line": line,
-        "column": column,
-        "suggestion": violation.suggestion,
-    }
-
-
-def _channel(address: str, ca_file: Path | None) -> grpc.Channel:
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    try:
-        well_formed = bool(parts.hostname and parts.port) and parts.scheme in ("http", "https")
-    except ValueError:
-        well_formed = False
-    if not well_formed:
-        raise MisusedError(f"--gateway {address}: it must be HOST:PORT, or https://HOST:PORT for TLS")
-    if parts.scheme == "http":
-        return grpc.insecure_channel(parts.netloc)
-    authority = _read(ca_file).encode() if ca_file else None
-    if authority is not None and b"-----BEGIN CERTIFICATE-----" not in authority:
-        raise MisusedError(f"DAGGERS_CA_FILE: {ca_file} holds no certificate in PEM")
-    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(authority))
-
-
-def _token(file: Path) -> str:
-    token = _read(file).strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise MisusedError(f"DAGGERS_TOKEN_FILE: {file} must hold one token, and nothing else")
-    return token
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MisusedError(f"{file} cannot be read") from error

@@ -1,4 +1,4 @@
-"""Instants as the command writes them: ISO 8601, UTC, with Z and no more digits than needed."""
+"""Instants as they are written: ISO 8601, UTC, with Z and no more digits than needed."""
 
 from datetime import UTC, datetime
 

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from daggers.v1 import spec_pb2
 
-from cli.daggerfile.reader import Reader, nearest
-from cli.errors import RefusedError
-from cli.naming import headline
+from daggerclient.daggerfile.reader import Reader, nearest
+from daggerclient.errors import InvalidFileError
+from daggerclient.findings import headline
 
 KEYS = (
     "name", "team", "cluster", "streams", "sql", "sinks", "trigger", "emit", "driver_memory",
@@ -44,15 +44,18 @@ class DaggerFile:
 
 
 def parse(text: str, file: str) -> list[DaggerFile]:
-    """The daggers of a file, in its order. Raises RefusedError with everything that is wrong with it."""
+    """The daggers of a file, in its order. Raises InvalidFileError with everything that is wrong with it."""
     daggers, findings = read(text, file)
     if findings:
-        raise RefusedError(f"{file}: {headline(findings)}", reason="INVALID_FILE", findings=findings)
+        raise InvalidFileError(f"{file}: {headline(findings)}", findings)
     return daggers
 
 
 def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
-    """The daggers of a file as far as they can be read, and what is wrong with it. Raises when empty."""
+    """The daggers of a file as far as they can be read, and what is wrong with it.
+
+    Raises InvalidFileError when it is empty.
+    """
     reader = Reader(file)
     daggers: list[DaggerFile] = []
     try:
@@ -66,7 +69,7 @@ def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
     except (yaml.YAMLError, RecursionError) as error:
         reader.findings.append(_syntax(file, str(error).splitlines()[0], 0, 0))
     if not daggers and not reader.findings:
-        raise RefusedError(f"{file} holds no dagger: it is empty", reason="INVALID_FILE")
+        raise InvalidFileError(f"{file} holds no dagger: it is empty")
     return daggers, reader.findings
 
 

@@ -7,7 +7,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from cli.times import iso
+from daggerclient.times import iso
 
 UNITS = ((timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
 

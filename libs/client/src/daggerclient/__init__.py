@@ -1,0 +1,27 @@
+"""The client of the gateway: what the command, the portal, bots and tests use. It prints nothing."""
+
+from daggerclient.client import PATIENCE_S, Client, Written
+from daggerclient.errors import (
+    ClientError,
+    InvalidFileError,
+    NotReachedError,
+    OutcomeUnknownError,
+    RefusedError,
+    SettingError,
+    Silence,
+    UnreachableError,
+)
+
+__all__ = [
+    "PATIENCE_S",
+    "Client",
+    "ClientError",
+    "InvalidFileError",
+    "NotReachedError",
+    "OutcomeUnknownError",
+    "RefusedError",
+    "SettingError",
+    "Silence",
+    "UnreachableError",
+    "Written",
+]

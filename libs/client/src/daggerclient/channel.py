@@ -1,0 +1,43 @@
+"""A channel to a gateway: its address, the authority to trust, the token to show."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+
+from daggerclient.errors import SettingError
+
+
+def channel(address: str, ca_file: Path | None = None) -> grpc.Channel:
+    """A channel to HOST:PORT, or to https://HOST:PORT for TLS. Raises SettingError.
+
+    ca_file: PEM file of the authority to trust; the usual ones when None.
+    """
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        well_formed = bool(parts.hostname and parts.port) and parts.scheme in ("http", "https")
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise SettingError("address", f"{address}: it must be HOST:PORT, or https://HOST:PORT for TLS")
+    if parts.scheme == "http":
+        return grpc.insecure_channel(parts.netloc)
+    authority = _read(ca_file, "ca_file").encode() if ca_file else None
+    if authority is not None and b"-----BEGIN CERTIFICATE-----" not in authority:
+        raise SettingError("ca_file", f"{ca_file} holds no certificate in PEM")
+    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(authority))
+
+
+def token(file: Path) -> str:
+    """The token in a file. Raises SettingError, which does not repeat what it holds."""
+    found = _read(file, "token_file").strip()
+    if not found or not found.isascii() or not found.isprintable() or " " in found:
+        raise SettingError("token_file", f"{file} must hold one token, and nothing else")
+    return found
+
+
+def _read(file: Path, setting: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(setting, f"{file} cannot be read") from error

@@ -1,0 +1,28 @@
+"""What the API calls a field, as a dagger file writes it, and where that stands."""
+
+import re
+from collections.abc import Mapping
+
+# The file leaves out a level that the API has, or says it in other words; the rest is called the same.
+KEYS = (
+    (re.compile(r"^spec\."), ""),
+    (re.compile(r"^(sinks\[\d+\]\.influx)\.address\b"), r"\1"),
+    (re.compile(r"^(streams\[\d+\]\.start)\.\w+$"), r"\1"),
+    (re.compile(r"^driver_memory_mib$"), "driver_memory"),
+)
+
+
+def key(field: str) -> str:
+    """The key of a dagger file that fills a field of a request, for example sinks[0].influx.url."""
+    for pattern, replacement in KEYS:
+        field = pattern.sub(replacement, field)
+    return field
+
+
+def place(path: str, places: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Line and column of a key of a dagger file; those of what it would stand in when it is not there."""
+    while path:
+        if path in places:
+            return places[path]
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return places.get("")

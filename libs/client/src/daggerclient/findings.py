@@ -1,0 +1,30 @@
+"""Findings as documents: of a dagger file, and of a request that the gateway refused."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from daggerspec.violation import Violation
+
+
+def finding(violation: Violation) -> dict[str, Any]:
+    """One violation; line and column are None outside of SQL."""
+    line, column = violation.position or (None, None)
+    return {
+        "code": violation.reason,
+        "field": violation.field,
+        "message": violation.message,
+        "line": line,
+        "column": column,
+        "suggestion": violation.suggestion,
+    }
+
+
+def headline(findings: Sequence[Mapping[str, Any]]) -> str:
+    """The first of some findings in one sentence, with how many more there are."""
+    first = findings[0]
+    of_file = "file" in first and "source" not in first
+    line = first.get("file_line") or (first.get("line") if of_file else None)
+    field = "" if first["message"].startswith(first["field"]) else first["field"]
+    where = ", ".join(filter(None, (field, f"line {line}" if line else "")))
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return ": ".join(filter(None, (where, first["message"]))) + more
