@@ -155,7 +155,7 @@ def test_an_empty_file_is_refused() -> None:
     with pytest.raises(InvalidFileError, match=r"d\.yaml holds no dagger") as caught:
         parse("# nothing\n", "d.yaml")
 
-    assert caught.value.exit_code == 1
+    assert (caught.value.reason, caught.value.findings) == ("INVALID_FILE", ())
 
 
 @pytest.mark.parametrize(
