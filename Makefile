@@ -117,6 +117,10 @@ bench-flink: setup ## The seed query beside Flink in one run; Flink is built in 
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md
 
+.PHONY: receivers-doc
+receivers-doc: $(STAMPS)/venv ## Write docs/receivers.md from what the kinds of receivers say of themselves
+	@$(BIN)/python -m health_monitor.reference > docs/receivers.md
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

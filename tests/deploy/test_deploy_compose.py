@@ -14,7 +14,7 @@ import yaml
 
 from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
-from health_monitor.settings import MonitorSettings
+from health_monitor.settings import monitor_settings
 from scheduler.settings import SchedulerSettings
 from telemetry.settings import TelemetrySettings
 
@@ -24,7 +24,7 @@ TEXT = (COMPOSE / "compose.yaml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 SETTINGS: dict[str, type[Settings]] = {
     "api-gateway": GatewaySettings,
-    "health-monitor": MonitorSettings,
+    "health-monitor": monitor_settings(),
     "scheduler": SchedulerSettings,
     "telemetry": TelemetrySettings,
 }

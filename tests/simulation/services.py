@@ -135,7 +135,10 @@ def monitor(
         control=world.control,
         alerts=world.alerts,
         beats=world.beats,
-        channels=[Channel(name, slack, SecretStr(f"https://{name}.invalid")) for name in RECEIVERS],
+        channels=[
+            Channel(name, slack, slack.Settings(url=SecretStr(f"https://{name}.invalid")))
+            for name in RECEIVERS
+        ],
         webhooks=webhooks,  # type: ignore[arg-type]  # the same method
         spark=spark,
         limits=Limits(),

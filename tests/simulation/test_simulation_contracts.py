@@ -112,7 +112,7 @@ class Receivers:
 
     async def send(self, notify: Notify, trouble: str) -> Outcome:
         self._world.sure = SURE[trouble]
-        channel = Channel("slack", slack, SecretStr("https://slack.invalid"))
+        channel = Channel("slack", slack, slack.Settings(url=SecretStr("https://slack.invalid")))
         return await self._webhooks.send(channel, notify, now=NOON)
 
     @property

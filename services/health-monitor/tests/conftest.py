@@ -128,9 +128,13 @@ class Running:
             alerts=world.alerts,
             beats=world.beats,
             channels=[
-                Channel("slack", slack, SecretStr(world.receiver.slack_url)),
+                Channel("slack", slack, slack.Settings(url=SecretStr(world.receiver.slack_url))),
                 Channel(
-                    "pagerduty", pagerduty, SecretStr(world.receiver.pagerduty_url), SecretStr(ROUTING_KEY)
+                    "pagerduty",
+                    pagerduty,
+                    pagerduty.Settings(
+                        url=SecretStr(world.receiver.pagerduty_url), routing_key=SecretStr(ROUTING_KEY)
+                    ),
                 ),
             ],
             webhooks=Webhooks(listed, timeout=30 * SECOND),

@@ -22,7 +22,7 @@ from eventlog import Draft
 from eventlog.kafka import KafkaLog
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver
-from health_monitor.settings import MonitorSettings
+from health_monitor.settings import MonitorSettings, monitor_settings
 
 pytestmark = pytest.mark.integration
 
@@ -71,7 +71,7 @@ class Stage:
     counters: dict[str, int] = field(default_factory=dict)
 
     def settings(self) -> MonitorSettings:
-        return MonitorSettings(
+        return monitor_settings()(
             monitor_kafka_bootstrap_servers=self.kafka,
             monitor_slack_url=self.receiver.slack_url,
             monitor_pagerduty_url=self.receiver.pagerduty_url,
@@ -102,9 +102,9 @@ class Stage:
             "import asyncio, sys\n"
             "from chassis import logging, shutdown\n"
             "from health_monitor.__main__ import serve\n"
-            "from health_monitor.settings import MonitorSettings\n"
+            "from health_monitor.settings import monitor_settings\n"
             "async def run():\n"
-            "    configured = MonitorSettings()\n"
+            "    configured = monitor_settings()()\n"
             "    await serve(configured, configured.channels(), shutdown.on_signal(),\n"
             "                control_topic=sys.argv[1], alerts_topic=sys.argv[2],\n"
             "                heartbeats_topic=sys.argv[3])\n"

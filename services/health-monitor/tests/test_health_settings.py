@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from health_monitor.receiver import ReceiverSettings
-from health_monitor.settings import MonitorSettings
+from health_monitor.receivers import pagerduty, slack
+from health_monitor.settings import MonitorSettings, monitor_settings
 
 KEY = "0123456789abcdef0123456789abcdef"
 CANARY = "https://hooks.slack.example/services/T0/B0/canary"
 
 
 def settings(**fields: object) -> MonitorSettings:
-    return MonitorSettings.model_validate({"monitor_kafka_bootstrap_servers": "k:9092", **fields})
+    return monitor_settings().model_validate({"monitor_kafka_bootstrap_servers": "k:9092", **fields})
 
 
 def test_without_a_secret_nobody_is_told() -> None:
@@ -27,10 +28,10 @@ def test_without_a_secret_nobody_is_told() -> None:
 def test_secrets_come_from_variables() -> None:
     channels = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=KEY).channels()
 
-    assert [(each.name, each.key and each.key.get_secret_value()) for each in channels] == [
-        ("slack", None),
-        ("pagerduty", KEY),
-    ]
+    assert {each.name: each.settings for each in channels} == {
+        "slack": slack.Settings(url=SecretStr(CANARY)),
+        "pagerduty": pagerduty.Settings(routing_key=SecretStr(KEY)),
+    }
 
 
 def test_secrets_come_from_files_without_their_line_ends(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_secrets_come_from_files_without_their_line_ends(tmp_path: Path) -> None
 
     (channel,) = settings(monitor_slack_url_file=file).channels()
 
-    assert channel.url.get_secret_value() == CANARY
+    assert channel.settings.url.get_secret_value() == CANARY
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:

@@ -23,7 +23,7 @@ from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from health_monitor import host
 from health_monitor.addresses import Allowed
 from health_monitor.monitor import Identity, Monitor
-from health_monitor.settings import MonitorSettings
+from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
 
 PROG: Final = "python -m health_monitor"
@@ -32,7 +32,7 @@ _GRACE: Final = timedelta(seconds=15)
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; answers the exit code."""
-    configured = settings.load(MonitorSettings, argv, prog=PROG)
+    configured = settings.load(monitor_settings(), argv, prog=PROG)
     try:
         channels = configured.channels()
     except ValueError as error:
@@ -88,7 +88,7 @@ async def serve(
         try:
             await monitor.catch_up()
             if not channels:
-                log.warning("nobody is told: neither Slack nor PagerDuty is set; alerts are only recorded")
+                log.warning("nobody is told: no receiver is set; alerts are only recorded")
             # Faust wants a directory to start with; without tables nothing is ever kept there.
             with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
                 app = host.build(

@@ -1,19 +1,20 @@
-"""What can be set, and nothing else: read once, in `__main__`."""
+"""What can be set, and nothing else: read once, in `__main__`. Receivers bring their own settings."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, create_model, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import Settings
 from fleet.health import Limits
+from health_monitor import receivers
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
-from health_monitor.receivers import pagerduty, slack
 from health_monitor.webhook import Channel
 
 
@@ -25,16 +26,6 @@ class MonitorSettings(Settings):
 
     monitor_kafka_bootstrap_servers: str = Field(min_length=1)
     """host:port, comma-separated, of the platform's Kafka."""
-    monitor_slack_url: SecretStr | None = None
-    """Slack incoming webhook. Neither this nor the next: Slack is not told."""
-    monitor_slack_url_file: Path | None = None
-    """File that holds the Slack incoming webhook."""
-    monitor_pagerduty_routing_key: SecretStr | None = None
-    """PagerDuty Events v2 routing key, 32 characters. Neither this nor the next: PagerDuty is not told."""
-    monitor_pagerduty_routing_key_file: Path | None = None
-    """File that holds the PagerDuty routing key."""
-    monitor_pagerduty_url: str = pagerduty.URL
-    """PagerDuty Events v2 endpoint."""
     allowed_hosts: str = ""
     """host[:port], comma-separated, as in URLs: where notifications may go although the host is private or
     loopback, or the URL is plain http."""
@@ -61,33 +52,37 @@ class MonitorSettings(Settings):
 
     @model_validator(mode="after")
     def _secrets_are_given_once(self) -> Self:
-        for name in ("monitor_slack_url", "monitor_pagerduty_routing_key"):
-            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+        given = {name for name in type(self).model_fields if getattr(self, name) is not None}
+        for name in sorted(given):
+            if f"{name}_file" in given:
                 variable = f"DAGGERS_{name.upper()}"
                 raise ValueError(f"set {variable} or {variable}_FILE, not both")
         return self
 
     def channels(self) -> list[Channel]:
-        """The receivers that are configured. Raises: ValueError naming what cannot be read or is no URL."""
+        """The receivers that are configured. Raises: ValueError naming what is not valid."""
         found = []
-        url = _secret("MONITOR_SLACK_URL", self.monitor_slack_url, self.monitor_slack_url_file)
-        if url is not None:
-            _check_url("MONITOR_SLACK_URL", url.get_secret_value())
-            found.append(Channel("slack", slack, url))
-        key = _secret(
-            "MONITOR_PAGERDUTY_ROUTING_KEY",
-            self.monitor_pagerduty_routing_key,
-            self.monitor_pagerduty_routing_key_file,
-        )
-        if key is not None:
-            _check_url("MONITOR_PAGERDUTY_URL", self.monitor_pagerduty_url)
-            if len(key.get_secret_value()) != pagerduty.KEY_LENGTH:
-                raise ValueError(
-                    "DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: it has"
-                    f" {len(key.get_secret_value())} characters, not {pagerduty.KEY_LENGTH}"
-                )
-            found.append(Channel("pagerduty", pagerduty, SecretStr(self.monitor_pagerduty_url), key))
+        for name in receivers.names():
+            kind = receivers.kind(name)
+            fields = kind.Settings.model_fields
+            given = {each: value for each in fields if (value := self._given(name, each)) is not None}
+            if any(info.is_required() for each, info in fields.items() if each in given):
+                found.append(Channel(name, kind, _valid(name, kind.Settings, given)))
         return found
+
+    def _given(self, kind: str, field: str) -> Any:
+        """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
+        name = f"monitor_{kind}_{field}"
+        value = getattr(self, name)
+        file = getattr(self, f"{name}_file", None)
+        if file is not None:
+            value = _read(f"DAGGERS_{name.upper()}_FILE", file)
+        if not isinstance(value, SecretStr):
+            return value
+        text = value.get_secret_value().strip()
+        if not text:
+            raise ValueError(f"DAGGERS_{name.upper()}: there is nothing in it")
+        return SecretStr(text)
 
     def limits(self) -> Limits:
         """What is still healthy."""
@@ -106,27 +101,46 @@ class MonitorSettings(Settings):
         )
 
 
-def _secret(name: str, value: SecretStr | None, file: Path | None) -> SecretStr | None:
-    """A secret, trailing white space dropped; None when it is not set."""
-    if file is not None:
-        try:
-            value = SecretStr(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise ValueError(f"DAGGERS_{name}_FILE: {file} cannot be read: {why}") from None
-    if value is None:
-        return None
-    text = value.get_secret_value().strip()
-    if not text:
-        raise ValueError(f"DAGGERS_{name}: there is nothing in it")
-    return SecretStr(text)
+def monitor_settings() -> type[MonitorSettings]:
+    """The settings, with those of every kind of receiver."""
+    fields: dict[str, Any] = {}
+    for name in receivers.names():
+        for field, info in receivers.kind(name).Settings.model_fields.items():
+            fields |= _variables(name, field, info)
+    return create_model(
+        "MonitorSettings", __base__=MonitorSettings, __doc__=MonitorSettings.__doc__, **fields
+    )
 
 
-def _check_url(name: str, url: str) -> None:
-    if (
-        not url.startswith(("https://", "http://"))
-        or not url.isascii()
-        or not url.isprintable()
-        or " " in url
-    ):
-        raise ValueError(f"DAGGERS_{name}: it is not an http or https URL")
+def _variables(kind: str, field: str, info: FieldInfo) -> dict[str, tuple[Any, Any]]:
+    """The settings that a field of a kind becomes: two when it is a secret. What has a default is none."""
+    name, what = f"monitor_{kind}_{field}", info.description or ""
+    if not info.is_required():
+        default = info.default.get_secret_value() if isinstance(info.default, SecretStr) else info.default
+        return {name: (type(default), Field(default=default, description=what))}
+    without = f"Without it {kind} is not told."
+    if info.annotation is not SecretStr:
+        return {name: (info.annotation, Field(default=None, description=f"{what} {without}"))}
+    return {
+        name: (SecretStr | None, Field(default=None, description=f"{what} {without}")),
+        f"{name}_file": (Path | None, Field(default=None, description=f"File that holds it instead: {what}")),
+    }
+
+
+def _valid(
+    name: str, kind: type[receivers.ReceiverSettings], given: dict[str, Any]
+) -> receivers.ReceiverSettings:
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        variable = f"DAGGERS_MONITOR_{name}_{problem['loc'][0]}".upper()
+        raise ValueError(f"{variable}: {problem['msg'].removeprefix('Value error, ')}") from None
+
+
+def _read(variable: str, file: Path) -> SecretStr:
+    try:
+        return SecretStr(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ValueError(f"{variable}: {file} cannot be read: {why}") from None

@@ -1,4 +1,4 @@
-"""Carries a notification to a receiver: one POST, a deadline, no redirects, and no secret in what it says."""
+"""Carries a notification to a receiver: one request, a deadline, no redirects, no secret in what it says."""
 
 from __future__ import annotations
 
@@ -8,31 +8,18 @@ import ssl
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
 import httpx
-from pydantic import SecretStr
 
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Notify
 from health_monitor.egress import AddressRefused, CheckedTransport, Resolve, resolve
-from health_monitor.receivers import Outcome, Sent, Temporary
+from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Sent, Temporary
 
 _ANSWER_LIMIT: Final = 64 * 1024
 _HEADERS: Final = {"user-agent": "daggers-health-monitor", "accept-encoding": "identity"}
 _LONGEST_WAIT: Final = timedelta(hours=1)
-
-
-class Receiver(Protocol):
-    """A module of `health_monitor.receivers`."""
-
-    PACE: timedelta
-
-    def request(self, notify: Notify, key: str) -> dict[str, Any]:
-        """The JSON body that tells the receiver; `key` as in `Channel.key`, empty when there is none."""
-
-    def outcome(self, status: int, body: str, after: timedelta | None) -> Outcome:
-        """What the receiver's answer means; `after` is its Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +29,8 @@ class Channel:
     name: str
     """As events name it."""
     receiver: Receiver
-    url: SecretStr
-    key: SecretStr | None = None
+    settings: ReceiverSettings
+    """Of the receiver's kind."""
 
 
 class Webhooks:
@@ -59,16 +46,16 @@ class Webhooks:
 
     async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
         """Send one notification; never raises for anything the network or the receiver does."""
-        key = channel.key.get_secret_value() if channel.key else ""
-        body = channel.receiver.request(notify, key)
+        request = channel.receiver.request(notify, channel.settings)
+        headers = {**_HEADERS, **request.headers}
         transport = CheckedTransport(self._allowed, self._context, self._resolver)
         try:
             async with (
                 asyncio.timeout(self._timeout.total_seconds()),
-                httpx.AsyncClient(transport=transport, trust_env=False, headers=_HEADERS) as client,
-                client.stream("POST", channel.url.get_secret_value(), json=body) as response,
+                httpx.AsyncClient(transport=transport, trust_env=False, headers=headers) as client,
+                client.stream(request.method, request.url, content=request.body) as response,
             ):
-                answer = await _text(response)
+                text = await _text(response)
         except TimeoutError:
             seconds = self._timeout.total_seconds()
             return Temporary("TIMEOUT", f"it did not answer in {seconds:g} s; it may have it all the same")
@@ -77,10 +64,10 @@ class Webhooks:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Temporary("NOT_REACHED", f"it could not be reached ({type(error).__name__})")
         after = retry_after(response.headers.get("retry-after", ""), now)
-        outcome = channel.receiver.outcome(response.status_code, answer, after)
-        if isinstance(outcome, Sent) or not key:
+        outcome = channel.receiver.outcome(Answer(response.status_code, text, after))
+        if isinstance(outcome, Sent):
             return outcome
-        return replace(outcome, detail=outcome.detail.replace(key, "***"))
+        return replace(outcome, detail=channel.settings.redacted(outcome.detail))
 
 
 def retry_after(header: str, now: datetime) -> timedelta | None:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from daggers.v1 import alerts_pb2
+from pydantic import AfterValidator, Field, SecretStr
 
-from health_monitor.receivers import Outcome, Sent, refused
+from health_monitor.receivers import (
+    Answer,
+    Outcome,
+    ReceiverSettings,
+    Request,
+    SecretUrl,
+    Sent,
+    json_request,
+    refused,
+)
 
 if TYPE_CHECKING:
     from health_monitor.alert import Notify
 
-URL: Final = "https://events.pagerduty.com/v2/enqueue"
 PACE: Final = timedelta(milliseconds=500)
-KEY_LENGTH: Final = 32
-"""Characters of a routing key."""
+TAKEN: Final = Answer(202)
+_KEY_LENGTH: Final = 32
 _SUMMARY_LIMIT: Final = 1024
 _SAID_LIMIT: Final = 200
 _SEVERITIES: Final = {
@@ -26,17 +35,33 @@ _SEVERITIES: Final = {
 }
 
 
-def request(notify: Notify, key: str) -> dict[str, Any]:
-    """The event; `key` is the routing key."""
+def _check_key(key: SecretStr) -> SecretStr:
+    length = len(key.get_secret_value())
+    if length != _KEY_LENGTH:
+        raise ValueError(f"it has {length} characters, not {_KEY_LENGTH}")
+    return key
+
+
+class Settings(ReceiverSettings):
+    """One service of PagerDuty's."""
+
+    routing_key: Annotated[SecretStr, AfterValidator(_check_key)] = Field(examples=["0" * _KEY_LENGTH])
+    """PagerDuty Events v2 routing key, 32 characters."""
+    url: SecretUrl = SecretStr("https://events.pagerduty.com/v2/enqueue")
+    """PagerDuty Events v2 endpoint."""
+
+
+def request(notify: Notify, settings: Settings) -> Request:
+    """The event."""
     alert, fired = notify.alert, notify.alert.fired
     assert fired is not None
     event: dict[str, Any] = {
-        "routing_key": key,
+        "routing_key": settings.routing_key.get_secret_value(),
         "event_action": "trigger" if alert.firing else "resolve",
         "dedup_key": fired.dedup_key,
     }
     if not alert.firing:
-        return event
+        return json_request(settings.url, event)
     condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_").lower()
     summary = f"{alert.dagger}: {condition.replace('_', ' ')}: {fired.summary}"
     event["client"] = "Daggers"
@@ -50,14 +75,12 @@ def request(notify: Notify, key: str) -> dict[str, Any]:
         "class": condition,
         "custom_details": {"incident": alert.incident, "generation": fired.generation},
     }
-    return event
+    return json_request(settings.url, event)
 
 
-def outcome(status: int, body: str, after: timedelta | None) -> Outcome:
+def outcome(answer: Answer) -> Outcome:
     """What PagerDuty's answer means."""
-    if status in (200, 202):
-        return Sent()
-    return refused(status, _said(body), after)
+    return Sent() if answer.status in (200, 202) else refused(answer, _said(answer.body))
 
 
 def _said(body: str) -> str:

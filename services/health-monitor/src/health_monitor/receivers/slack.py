@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from daggers.v1 import alerts_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import Field
 
 from chassis.durations import spoken
-from health_monitor.receivers import Outcome, Sent, Temporary, refused
+from health_monitor.receivers import (
+    Answer,
+    Outcome,
+    ReceiverSettings,
+    Request,
+    SecretUrl,
+    Sent,
+    Temporary,
+    json_request,
+    refused,
+)
 
 if TYPE_CHECKING:
     from health_monitor.alert import Notify
 
 PACE: Final = timedelta(seconds=1)
+TAKEN: Final = Answer(200, "ok")
 _TEXT_LIMIT: Final = 4_000
 _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 _MARKS: Final = {
@@ -25,9 +37,15 @@ _MARKS: Final = {
 }
 
 
-def request(notify: Notify, key: str) -> dict[str, Any]:
-    """The message. It names its incident, so that one that came twice is known for what it is. No key."""
-    del key
+class Settings(ReceiverSettings):
+    """One channel."""
+
+    url: SecretUrl = Field(examples=["https://hooks.slack.com/services/T0/B0/XXXXXXXX"])
+    """Slack incoming webhook."""
+
+
+def request(notify: Notify, settings: Settings) -> Request:
+    """The message. It names its incident, so that one that came twice is known for what it is."""
     alert, fired = notify.alert, notify.alert.fired
     assert fired is not None
     condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
@@ -47,17 +65,17 @@ def request(notify: Notify, key: str) -> dict[str, Any]:
         told += f", team {escape(fired.team)}"
     if notify.attempt > 1:
         told += f", attempt {notify.attempt}: an earlier one may have come through"
-    return {"text": _cut("\n".join([*lines, told]))}
+    return json_request(settings.url, {"text": _cut("\n".join([*lines, told]))})
 
 
-def outcome(status: int, body: str, after: timedelta | None) -> Outcome:
+def outcome(answer: Answer) -> Outcome:
     """What Slack's answer means."""
-    if status == 200 and body.strip() == "ok":
+    status, said = answer.status, answer.body.strip()
+    if status == 200 and said == "ok":
         return Sent()
     if 200 <= status < 300:
-        return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as Slack does", after)
-    said = body.strip()
-    return refused(status, said if _ERROR.fullmatch(said) else "", after)
+        return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as Slack does", answer.after)
+    return refused(answer, said if _ERROR.fullmatch(said) else "")
 
 
 def escape(text: str) -> str:

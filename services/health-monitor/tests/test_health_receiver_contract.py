@@ -1,0 +1,151 @@
+"""What every kind of receiver keeps to. A new file in `health_monitor/receivers` is found by its existing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+from daggers.v1 import alerts_pb2
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from health_monitor import receivers
+from health_monitor.addresses import Allowed
+from health_monitor.alert import Alert, Notify, evolve
+from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
+from health_monitor.webhook import Channel, Webhooks
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CANARY = "canary-of-the-address"
+every_kind = pytest.mark.parametrize(
+    "kind", [pytest.param(receivers.kind(name), id=name) for name in receivers.names()]
+)
+
+
+def example(kind: Receiver, url: str = f"https://receiver.example/{CANARY}") -> ReceiverSettings:
+    """Settings of a kind as its own examples have them, at another address."""
+    fields = kind.Settings.model_fields
+    return kind.Settings(
+        **{name: info.examples[0] for name, info in fields.items() if info.examples} | {"url": url}
+    )
+
+
+def notify(*, resolved: bool) -> Notify:
+    meta = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=41)
+    fired = alerts_pb2.AlertFired(
+        meta=meta,
+        dedup_key="daggers/bookings/failed",
+        severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
+        summary="it was given up",
+    )
+    alert = evolve(Alert(dagger="bookings", condition=meta.condition, incident=40), fired, NOON)
+    if resolved:
+        alert = evolve(alert, alerts_pb2.AlertResolved(meta=meta, summary="it runs again"), NOON)
+    return Notify(alert, "team", 1)
+
+
+@asynccontextmanager
+async def answering(answer: Answer, headers: dict[str, str]) -> AsyncIterator[tuple[int, list[web.Request]]]:
+    """A server on loopback that answers everything so: its port, and what came."""
+    came: list[web.Request] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        await request.read()
+        came.append(request)
+        return web.Response(status=answer.status, text=answer.body, headers=headers)
+
+    application = web.Application()
+    application.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1], came
+    finally:
+        await runner.cleanup()
+
+
+async def told(kind: Receiver, answer: Answer, **headers: str) -> tuple[Any, list[web.Request]]:
+    """What became of a notification over real HTTP, and what came."""
+    async with answering(answer, headers) as (port, came):
+        channel = Channel("team", kind, example(kind, f"http://127.0.0.1:{port}/{CANARY}"))
+        outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(channel, notify(resolved=False), now=NOON)
+    return outcome, came
+
+
+@every_kind
+@pytest.mark.parametrize("resolved", [False, True])
+def test_a_request_goes_where_it_is_told_and_names_the_dagger(kind: Receiver, resolved: bool) -> None:
+    request = kind.request(notify(resolved=resolved), example(kind))
+
+    assert request.url.startswith(f"https://receiver.example/{CANARY}")
+    assert b"bookings" in request.body
+
+
+@every_kind
+async def test_what_is_taken_is_sent_once_with_the_body_as_it_is(kind: Receiver) -> None:
+    outcome, came = await told(kind, kind.TAKEN)
+
+    request = kind.request(notify(resolved=False), example(kind, str(came[0].url)))
+    assert (outcome, len(came), came[0].method, await came[0].read()) == (
+        Sent(),
+        1,
+        request.method,
+        request.body,
+    )
+
+
+@every_kind
+async def test_429_waits_as_asked_and_stops_everything_to_that_receiver(kind: Receiver) -> None:
+    outcome, _ = await told(kind, Answer(429, "rate_limited"), **{"Retry-After": "30"})
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, outcome.after, outcome.throttled) == ("THROTTLED", timedelta(seconds=30), True)
+
+
+@every_kind
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_a_server_error_is_tried_again(kind: Receiver, status: int) -> None:
+    assert (await told(kind, Answer(status)))[0] == Temporary("RECEIVER_ERROR", f"it answered {status}")
+
+
+@every_kind
+@pytest.mark.parametrize("status", [400, 403, 404, 410])
+async def test_a_refusal_is_never_tried_again(kind: Receiver, status: int) -> None:
+    assert (await told(kind, Answer(status)))[0] == Permanent("REFUSED", f"it answered {status}")
+
+
+@every_kind
+async def test_a_redirect_is_not_followed(kind: Receiver) -> None:
+    outcome, came = await told(kind, Answer(302), Location="/elsewhere")
+
+    assert isinstance(outcome, Permanent)
+    assert (outcome.reason, len(came)) == ("REDIRECTED", 1)
+
+
+@every_kind
+@for_all(status=st.integers(100, 599), body=st.text())
+def test_any_answer_is_survived(kind: Receiver, status: int, body: str) -> None:
+    assert isinstance(kind.outcome(Answer(status, body)), Sent | Temporary | Permanent)
+
+
+@every_kind
+def test_no_secret_is_in_what_settings_and_requests_look_like(kind: Receiver) -> None:
+    settings = example(kind)
+
+    assert CANARY not in f"{settings!r} {kind.request(notify(resolved=False), settings)!r}"
+    assert CANARY not in settings.redacted(f"no such address https://receiver.example/{CANARY}")
+
+
+@every_kind
+def test_a_kind_says_what_it_is_how_fast_it_may_be_called_and_what_each_setting_is(kind: Receiver) -> None:
+    fields = kind.Settings.model_fields.values()
+    lacking = [info for info in fields if not info.description or (info.is_required() and not info.examples)]
+
+    assert (kind.__doc__ or "").strip()
+    assert timedelta(0) < kind.PACE
+    assert lacking == []
