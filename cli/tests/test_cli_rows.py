@@ -4,7 +4,6 @@ import io
 import json
 import uuid
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from confluent_kafka import Producer
 from daggers.v1 import spec_pb2
 from rich.console import Console
 
-from cli import driverlog
 from cli.sinks import log
 from cli.sinks.kafka import decode_json, read
 from cli.sinks.row import Row, from_columns, newest, text
@@ -120,43 +118,3 @@ def test_a_series_is_the_values_of_one_field_with_one_set_of_tags() -> None:
         ("c=b", (0.0, 1.0)),
         ("c=a", (0.0, 1.0)),
     ]
-
-
-def test_logs_keep_what_an_exception_says_and_drop_its_trace() -> None:
-    log = [
-        "before",
-        "Traceback (most recent call last):",
-        '  File "x.py", line 1, in f',
-        "    raise ValueError",
-        "ValueError: no such thing",
-        "java.lang.IllegalStateException: stopped",
-        "\tat org.apache.spark.X.run(X.scala:1)",
-        "Caused by: java.io.IOException: gone",
-        "\t... 3 more",
-        "after",
-    ]
-
-    assert list(driverlog.without_traces(log)) == [
-        "before",
-        "ValueError: no such thing",
-        "java.lang.IllegalStateException: stopped",
-        "after",
-    ]
-
-
-def test_a_log_that_was_moved_is_read_with_its_older_part(tmp_path: Path) -> None:
-    (tmp_path / "driver.log.1").write_text("first\nsecond\n")
-    (tmp_path / "driver.log").write_text("third\n")
-
-    assert list(driverlog.lines(tmp_path / "driver.log")) == ["first", "second", "third"]
-
-
-def test_a_log_is_followed_over_its_move(tmp_path: Path) -> None:
-    log = tmp_path / "driver.log"
-    log.write_text("old\nfirst\nsec")
-    followed = driverlog.follow(log, start=len("old\n"))
-    begin = next(followed)
-    (tmp_path / "driver.log.1").write_text("old\nfirst\nsecond\nthird\n")
-    log.write_text("fourth\n")
-
-    assert [begin, *islice(followed, 3)] == ["first", "second", "third", "fourth"]

@@ -69,7 +69,9 @@ def said(fleet: Fleet, applied: Applied) -> dict[str, Any]:
         )
     dagger = fleet.daggers.get(applied.subject)
     if dagger is None:
-        return {"version": applied.answer.version} if applied.answer else {"epoch": fleet.sequence}
+        if applied.answer:
+            return {"version": applied.answer.version}
+        return {"epoch": fleet.sequence} if fleet.sequence in fleet.claims else {"hosts": sorted(fleet.hosts)}
     then = {
         "phase": gateway_pb2.Phase.Name(dagger.phase),
         "desired": gateway_pb2.Desired.Name(dagger.desired),
@@ -102,6 +104,10 @@ def state(fleet: Fleet) -> dict[str, Any]:
     return {
         "sequence": fleet.sequence,
         "leader": None if leader is None else [leader.epoch, leader.scheduler_id, leader.host],
+        "hosts": {
+            host: [[each.address, each.tls, each.scheduler_id] for each in endpoints]
+            for host, endpoints in sorted(fleet.hosts.items())
+        },
         "daggers": shown,
         "catalogue": catalogue,
         "answers": answers,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from daggers.v1 import spec_pb2
+from daggers.v1 import events_pb2, spec_pb2
 from pydantic import SecretStr
 from tests.simulation.hosts import Host, SimulatedDrivers, Sinks
 from tests.simulation.loop import Process, SimulatedLoop
@@ -91,6 +91,9 @@ def scheduler(
             max_drivers=9,
             tick=timedelta(seconds=1),
             sweep=timedelta(seconds=10),
+        ),
+        serving=events_pb2.HostServing(
+            scheduler_id=process.name, host=host.name, address=f"{process.name}:50061"
         ),
         clock=world.now,
         dead=dead,

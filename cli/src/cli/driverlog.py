@@ -1,18 +1,12 @@
 """The log of a dagger's driver, found on this machine."""
 
-import os
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from daggers.v1 import gateway_pb2
 
 from cli.errors import RefusedError
-
-POLL_S = 0.3
-TRACE = "Traceback (most recent call last)"
-FRAMES = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 
 
 def find(dagger: gateway_pb2.Dagger, state_dir: Path | None) -> Path:
@@ -43,34 +37,6 @@ def lines(log: Path) -> Iterator[str]:
                 yield line.rstrip("\n")
 
 
-def follow(log: Path, start: int) -> Iterator[str]:
-    """What is written after byte `start`, line by line, for ever; also when it is moved meanwhile."""
-    with log.open("rb") as file:
-        file.seek(start)
-        rest = b""
-        while True:
-            if os.fstat(file.fileno()).st_size < file.tell():
-                rest += _older(log).read_bytes()[file.tell() :]
-                file.seek(0)
-            rest += file.read()
-            *whole, rest = rest.split(b"\n")
-            for line in whole:
-                yield line.decode(errors="replace")
-            time.sleep(POLL_S)
-
-
 def _older(log: Path) -> Path:
     """Where the driver moves what is in its log when that is long."""
     return log.with_name(f"{log.name}.1")
-
-
-def without_traces(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without the stack traces of Python and Java; what an exception says stays."""
-    inside = False
-    for line in lines:
-        if line.lstrip().startswith(TRACE):
-            inside = True
-        elif not (inside and (not line or line[0].isspace())):
-            inside = False
-            if not line.startswith(FRAMES):
-                yield line

@@ -50,4 +50,7 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
     events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
     events_pb2.SchedulerStarted: lambda it, epoch: f"scheduler {it.scheduler_id or '?'} leads, epoch {epoch}",
+    events_pb2.HostServing: lambda it, _: (
+        f"host {it.host or '?'} serves its logs and rows on {it.address or '?'}"
+    ),
 }

@@ -33,6 +33,8 @@ fi
 fresh | keep "$root/client/token"
 # The gateway's list may hold more names than ours: an operator adds lines.
 [ -s "$root/gateway/tokens" ] || { printf 'operator:'; cat "$root/client/token"; } | keep "$root/gateway/tokens"
+# What the gateway shows the scheduler, when it reads logs and rows of the host of the drivers.
+[ -s "$root/host/tokens" ] || { printf 'gateway:'; fresh; } | keep "$root/host/tokens"
 fresh | keep "$root/influx/token"
 fresh | keep "$root/influx/password"
 fresh | keep "$root/grafana/password"

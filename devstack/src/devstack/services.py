@@ -1,16 +1,19 @@
 """The services of the embedded stack: how they are started, and when they are ready."""
 
+import secrets
 import sys
+from pathlib import Path
 
 import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from cli.environment import environment
+from cli.files import write
 from cli.gateway import Gateway
 from cli.sinks.kafka import tail
 from devstack import ports
-from devstack.state import Stack
+from devstack.state import HOST_TOKEN_FILE, Stack
 from devstack.tools.install import Tools
 
 CLUSTER = "local"
@@ -35,7 +38,16 @@ def gateway_environment(stack: Stack) -> dict[str, str]:
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
+        "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(host_token(stack)),
     }
+
+
+def host_token(stack: Stack) -> Path:
+    """The file with the token that gateway and scheduler share; made once."""
+    file = stack.state_dir / HOST_TOKEN_FILE
+    if not file.exists():
+        write(file, f"local:{secrets.token_hex(24)}\n")
+    return file
 
 
 def gateway_ready(stack: Stack) -> bool:
@@ -61,6 +73,7 @@ def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
         "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
         "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
         "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
+        "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(host_token(stack)),
     }
 
 

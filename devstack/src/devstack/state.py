@@ -17,6 +17,7 @@ FILE = "stack.json"
 LOOK_S = 1.0
 LOCK = ".lock"
 TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
+HOST_TOKEN_FILE = "host.token"  # noqa: S105 - a file's name
 DATABASE = "daggers"
 
 

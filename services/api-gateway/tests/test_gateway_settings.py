@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from api_gateway.settings import GatewaySettings, is_loopback
+from api_gateway.settings import GatewaySettings
+from chassis.binding import is_loopback
 from chassis.settings import load
 
 

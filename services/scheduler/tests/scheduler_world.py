@@ -43,7 +43,12 @@ class World:
         return Drivers(self.state_dir / "runs", host=HOST, python=sys.executable)
 
     def scheduler(
-        self, *, policy: Policy = PATIENT, max_drivers: int = 9, patience: float = 0.5
+        self,
+        *,
+        policy: Policy = PATIENT,
+        max_drivers: int = 9,
+        patience: float = 0.5,
+        serving: events_pb2.HostServing | None = None,
     ) -> Scheduler:
         return Scheduler(
             self.control,
@@ -53,6 +58,7 @@ class World:
             platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
             state_dir=self.state_dir,
             policy=policy,
+            serving=serving,
             options=Options(
                 scheduler_id=identity(),
                 max_drivers=max_drivers,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from services.scheduler.tests.scheduler_world import (
+    DEADLINE_S,
     HOST,
     META,
     PATIENT,
@@ -25,6 +26,7 @@ from tests.contracts.logs import TroubledLog, nothing
 
 from chassis import processes
 from eventlog import Draft
+from fleet import Fleet
 from fleet.health import SHOWN
 from fleet.observation import Presence
 
@@ -61,6 +63,21 @@ async def test_the_end_of_the_scheduler_does_not_touch_drivers_and_the_next_one_
     assert world.facts(events_pb2.Launched)[-1].adopted
     assert (after.generation, after.driver.pid) == (before.generation, before.driver.pid)
     assert world.drivers().presence(after.driver) is Presence.ALIVE
+
+
+async def test_a_scheduler_that_stands_by_says_where_its_host_is_read(world: World) -> None:
+    await world.append(events_pb2.SchedulerStarted(scheduler_id="afar", host="there"), "scheduler")
+    said = events_pb2.HostServing(scheduler_id="standby", host=HOST, address="here:50061")
+    async with world.serving(serving=said, patience=600.0):
+        fleet = Fleet()
+        async with asyncio.timeout(DEADLINE_S):
+            async for record in world.control.follow():
+                fleet.apply(record)
+                if fleet.hosts:
+                    break
+
+    assert (fleet.leader and fleet.leader.scheduler_id) == "afar"
+    assert [each.address for each in fleet.hosts[HOST]] == ["here:50061"]
 
 
 async def test_a_living_driver_that_another_host_only_heard_of_is_adopted_by_its_own(world: World) -> None:

@@ -1,7 +1,6 @@
 """rows, watch, logs, events and `quarantine list`: what a dagger does."""
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from daggers.v1 import gateway_pb2
 from rich.console import Console
 from rich.live import Live
 
-from cli import driverlog, shapes
+from cli import shapes
 from cli.commands.daggers import Name
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
@@ -26,6 +25,7 @@ JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000
 WATCH_S = 1.0
 RECONNECT_S = 30.0
+LOG_S = 120.0
 quarantine = typer.Typer(help="Records that were set aside.")
 
 
@@ -92,21 +92,17 @@ def logs(
     traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
 ) -> None:
     """What the dagger's newest driver printed."""
+    request = gateway_pb2.ReadLogRequest(name=name, lines=lines, follow=follow, traces=traces)
     with session.connect() as gateway:
-        log = driverlog.find(gateway.get(name), session.local_dir())
-    start = log.stat().st_size
-    chosen = (lambda found: found) if traces else driverlog.without_traces
-    last = list(deque(chosen(driverlog.lines(log)), maxlen=lines))
-    if not follow:
-        document = {"name": name, "log": str(log), "lines": last}
-        session.out.show(document, lambda console: _print_lines(console, last))
-        return
-
-    def every() -> Iterator[str]:
-        yield from last
-        yield from chosen(driverlog.follow(log, start))
-
-    session.out.stream(every(), lambda console, line: _print_lines(console, [line]), str)
+        steps = gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None if follow else LOG_S)
+        if follow:
+            every = (line for step in steps for line in step.lines)
+            session.out.stream(every, lambda console, line: _print_lines(console, [line]), str)
+            return
+        last = list(steps)
+    found = [line for step in last for line in step.lines]
+    document = {"name": name, "log": last[0].path, "lines": found}
+    session.out.show(document, lambda console: _print_lines(console, found))
 
 
 def events(

@@ -214,7 +214,16 @@ def read_tokens(path: Path) -> dict[bytes, str]:
 
     Raises: ValueError naming the line, never its token; OSError.
     """
-    tokens: dict[bytes, str] = {}
+    return {_digest(token): name for name, token in _token_lines(path)}
+
+
+def first_token(path: Path) -> str:
+    """The token that a caller shows: the first one of such a file. Raises: ValueError, OSError."""
+    return _token_lines(path)[0][1]
+
+
+def _token_lines(path: Path) -> list[tuple[str, str]]:
+    tokens: list[tuple[str, str]] = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -224,7 +233,7 @@ def read_tokens(path: Path) -> dict[bytes, str]:
                 f"line {number} of {path} is not NAME:TOKEN with a token of at least"
                 f" {_MIN_TOKEN_LENGTH} characters"
             )
-        tokens[_digest(token)] = name
+        tokens.append((name, token))
     if not tokens:
         raise ValueError(f"{path} holds no token: write one NAME:TOKEN a line")
     return tokens

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
@@ -126,13 +126,23 @@ class Client:
         self, request: gateway_pb2.WatchEventsRequest, *, deadline_s: float | None = DEADLINE_S
     ) -> Iterator[gateway_pb2.WatchEventsResponse]:
         """The steps of WatchEvents, as they come."""
-        stream = self.daggers.WatchEvents(request, timeout=deadline_s, metadata=self._metadata)
+        return self.stream(self.daggers.WatchEvents, request, deadline_s=deadline_s)
+
+    def stream(
+        self,
+        method: Callable[..., Iterator[Answer]],
+        request: Message,
+        *,
+        deadline_s: float | None = DEADLINE_S,
+    ) -> Iterator[Answer]:
+        """The steps of a call that answers with many, as they come."""
+        steps: Any = method(request, timeout=deadline_s, metadata=self._metadata)
         try:
-            yield from stream
+            yield from steps
         except grpc.RpcError as error:
             raise self.explained(failure(from_rpc_error(error), self.address)) from error
         finally:
-            stream.cancel()
+            steps.cancel()
 
     def get(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger:
         """One dagger."""

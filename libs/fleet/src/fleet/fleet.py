@@ -20,6 +20,7 @@ from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import Catalogue, Entry
 from fleet.dagger import DECISIONS, Dagger, decide
 from fleet.facts import FACTS, Ignored, evolve
+from fleet.hosts import Hosts, serving
 from fleet.phases import DELETED
 
 
@@ -77,6 +78,8 @@ class Fleet:
         """The leading scheduler; None before the first claim."""
         self.claims: dict[int, Leader] = {}
         """Every claim there was, by its epoch."""
+        self.hosts: Hosts = {}
+        """Where the logs and rows of each host are read."""
         self.unreadable: list[Unreadable] = []
         """Records that could not be read."""
         self.unreadable_daggers: set[str] = set()
@@ -118,6 +121,13 @@ class Fleet:
         """A dagger that is not deleted."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def host_of(self, dagger: Dagger) -> str:
+        """The host of a dagger's driver, or of the last one it had; empty before the first."""
+        if dagger.driver is not None:
+            return dagger.driver.host
+        claim = self.claims.get(dagger.epoch)
+        return claim.host if claim is not None and dagger.generation else ""
 
     def answer(self, request_id: str, request: Message) -> Answer | None:
         """What a request is answered under this id; None while no record has the id."""
@@ -187,6 +197,13 @@ class Fleet:
         self.claims[record.sequence] = self.leader
         return Applied(claim.scheduler_id, changed=True)
 
+    def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
+        if record.id in self._facts:
+            return Applied(said.scheduler_id, changed=False, refused="its id was seen before")
+        self._facts.add(record.id)
+        serving(self.hosts, said)
+        return Applied(said.scheduler_id, changed=True)
+
     def _request(self, record: Record, request: Any) -> Applied:
         def apply() -> int | Refusal:
             dagger = self.daggers.get(request.name)
@@ -252,6 +269,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
     **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
+    events_pb2.HostServing: Fleet._host,  # noqa: SLF001
     events_pb2.ClusterRegistered: Fleet._cluster,  # noqa: SLF001
     events_pb2.SchemaRegistered: Fleet._schema,  # noqa: SLF001
     events_pb2.StreamRegistered: Fleet._stream,  # noqa: SLF001

@@ -13,13 +13,14 @@ import sys
 import grpc
 from sqlalchemy.exc import SQLAlchemyError
 
+from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
 from api_gateway.server import CannotBind, Door, serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, settings, shutdown
 from chassis.collector import relieve
-from chassis.interceptors import read_tokens
+from chassis.interceptors import first_token, read_tokens
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
@@ -35,13 +36,13 @@ def main() -> int:
     found = settings.load(GatewaySettings, sys.argv[1:], prog="python -m api_gateway")
     logging.configure("api-gateway")
     try:
-        door = _door(found)
+        door, access = _door(found), _host_access(found)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"python -m api_gateway: {error}\n")
         return 2
     projection = Projection(found.database_url)
     try:
-        asyncio.run(_serve(found, projection, door))
+        asyncio.run(_serve(found, projection, door, access))
     except (LogError, CannotBind) as error:
         logging.logger().error("stopped", detail=str(error))
         return _UNAVAILABLE
@@ -56,7 +57,7 @@ def main() -> int:
     return 0
 
 
-async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> None:
+async def _serve(found: GatewaySettings, projection: Projection, door: Door, access: HostAccess) -> None:
     asked = shutdown.on_signal()
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     await ensure_topics(found.kafka_bootstrap_servers)
@@ -71,6 +72,7 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door) -> 
             source=source,
             reference_places=found.allowed_references,
             away=lambda: log.away,
+            host_access=access,
         ) as gateway,
     ):
         relieve(_ALIVE)
@@ -92,6 +94,12 @@ def _door(found: GatewaySettings) -> Door:
         credentials = grpc.ssl_server_credentials([(key, certificate)])
     tokens = read_tokens(found.token_file) if found.token_file else None
     return Door(found.bind, credentials, tokens, found.drain_s)
+
+
+def _host_access(found: GatewaySettings) -> HostAccess:
+    """Raises: OSError, ValueError when a file cannot be used."""
+    token = first_token(found.host_token_file) if found.host_token_file else ""
+    return HostAccess(token, found.host_ca_file.read_bytes() if found.host_ca_file else None)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 import grpc
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2
 
 from api_gateway import answers, filters, specs, validation
 from api_gateway.catalog import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold
+from api_gateway.hosts import Hosts
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
@@ -52,6 +53,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         writer: Writer,
         reader: Reader,
         projection: Projection,
+        hosts: Hosts,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -60,6 +62,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._writer = writer
         self._reader = reader
         self._projection = projection
+        self._hosts = hosts
         self._checks = Checks()
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
@@ -167,6 +170,20 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> AsyncIterator[gateway_pb2.WatchEventsResponse]:
         """A snapshot, unless a sequence is given, and then every control record behind it."""
         async with aclosing(watch(request, self._log, self._follower, self._fold)) as steps:
+            async for step in steps:
+                yield step
+
+    async def ReadLog(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ReadLogRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
+        """What the newest driver of a dagger printed, as its host has it."""
+        _refuse(list(fields.name("name", request.name)))
+        route = self._hosts.route(request.name)
+        if route is None:
+            text = f"{request.name} was never launched: there is no log of it"
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text)
+        asked = host_pb2.ReadHostLogRequest(request=request, create_sequence=route.dagger.create_sequence)
+        async with aclosing(self._hosts.ask(route, lambda host: host.ReadHostLog, asked, context)) as steps:
             async for step in steps:
                 yield step
 

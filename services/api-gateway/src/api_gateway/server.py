@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from api_gateway.catalog import CatalogService
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
+from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine import Newest, QuarantineService
@@ -77,12 +78,13 @@ async def serving(
     source: str,
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
+    host_access: HostAccess = HostAccess(),  # noqa: B008 - a constant
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
     `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs that
-    reference tables may be in; `away` is as `Reader` takes it. Raises: LogUnavailable, SQLAlchemyError,
-    CannotBind.
+    reference tables may be in; `away` is as `Reader` takes it; `host_access` is for the schedulers of
+    hosts. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
     seen = await asyncio.to_thread(projection.prepare)
     fold = Fold()
@@ -106,6 +108,7 @@ async def serving(
             door,
             source,
             reference_places,
+            Hosts(follower, fold, host_access),
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
     finally:
@@ -143,6 +146,7 @@ async def _served(
     door: Door,
     source: str,
     reference_places: Sequence[str],
+    hosts: Hosts,
 ) -> AsyncIterator[int]:
     calls = interceptor(door.tokens)
     server = grpc.aio.server(
@@ -154,7 +158,7 @@ async def _served(
         ],
     )
     writer = Writer(follower, fold.fleet, source)
-    daggers = DaggerService(log, follower, fold, writer, reader, projection)
+    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)

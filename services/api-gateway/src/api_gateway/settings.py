@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from chassis.binding import host_and_port, is_loopback
 from chassis.settings import Settings
 
 
@@ -35,6 +35,13 @@ class GatewaySettings(Settings):
     token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one."""
 
+    host_token_file: FilePath | None = None
+    """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
+    and rows is the first. Unset: none, which schedulers on loopback may do without."""
+
+    host_ca_file: FilePath | None = None
+    """PEM file of the authority that signed the schedulers' certificates. Unset: the system's authorities."""
+
     reference_places: str = ""
     """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated.
     Empty: nowhere. Drivers read what is there with their own rights."""
@@ -45,9 +52,7 @@ class GatewaySettings(Settings):
     @field_validator("bind")
     @classmethod
     def _host_and_port(cls, bind: str) -> str:
-        host, _, port = bind.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise ValueError("must be host:port, for example 127.0.0.1:50051")
+        host_and_port(bind)
         return bind
 
     @field_validator("database_url")
@@ -96,14 +101,3 @@ class GatewaySettings(Settings):
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def is_loopback(bind: str) -> bool:
-    """Whether host:port can be reached from this machine only."""
-    host = bind.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -13,9 +13,11 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
-from daggers.v1 import spec_pb2
+import grpc
+from daggers.v1 import events_pb2, spec_pb2
 
 from chassis import logging, settings, shutdown
+from chassis.interceptors import read_tokens
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -23,9 +25,10 @@ from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
-from scheduler import capacity, command
+from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
+from scheduler.hostservice import CannotBind, Door, HostService
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
 
@@ -41,7 +44,7 @@ def main() -> int:
     refused: list[str] = []
     try:
         asyncio.run(serve(told, os.environ))  # noqa: TID251 - the composition root hands it on
-    except* (LogError, Missing) as errors:
+    except* (LogError, Missing, CannotBind) as errors:
         refused = list(dict.fromkeys(map(str, _leaves(errors))))  # whoever waits for the log says the same
     for error in refused:
         sys.stderr.write(f"scheduler: {error}\n")
@@ -49,7 +52,7 @@ def main() -> int:
 
 
 async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
-    """Serve until SIGTERM. Raises: LogError, Missing (alone or in an ExceptionGroup)."""
+    """Serve until SIGTERM. Raises: LogError, Missing, CannotBind (alone or in an ExceptionGroup)."""
     asked = shutdown.on_signal()
     state_dir = told.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,6 +65,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
     )
     environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
     platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)
+    scheduler_id = identity()
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
         return (
@@ -73,6 +77,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
     async with (
         KafkaLog(told.kafka_bootstrap_servers, CONTROL) as control,
         Heartbeats(told.kafka_bootstrap_servers, HEARTBEATS) as beats,
+        hostservice.serving(HostService(drivers.runs, drivers.host), door(told)) as port,
     ):
         scheduler = Scheduler(
             control,
@@ -83,8 +88,14 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
             state_dir=state_dir,
             checkpoint_root=told.checkpoint_root,
             policy=policy(told),
+            serving=events_pb2.HostServing(
+                scheduler_id=scheduler_id,
+                host=drivers.host,
+                address=told.reached_at(port, drivers.host),
+                tls=told.host_tls_cert_file is not None,
+            ),
             options=Options(
-                scheduler_id=identity(),
+                scheduler_id=scheduler_id,
                 max_drivers=told.max_drivers or room(told.driver_memory_mib, drivers),
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
@@ -97,6 +108,19 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
+
+
+def door(told: SchedulerSettings) -> Door:
+    """How gateways reach this host. Raises: Missing when a file cannot be used."""
+    try:
+        credentials = None
+        if told.host_tls_key_file is not None and told.host_tls_cert_file is not None:
+            pair = told.host_tls_key_file.read_bytes(), told.host_tls_cert_file.read_bytes()
+            credentials = grpc.ssl_server_credentials([pair])
+        tokens = read_tokens(told.host_token_file) if told.host_token_file else None
+    except (OSError, ValueError) as error:
+        raise Missing(str(error)) from error
+    return Door(told.host_bind, credentials, tokens)
 
 
 def policy(told: SchedulerSettings) -> Policy:

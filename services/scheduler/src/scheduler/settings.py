@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from chassis.binding import host_and_port, is_loopback, is_wildcard
 from chassis.settings import Settings
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from scheduler import tidy
@@ -46,6 +47,18 @@ class SchedulerSettings(Settings):
     """Relaunches without five minutes of progress before a dagger is FAILED."""
     java_home: Path | None = None
     """Java 17 or newer. Unset: JAVA_HOME, or the `java` on the PATH."""
+    host_bind: str = "127.0.0.1:0"
+    """Address to serve the logs and rows of this host's drivers on, for gateways: host:port; port 0 takes a
+    free one. Anything but loopback needs a token file."""
+    host_address: str = ""
+    """Where gateways reach it, host:port. Unset: the address it is bound to, or this host's name when that is
+    all of them."""
+    host_token_file: FilePath | None = None
+    """File with one NAME:TOKEN a line, shared with the gateways. With it, every call needs one of them."""
+    host_tls_cert_file: FilePath | None = None
+    """PEM file of the certificate chain that gateways are shown. Unset: they are served without TLS."""
+    host_tls_key_file: FilePath | None = None
+    """PEM file of the certificate's private key."""
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     """DEBUG, INFO, WARNING or ERROR."""
 
@@ -73,3 +86,32 @@ class SchedulerSettings(Settings):
         if value is not None and not value.is_file():
             raise ValueError("is not a file")
         return value
+
+    @field_validator("host_bind", "host_address")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        """Refuse what names no host or no port."""
+        if value:
+            host_and_port(value)
+        return value
+
+    @model_validator(mode="after")
+    def _only_loopback_is_open(self) -> SchedulerSettings:
+        """Refuse to show logs and rows to whoever reaches this host."""
+        if (self.host_tls_cert_file is None) != (self.host_tls_key_file is None):
+            raise ValueError(
+                "DAGGERS_SCHEDULER_HOST_TLS_CERT_FILE and DAGGERS_SCHEDULER_HOST_TLS_KEY_FILE go together"
+            )
+        if self.host_token_file is None and not is_loopback(self.host_bind):
+            raise ValueError(
+                f"DAGGERS_SCHEDULER_HOST_BIND {self.host_bind} is not loopback: set"
+                " DAGGERS_SCHEDULER_HOST_TOKEN_FILE, or bind to 127.0.0.1"
+            )
+        return self
+
+    def reached_at(self, port: int, host_name: str) -> str:
+        """Where gateways reach what is bound to `port` of a host."""
+        if self.host_address:
+            return self.host_address
+        bound, _ = host_and_port(self.host_bind)
+        return f"{host_name if is_wildcard(self.host_bind) else bound}:{port}"

@@ -71,8 +71,9 @@ class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
-    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `clock` is this
-    instant, UTC; `dead` proves the death of a scheduler by its identity.
+    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `serving` says
+    where the logs and rows of this host are read. `clock` is this instant, UTC; `dead` proves the death of a
+    scheduler by its identity.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Scheduler:
         checkpoint_root: str = "",
         policy: Policy,
         options: Options,
+        serving: events_pb2.HostServing | None = None,
         clock: Callable[[], datetime] = wall_clock,
         dead: Callable[[str], bool] = proven_dead,
     ) -> None:
@@ -95,6 +97,7 @@ class Scheduler:
         self._drivers = drivers
         self._policy = policy
         self._options = options
+        self._serving = serving
         self._fleet = Fleet()
         self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
         self._election = Election(
@@ -139,6 +142,8 @@ class Scheduler:
 
     async def _serve(self) -> None:
         await self._follower.catch_up()
+        if self._serving is not None:
+            await self._announce(self._serving)
         while True:
             logger().info("scheduler.standby", sequence=self._fleet.sequence)
             next_sweep = self._now()
@@ -156,6 +161,13 @@ class Scheduler:
                 finally:
                     beating.cancel()
             self._election.resign()
+
+    async def _announce(self, serving: events_pb2.HostServing) -> None:
+        """Say where this host's logs and rows are read; once for each process, whoever leads."""
+        id_ = f"HostServing/{serving.scheduler_id}"
+        # An older reader takes the subject of what it does not know for a dagger's name: none has a slash.
+        subject = f"host/{serving.host}"
+        await self._follower.append(Draft(id_, self._election.source, subject, self._now(), serving))
 
     async def _lead(self) -> None:
         """Reconcile every dagger, for ever. Raises: Deposed."""

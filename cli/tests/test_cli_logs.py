@@ -1,0 +1,108 @@
+"""`daggers logs` from another machine: a gateway, and the host of a scheduler behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import structlog
+from daggers.v1 import events_pb2, spec_pb2
+
+from api_gateway.hosts import HostAccess
+from api_gateway.projection import Projection
+from api_gateway.server import Door, serving
+from chassis.interceptors import first_token, read_tokens
+from cli.__main__ import run
+from eventlog import Draft
+from eventlog.memory import MemoryLog
+from scheduler import hostservice
+from scheduler.hostservice import HostService
+
+META = events_pb2.RequestMeta(actor="test")
+FACT = events_pb2.FactMeta(epoch=0, name="orders")
+HISTORY = (
+    events_pb2.SchedulerStarted(scheduler_id="s", host="afar"),
+    events_pb2.DaggerRequested(meta=META, name="orders", spec=spec_pb2.DaggerSpec(cluster="c")),
+    events_pb2.DaggerRequested(meta=META, name="waiting", spec=spec_pb2.DaggerSpec(cluster="c")),
+    events_pb2.LaunchIntended(meta=FACT, version=1),
+)
+SAID = "starting\nTraceback (most recent call last):\n  File x\nValueError: no\nrunning\n"
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The command's own words only."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A driver's log on the host, of the launch that the history intends."""
+    file = tmp_path / "host" / "runs" / "orders" / "3" / "driver.log"
+    file.parent.mkdir(parents=True)
+    file.write_text(SAID)
+    return file
+
+
+@asynccontextmanager
+async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable[..., list[str]]]:
+    """Gives what makes a command line for the gateway. token: whether the gateway has the host's token."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("gateway:0123456789abcdef0123456789abcdef\n")
+    service = HostService(tmp_path / "host" / "runs", "afar")
+    records = MemoryLog()
+
+    async def none_quarantined(_dagger: str, _limit: int) -> list[object]:
+        return []
+
+    async with hostservice.serving(
+        service, hostservice.Door("127.0.0.1:0", None, read_tokens(tokens))
+    ) as port:
+        said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
+        for number, message in enumerate((*HISTORY, said)):
+            await records.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))
+        async with serving(
+            records,
+            Projection(f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"),
+            none_quarantined,  # type: ignore[arg-type] # never of another type: there is none
+            Door("127.0.0.1:0", drain_s=2),
+            source="/t",
+            host_access=HostAccess(first_token(tokens) if token else ""),
+        ) as gateway:
+            yield lambda *words: [*words, "--gateway", f"127.0.0.1:{gateway.port}"]
+
+
+async def test_a_log_is_read_where_it_is(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with stack(tmp_path) as words:
+        code = await asyncio.to_thread(run, words("logs", "orders", "-o", "json"))
+        document = json.loads(capsys.readouterr().out)
+        whole = await asyncio.to_thread(run, words("logs", "orders", "--traces", "--lines", "3"))
+        text = capsys.readouterr().out
+
+    assert (code, whole) == (0, 0)
+    assert document == {"name": "orders", "log": str(log), "lines": ["starting", "ValueError: no", "running"]}
+    assert text.splitlines() == ["  File x", "ValueError: no", "running"]
+
+
+async def test_a_dagger_without_a_log_and_a_gateway_without_the_token_are_refused(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with stack(tmp_path) as words:
+        waits = await asyncio.to_thread(run, words("logs", "waiting", "-o", "json"))
+        waiting = json.loads(capsys.readouterr().out)
+    async with stack(tmp_path, token=False) as words:
+        refuses = await asyncio.to_thread(run, words("logs", "orders", "-o", "json"))
+        refused = json.loads(capsys.readouterr().out)
+
+    assert (waits, waiting["error"]["reason"]) == (1, "NO_LOG")
+    assert (refuses, refused["error"]["reason"]) == (1, "HOST_REFUSED")

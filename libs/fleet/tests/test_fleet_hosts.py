@@ -1,0 +1,60 @@
+"""Where hosts are read, as the log tells it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from eventlog import Record
+from fleet import Fleet
+from fleet.hosts import KEPT
+
+META = events_pb2.RequestMeta(actor="test")
+
+
+def folded(*messages: Message) -> Fleet:
+    fleet = Fleet()
+    for sequence, message in enumerate(messages):
+        value = message.SerializeToString()
+        kind = message.DESCRIPTOR.full_name
+        fleet.apply(Record(sequence, f"id-{sequence}", "/t", "s", datetime.now(UTC), kind, message, value))
+    return fleet
+
+
+def serving(host: str, address: str, *, tls: bool = False) -> events_pb2.HostServing:
+    return events_pb2.HostServing(scheduler_id=f"at {address}", host=host, address=address, tls=tls)
+
+
+def test_a_host_is_read_at_the_newest_of_its_addresses_first_and_at_few() -> None:
+    fleet = folded(*(serving("a", f"a:{port}") for port in range(5)), serving("b", "b:1", tls=True))
+
+    assert [each.address for each in fleet.hosts["a"]] == ["a:4", "a:3", "a:2"][:KEPT]
+    assert [(each.address, each.tls) for each in fleet.hosts["b"]] == [("b:1", True)]
+
+
+def test_an_address_stands_there_once_and_is_its_newest_owners() -> None:
+    fleet = folded(serving("a", "a:1"), serving("a", "a:2"), serving("a", "a:1", tls=True))
+
+    assert [(each.address, each.tls) for each in fleet.hosts["a"]] == [("a:1", True), ("a:2", False)]
+
+
+def test_the_host_of_a_dagger_is_known_while_it_runs_and_after() -> None:
+    def fact(**more: object) -> events_pb2.FactMeta:
+        return events_pb2.FactMeta(epoch=0, name="d", **more)  # type: ignore[arg-type] # only numbers
+
+    asked = [
+        events_pb2.SchedulerStarted(scheduler_id="s", host="a"),
+        events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(cluster="c")),
+    ]
+    intended = events_pb2.LaunchIntended(meta=fact(), version=1)
+    handle = events_pb2.DriverHandle(host="a", pid=1)
+    launched = events_pb2.Launched(meta=fact(generation=2), driver=handle)
+    exited = events_pb2.Exited(meta=fact(generation=2), code=1)
+    hosts = []
+    for history in ([], [intended, launched], [intended, launched, exited]):
+        fleet = folded(*asked, *history)
+        hosts.append(fleet.host_of(fleet.daggers["d"]))
+
+    assert hosts == ["", "a", "a"]

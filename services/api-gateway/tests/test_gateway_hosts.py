@@ -1,0 +1,93 @@
+"""Which host is asked, and what its silence or refusal is to a caller."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from api_gateway.hosts import refusal, route
+from chassis.errors import ApiError, from_rpc_error
+from eventlog import Draft, Record
+from eventlog.memory import MemoryLog
+from fleet import Fleet
+from fleet.hosts import Endpoint
+
+META = events_pb2.RequestMeta(actor="test")
+FACT = events_pb2.FactMeta(epoch=0, name="orders")
+CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="a")
+ASKED = events_pb2.DaggerRequested(meta=META, name="orders", spec=spec_pb2.DaggerSpec(cluster="c"))
+INTENDED = events_pb2.LaunchIntended(meta=FACT, version=1)
+AT = Endpoint("10.0.0.1:7", tls=False, scheduler_id="s")
+
+
+def serving(address: str) -> events_pb2.HostServing:
+    return events_pb2.HostServing(scheduler_id="s", host="a", address=address)
+
+
+def folded(*messages: Message) -> Fleet:
+    fleet = Fleet()
+    for sequence, message in enumerate(messages):
+        value = message.SerializeToString()
+        kind = message.DESCRIPTOR.full_name
+        fleet.apply(Record(sequence, f"id-{sequence}", "/t", "s", datetime.now(UTC), kind, message, value))
+    return fleet
+
+
+def test_the_host_of_the_newest_launch_is_asked_at_every_address_it_has() -> None:
+    found = route(folded(CLAIM, ASKED, INTENDED, serving("a:1"), serving("a:2")), "orders")
+
+    assert found is not None
+    assert (found.host, [each.address for each in found.endpoints]) == ("a", ["a:2", "a:1"])
+
+
+def test_a_dagger_that_was_never_launched_has_no_host() -> None:
+    assert route(folded(CLAIM, ASKED), "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("fleet", "reason"),
+    [(folded(CLAIM), "NOT_FOUND"), (folded(CLAIM, ASKED, INTENDED), "HOST_UNREACHABLE")],
+)
+def test_a_dagger_or_a_host_that_nobody_knows_is_refused(fleet: Fleet, reason: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        route(fleet, "orders")
+
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "failed to connect"), "HOST_UNREACHABLE"),
+        (ApiError(grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED", "no token"), "HOST_REFUSED"),
+        (ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", "no such method"), "HOST_TOO_OLD"),
+        (ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", "there is no log"), "NO_LOG"),
+        (ApiError(grpc.StatusCode.UNAVAILABLE, "SINK_UNREACHABLE", "no answer"), "SINK_UNREACHABLE"),
+    ],
+)
+def test_a_hosts_own_words_pass_and_its_silence_is_put_in_words(error: ApiError, reason: str) -> None:
+    assert refusal(error, "a", AT).reason == reason
+
+
+async def test_a_host_whose_schedulers_are_all_gone_is_unreachable(harness: Any) -> None:
+    log = MemoryLog()
+    with socket.socket() as closed:  # bound and not listening: nobody else is there, and nobody answers
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        for message in (CLAIM, ASKED, INTENDED, serving(address)):
+            await log.append(Draft(type(message).__name__, "/t", "s", datetime.now(UTC), message))
+        client = await harness.start(log)
+        call: Any = client.daggers.ReadLog(gateway_pb2.ReadLogRequest(name="orders"), timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            async for _ in call:
+                pass
+    error = from_rpc_error(caught.value)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "HOST_UNREACHABLE")
+    assert error.message == f"host a cannot be reached: its scheduler at {address} does not answer"

@@ -1,0 +1,135 @@
+"""HostService: what lies on this host and nowhere else, served to gateways.
+
+It looks at the run directories and at nothing else of the scheduler's, leads no dagger anywhere, and lasts as
+long as the process: a standby serves as the leader does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
+
+from chassis.errors import ApiError, invalid
+from chassis.interceptors import Context, interceptor
+from daggerspec import fields
+from daggerspec.violation import Violation
+from scheduler import driverlog
+from scheduler.driverlog import Tail, TraceFilter
+
+LINES: Final = 200
+"""Lines of a log that are told unless asked otherwise."""
+STEP_BYTES: Final = 1024 * 1024
+"""A step of an answer is not much longer: gRPC clients take messages of 4 MiB."""
+POLL_S: Final = 0.3
+MAX_STREAMS: Final = 256
+# A caller whose machine is gone is found out, and one that asks whether we are there is no attacker.
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
+
+
+class CannotBind(Exception):  # noqa: N818 - reads as what happened
+    """The address is taken, or is not this host's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where and how gateways reach this host."""
+
+    bind: str
+    """host:port; port 0 takes a free one."""
+    credentials: grpc.ServerCredentials | None = None
+    """None: without TLS."""
+    tokens: Mapping[bytes, str] | None = None
+    """As `chassis.interceptors.read_tokens` answers; None: everybody may call."""
+
+
+class HostService(host_pb2_grpc.HostServiceServicer):
+    """The logs of the drivers below one directory `runs`."""
+
+    def __init__(self, runs: Path, host: str) -> None:
+        self._runs = runs
+        self._host = host
+
+    async def ReadHostLog(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostLogRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
+        """The last lines of a dagger's newest log; then, if asked, what is written."""
+        asked = request.request
+        wrong = list(fields.name("request.name", asked.name))
+        if asked.lines < 0:
+            wrong.append(Violation("request.lines", "must not be negative", "OUT_OF_RANGE"))
+        if wrong:
+            raise invalid(wrong)
+        count = asked.lines if asked.HasField("lines") else LINES
+        log = await asyncio.to_thread(driverlog.newest, self._runs, asked.name, request.create_sequence)
+        if log is None:
+            raise self._no_log(asked.name)
+        try:
+            end = await asyncio.to_thread(driverlog.whole_end, log) if asked.follow else None
+            last = await asyncio.to_thread(_last_lines, log, end, count, traces=asked.traces)
+            yield gateway_pb2.ReadLogResponse(host=self._host, path=str(log))
+            for step in _steps(last):
+                yield step
+            if end is None:
+                return
+            kept = TraceFilter()
+            with closing(Tail(log, end)) as tail:
+                while True:
+                    written = await asyncio.to_thread(tail.read)
+                    for step in _steps(line for line in written if asked.traces or kept.keeps(line)):
+                        yield step
+                    await asyncio.sleep(POLL_S)
+        except FileNotFoundError as error:  # it was tidied away in between
+            raise self._no_log(asked.name) from error
+
+    def _no_log(self, name: str) -> ApiError:
+        text = f"there is no log of {name} on its host {self._host}"
+        return ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
+
+
+@asynccontextmanager
+async def serving(service: HostService, door: Door) -> AsyncIterator[int]:
+    """Serves inside the block; gives the port. Raises: CannotBind."""
+    server = grpc.aio.server(interceptors=[interceptor(door.tokens)], options=_OPTIONS)
+    host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
+    try:
+        if door.credentials is None:
+            port = server.add_insecure_port(door.bind)
+        else:
+            port = server.add_secure_port(door.bind, door.credentials)
+    except RuntimeError as error:
+        raise CannotBind(f"cannot serve on {door.bind}: the address is taken, or not ours") from error
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(None)  # who follows a log asks the next scheduler of this host
+
+
+def _last_lines(log: Path, end: int | None, count: int, *, traces: bool) -> list[str]:
+    found = driverlog.lines(log, end)
+    return list(deque(found if traces else driverlog.without_traces(found), maxlen=count))
+
+
+def _steps(lines: Iterable[str]) -> Iterator[gateway_pb2.ReadLogResponse]:
+    step, size = gateway_pb2.ReadLogResponse(), 0
+    for line in lines:
+        step.lines.append(line)
+        size += len(line) * 4 + 8  # no character has more bytes
+        if size > STEP_BYTES:
+            yield step
+            step, size = gateway_pb2.ReadLogResponse(), 0
+    if step.lines:
+        yield step

@@ -1,0 +1,134 @@
+"""HostService over a real channel: who may call, what is answered, and what is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
+
+from chassis.errors import ApiError, from_rpc_error
+from chassis.interceptors import first_token, read_tokens
+from scheduler.hostservice import Door, HostService, serving
+from scheduler.settings import SchedulerSettings
+
+DEADLINE_S = 20
+TOKEN = "gateway:0123456789abcdef0123456789abcdef\nold:00000000000000000000000000000000\n"
+
+
+@asynccontextmanager
+async def host(runs: Path, **door: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+    async with (
+        serving(HostService(runs, "here"), Door("127.0.0.1:0", **door)) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield host_pb2_grpc.HostServiceStub(channel)
+
+
+def asking(**fields: Any) -> host_pb2.ReadHostLogRequest:
+    return host_pb2.ReadHostLogRequest(request=gateway_pb2.ReadLogRequest(**fields), create_sequence=1)
+
+
+def written(runs: Path, text: str) -> Path:
+    log = runs / "orders" / "7" / "driver.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(text)
+    return log
+
+
+async def refused(call: Any) -> ApiError:
+    with pytest.raises(grpc.RpcError) as caught:
+        async for _ in call:
+            pass
+    return from_rpc_error(caught.value)
+
+
+async def test_the_last_lines_come_with_where_they_are_from(tmp_path: Path) -> None:
+    log = written(tmp_path, "one\ntwo\nTraceback (most recent call last):\n  x\nthree\n")
+    async with host(tmp_path) as stub:
+        steps = [step async for step in stub.ReadHostLog(asking(name="orders", lines=2), timeout=DEADLINE_S)]
+
+    assert (steps[0].host, steps[0].path) == ("here", str(log))
+    assert [line for step in steps for line in step.lines] == ["two", "three"]
+
+
+async def test_a_long_log_comes_in_steps_that_a_client_takes(tmp_path: Path) -> None:
+    written(tmp_path, "".join(f"{number} {'x' * 1000}\n" for number in range(9_000)))
+    async with host(tmp_path) as stub:
+        asked = asking(name="orders", lines=1_000_000)
+        steps = [step async for step in stub.ReadHostLog(asked, timeout=DEADLINE_S)]
+
+    assert max(step.ByteSize() for step in steps) < 2 * 1024 * 1024
+    assert [line.partition(" ")[0] for step in steps for line in step.lines] == [str(n) for n in range(9_000)]
+
+
+async def test_a_log_is_followed_until_the_caller_has_enough(tmp_path: Path) -> None:
+    log = written(tmp_path, "old\n")
+    async with host(tmp_path) as stub, asyncio.timeout(DEADLINE_S):
+        call: Any = stub.ReadHostLog(asking(name="orders", follow=True))
+        lines: list[str] = []
+        async for step in call:
+            lines += step.lines
+            if lines == ["old"]:
+                with log.open("a") as more:
+                    more.write("new\n")
+            if lines == ["old", "new"]:
+                call.cancel()
+                break
+
+    assert lines == ["old", "new"]
+
+
+async def test_without_the_token_nothing_is_told(tmp_path: Path) -> None:
+    written(tmp_path, "confidential\n")
+    file = tmp_path / "tokens"
+    file.write_text(TOKEN)
+    known = (("authorization", f"Bearer {first_token(file)}"),)
+    async with host(tmp_path, tokens=read_tokens(file)) as stub:
+        error = await refused(stub.ReadHostLog(asking(name="orders"), timeout=DEADLINE_S))
+        told = [step async for step in stub.ReadHostLog(asking(name="orders"), metadata=known)]
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED")
+    assert told[1].lines == ["confidential"]
+
+
+async def test_a_dagger_without_a_log_is_refused_and_so_is_a_path(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    written(tmp_path / "elsewhere", "confidential\n")
+    async with host(runs) as stub:
+        missing = await refused(stub.ReadHostLog(asking(name="orders"), timeout=DEADLINE_S))
+        path = await refused(stub.ReadHostLog(asking(name="../elsewhere/orders"), timeout=DEADLINE_S))
+
+    assert (missing.reason, missing.metadata) == ("NO_LOG", {"host": "here"})
+    assert path.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"kafka_bootstrap_servers": "k:1", "state_dir": tmp_path}
+    with pytest.raises(ValueError, match="is not loopback: set DAGGERS_SCHEDULER_HOST_TOKEN_FILE"):
+        SchedulerSettings(**told, host_bind="0.0.0.0:50061")
+
+
+@pytest.mark.parametrize(
+    ("bind", "address", "reached"),
+    [
+        ("127.0.0.1:0", "", "127.0.0.1:7"),
+        ("0.0.0.0:50061", "", "here:7"),
+        ("0.0.0.0:50061", "10.0.0.1:99", "10.0.0.1:99"),
+    ],
+)
+def test_gateways_are_told_an_address_that_they_reach(
+    tmp_path: Path, bind: str, address: str, reached: str
+) -> None:
+    token = tmp_path / "tokens"
+    token.write_text(TOKEN)
+    told: dict[str, Any] = {"kafka_bootstrap_servers": "k:1", "state_dir": tmp_path, "host_token_file": token}
+
+    settings = SchedulerSettings(**told, host_bind=bind, host_address=address)
+
+    assert settings.reached_at(7, "here") == reached
