@@ -57,7 +57,7 @@ def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alert
     heard = Evidence(heartbeat=beat, age=NOW - NOW, quiet=NOW - NOW)
     reasons = degradation_reasons(dagger, heard, phase_age=NOW - NOON, remote=False, limits=SHOWN)
     found = diagnose(dagger, watched, now=NOW, hearing=NOON, limits=Limits())
-    told = {alerts_pb2.AlertCondition.Name(each): one.summary for each, one in found.items() if one.ailing}
+    told = {alerts_pb2.AlertCondition.Name(each): one.summary for each, one in found.items() if one.active}
 
     assert reasons == ["LATE_ROWS", "NO_OUTPUT"]
     assert set(told) == {"ALERT_CONDITION_LATE_ROWS", "ALERT_CONDITION_NO_OUTPUT"}

@@ -1,4 +1,4 @@
-"""The decider: given what was recorded, when something is found or tried, then this is written or owed."""
+"""The decider: given what was recorded, when something is found or tried, then this is written or told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
-from health_monitor.alert import Alert, Event, Held, Notify, Policy, conclude, decide, evolve, hold, todo
+from health_monitor.alert import (
+    Alert,
+    Event,
+    Held,
+    Notify,
+    Policy,
+    conclude,
+    decide,
+    evolve,
+    hold,
+    next_notification,
+)
 from health_monitor.condition import Finding
 from health_monitor.receivers import Permanent, Sent, Temporary
 
@@ -197,52 +208,52 @@ def test_a_resolution_from_before_it_said_when_it_was_over_lasted_until_it_was_w
     assert given(began, over).lasted == MINUTE + SECOND
 
 
-# ---- todo --------------------------------------------------------------------------------------------------
+# ---- next_notification -------------------------------------------------------------------------------------
 
 
-def owed(alert: Alert, receiver: str = "slack", now: datetime = NOON) -> tuple[int, int] | None:
-    """Which notice is owed and as which attempt."""
-    notify = todo(alert, receiver, now=now)
+def due(alert: Alert, receiver: str = "slack", now: datetime = NOON) -> tuple[int, int] | None:
+    """Which notice is due and as which attempt."""
+    notify = next_notification(alert, receiver, now=now)
     return notify and (notify.alert.notice, notify.attempt)
 
 
-def test_what_fired_is_owed_to_those_it_names_and_to_nobody_else() -> None:
+def test_what_fired_is_told_to_those_it_names_and_to_nobody_else() -> None:
     alert = given(fired(receivers=["slack"]))
 
-    assert (owed(alert), owed(alert, "pagerduty")) == ((alerts_pb2.ALERT_NOTICE_FIRED, 1), None)
+    assert (due(alert), due(alert, "pagerduty")) == ((alerts_pb2.ALERT_NOTICE_FIRED, 1), None)
 
 
-def test_what_was_sent_is_not_owed() -> None:
-    assert owed(given(fired(), sent())) is None
+def test_what_was_sent_is_not_told_again() -> None:
+    assert due(given(fired(), sent())) is None
 
 
-def test_the_resolution_is_owed_after_what_fired_was_sent() -> None:
-    assert owed(given(fired(), sent(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
+def test_the_resolution_is_told_after_what_fired_was_sent() -> None:
+    assert due(given(fired(), sent(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
 
 
 def test_the_resolution_replaces_what_was_never_delivered() -> None:
     """It may have been: a crash after the POST leaves no record, and no incident may stay open for ever."""
-    assert owed(given(fired(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
+    assert due(given(fired(), resolved())) == (alerts_pb2.ALERT_NOTICE_RESOLVED, 1)
 
 
-def test_a_failed_attempt_is_owed_again_when_its_time_comes() -> None:
+def test_a_failed_attempt_is_made_again_when_its_time_comes() -> None:
     later = NOON + timedelta(minutes=1)
     alert = given(fired(), failed(not_before=later))
 
-    assert (owed(alert, now=later - SECOND), owed(alert, now=later)) == (
+    assert (due(alert, now=later - SECOND), due(alert, now=later)) == (
         None,
         (alerts_pb2.ALERT_NOTICE_FIRED, 2),
     )
 
 
-def test_what_was_given_up_is_not_owed() -> None:
-    assert owed(given(fired(), failed()), now=NOON + timedelta(days=1)) is None
+def test_what_was_given_up_is_not_told_again() -> None:
+    assert due(given(fired(), failed()), now=NOON + timedelta(days=1)) is None
 
 
-def test_the_next_incident_is_owed_although_the_last_was_given_up() -> None:
+def test_the_next_incident_is_told_although_the_last_was_given_up() -> None:
     alert = given(fired(), failed(), resolved(), fired(incident=2))
 
-    assert owed(alert) == (alerts_pb2.ALERT_NOTICE_FIRED, 1)
+    assert due(alert) == (alerts_pb2.ALERT_NOTICE_FIRED, 1)
 
 
 # ---- conclude ----------------------------------------------------------------------------------------------
@@ -292,7 +303,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
     alert, events, now = NOBODY, [], NOON
     for _ in range(draw(st.integers(1, 12))):
         now += timedelta(minutes=draw(st.integers(1, 30)))
-        notify = todo(alert, "slack", now=now)
+        notify = next_notification(alert, "slack", now=now)
         event: Any
         if notify is not None and draw(st.booleans()):
             outcome = draw(
@@ -337,7 +348,7 @@ def test_a_restart_at_any_point_owes_nothing_that_was_recorded_as_sent(events: l
         event = events[upto]
         if isinstance(event, alerts_pb2.NotificationSent):
             told.add((event.meta.incident, event.notice))
-        notify = todo(given(*events[: upto + 1]), "slack", now=far)
+        notify = next_notification(given(*events[: upto + 1]), "slack", now=far)
         if notify is not None and (notify.alert.incident, notify.alert.notice) in told:
             owed_again.append(notify)
 

@@ -75,30 +75,30 @@ def a_heartbeat(at: datetime, *, progressed: datetime | None, **fields: Any) -> 
 
 def watched(*beats: tuple[datetime, datetime | None], **fields: Any) -> Watch:
     """A watch of an hour that heard heartbeats (when, last progress)."""
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for at, progressed in beats:
-        seen = watch.hear(seen, a_heartbeat(at, progressed=progressed, **fields), at)
-    return seen
+        observed = watch.hear(observed, a_heartbeat(at, progressed=progressed, **fields), at)
+    return observed
 
 
 def found(
-    dagger: Dagger, seen: Watch, *, now: datetime = NOON, hearing: datetime | None = NOON - 60 * MINUTE
+    dagger: Dagger, observed: Watch, *, now: datetime = NOON, hearing: datetime | None = NOON - 60 * MINUTE
 ) -> dict[str, bool]:
     """Name of each condition that is judged -> whether it ails."""
-    findings = diagnose(dagger, seen, now=now, hearing=hearing, limits=LIMITS)
+    findings = diagnose(dagger, observed, now=now, hearing=hearing, limits=LIMITS)
     return {
-        alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_"): finding.ailing
+        alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_"): finding.active
         for condition, finding in findings.items()
     }
 
 
-def looked(dagger: Dagger, seen: Watch, *, now: datetime = NOON) -> Mapping[Any, Finding]:
+def looked(dagger: Dagger, observed: Watch, *, now: datetime = NOON) -> Mapping[Any, Finding]:
     """The findings of a monitor that has heard for an hour."""
-    return diagnose(dagger, seen, now=now, hearing=NOON - 60 * MINUTE, limits=LIMITS)
+    return diagnose(dagger, observed, now=now, hearing=NOON - 60 * MINUTE, limits=LIMITS)
 
 
-def summary(dagger: Dagger, seen: Watch, condition: str) -> str:
-    return looked(dagger, seen)[alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}")].summary
+def summary(dagger: Dagger, observed: Watch, condition: str) -> str:
+    return looked(dagger, observed)[alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}")].summary
 
 
 HEALTHY = watched((NOON - 7 * SECOND, NOON - 8 * SECOND), (NOON - 2 * SECOND, NOON - 3 * SECOND))
@@ -132,8 +132,8 @@ def test_what_the_scheduler_says_began_and_ended_when_it_said_so(phase: Any, ago
     began = looked(a_dagger(phase, phase_time=said), before)[condition]
     over = looked(a_dagger(RUNNING, phase_time=NOON - heard * SECOND), again)[condition]
 
-    assert (began.ailing, began.since) == (True, said)
-    assert (over.ailing, over.since) == (False, NOON - heard * SECOND)
+    assert (began.active, began.since) == (True, said)
+    assert (over.active, over.since) == (False, NOON - heard * SECOND)
 
 
 def test_a_driver_that_is_found_dead_was_unreachable_until_then() -> None:
@@ -250,7 +250,9 @@ def test_a_long_trigger_is_waited_for() -> None:
 def test_what_waits_for_a_driver_is_told_how_long(progressed: int, began: int, asked: int) -> None:
     """From the last progress or the last request on, whichever is later; waits for a launch by their own."""
     error = events_pb2.DaggerError(reason="FULL", detail="no room")
-    seen = watch.launch(watched((NOON - progressed * SECOND, NOON - progressed * SECOND)), 9, NOON - SECOND)
+    observed = watch.launch(
+        watched((NOON - progressed * SECOND, NOON - progressed * SECOND)), 9, NOON - SECOND
+    )
     stalled, waited = min(progressed, asked), min(began, asked)
     expected = {
         PENDING: f"no driver has been launched for {span(waited)}: FULL: no room",
@@ -259,7 +261,7 @@ def test_what_waits_for_a_driver_is_told_how_long(progressed: int, began: int, a
     }
     times = {"phase_time": NOON - began * SECOND, "update_time": NOON - asked * SECOND}
     told = {
-        phase: looked(a_dagger(phase, driver=None, last_error=error, **times), seen)[STALL]
+        phase: looked(a_dagger(phase, driver=None, last_error=error, **times), observed)[STALL]
         for phase in expected
     }
 
@@ -290,11 +292,11 @@ def test_a_fresh_request_begins_the_wait_anew() -> None:
 
 
 def test_relaunches_do_not_begin_the_wait_anew() -> None:
-    seen = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
+    observed = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
     error = events_pb2.DaggerError(reason="OUT_OF_MEMORY")
 
-    assert found(a_dagger(BACKING_OFF, last_error=error), seen)["NO_PROGRESS"]
-    assert summary(a_dagger(BACKING_OFF, last_error=error), seen, "NO_PROGRESS") == (
+    assert found(a_dagger(BACKING_OFF, last_error=error), observed)["NO_PROGRESS"]
+    assert summary(a_dagger(BACKING_OFF, last_error=error), observed, "NO_PROGRESS") == (
         "no progress for 5 min, its driver has ended once: OUT_OF_MEMORY"
     )
 
@@ -311,10 +313,10 @@ def test_relaunches_do_not_begin_the_wait_anew() -> None:
 def test_a_driver_that_keeps_ending_is_told_with_how_often_and_why(
     phase: gateway_pb2.Phase.ValueType, changes: dict[str, Any], times: str
 ) -> None:
-    seen = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
+    observed = watch.launch(watched((NOON - 5 * MINUTE, NOON - 5 * MINUTE)), 9, NOON - SECOND)
     error = events_pb2.DaggerError(reason="OUT_OF_MEMORY", detail="its heap was full")
 
-    assert summary(a_dagger(phase, last_error=error, **changes), seen, "NO_PROGRESS") == (
+    assert summary(a_dagger(phase, last_error=error, **changes), observed, "NO_PROGRESS") == (
         f"no progress for 5 min, its driver has ended {times}: OUT_OF_MEMORY: its heap was full"
     )
 
@@ -329,7 +331,7 @@ def test_what_is_asked_to_stop_need_not_progress() -> None:
 def test_a_stopped_dagger_has_nothing_whatever_was_seen(phase: gateway_pb2.Phase.ValueType) -> None:
     findings = diagnose(a_dagger(phase), watched(), now=NOON, hearing=None, limits=LIMITS)
 
-    assert {each: (f.ailing, f.final) for each, f in findings.items()} == dict.fromkeys(
+    assert {each: (f.active, f.final) for each, f in findings.items()} == dict.fromkeys(
         SEVERITIES, (False, True)
     )
 
@@ -345,7 +347,7 @@ def test_a_deaf_monitor_never_calls_silence_a_fault(phase: Any, seconds: int) ->
     quiet = watched((NOON - 60 * MINUTE, NOON - 60 * MINUTE))
     findings = found(a_dagger(phase), quiet, now=NOON + seconds * SECOND, hearing=None)
 
-    assert {each for each, ailing in findings.items() if ailing} <= {
+    assert {each for each, active in findings.items() if active} <= {
         {FAILED: "FAILED", UNREACHABLE: "UNREACHABLE"}.get(phase, "")
     }
 
@@ -372,27 +374,28 @@ def test_hearing_ends_with_a_gap_and_begins_again() -> None:
 
 def counted(*samples: tuple[int, int, int]) -> Watch:
     """A watch that heard these counters: seconds before NOON, rows in (none of them set aside), set aside."""
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for seconds, rows_in, quarantined in samples:
         at = NOON - seconds * SECOND
         beat = a_heartbeat(at, progressed=at, rows_in=rows_in, quarantined={"MALFORMED": quarantined})
-        seen = watch.hear(seen, beat, at)
-    return seen
+        observed = watch.hear(observed, beat, at)
+    return observed
 
 
 def test_a_share_above_the_limit_is_too_much() -> None:
-    seen = counted((60, 0, 0), (1, 1_000, 11))
+    observed = counted((60, 0, 0), (1, 1_000, 11))
 
-    assert found(a_dagger(), seen)["QUARANTINE_RATE"]
+    assert found(a_dagger(), observed)["QUARANTINE_RATE"]
     assert (
-        summary(a_dagger(), seen, "QUARANTINE_RATE") == "11 records were set aside in 59 s, 1.1%: MALFORMED"
+        summary(a_dagger(), observed, "QUARANTINE_RATE")
+        == "11 records were set aside in 59 s, 1.1%: MALFORMED"
     )
 
 
 @for_all(st.lists(st.sampled_from(["row", "MALFORMED", "FROM_THE_FUTURE"]), min_size=30, max_size=90))
 def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) -> None:
     """Each record is a row or set aside, never both; the alert's numbers are counted from the records."""
-    seen, rows, aside = (
+    observed, rows, aside = (
         watch.begin(NOON - 60 * MINUTE, 3),
         0,
         dict.fromkeys(["MALFORMED", "FROM_THE_FUTURE"], 0),
@@ -404,17 +407,17 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
         if record in aside:
             aside[record] += 1
             first_bad = first_bad or at
-        seen = watch.hear(seen, a_heartbeat(at, progressed=at, rows_in=rows, quarantined=aside), at)
+        observed = watch.hear(observed, a_heartbeat(at, progressed=at, rows_in=rows, quarantined=aside), at)
     bad = len(records) - records.count("row")
-    finding = looked(a_dagger(), seen)[QUARANTINE]
+    finding = looked(a_dagger(), observed)[QUARANTINE]
     share = f"{bad / len(records):.1%}"  # as the monitor rounds: 49 of 80 is a tie
 
-    assert finding.ailing == (bad >= 10)
-    if not finding.ailing:
+    assert finding.active == (bad >= 10)
+    if not finding.active:
         assert finding == Finding(
             False, f"{share} of its records are set aside, 0.0% of its rows are refused", NOON
         )
-    if finding.ailing:
+    if finding.active:
         span = (
             f"{len(records)} s"
             if len(records) < 60
@@ -425,16 +428,16 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
 
 
 def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_the_records() -> None:
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for ago, rows_in, rows_out, refused in ((61, 0, 0, 0), (31, 50_000, 9, 3), (1, 100_000, 28, 12)):
         at = NOON - ago * SECOND
         beat = a_heartbeat(
             at, progressed=at, rows_in=rows_in, rows_out=[rows_out, rows_out],
             quarantined={"NO_FIELDS": refused, "MALFORMED": 7}, refused_rows={"NO_FIELDS": refused},
         )  # fmt: skip
-        seen = watch.hear(seen, beat, at)
+        observed = watch.hear(observed, beat, at)
 
-    assert looked(a_dagger(), seen)[QUARANTINE] == Finding(
+    assert looked(a_dagger(), observed)[QUARANTINE] == Finding(
         True,
         "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS",
         NOON - 31 * SECOND,
@@ -442,16 +445,16 @@ def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_th
 
 
 def test_an_alert_about_refused_rows_does_not_begin_with_a_few_records_that_were_set_aside() -> None:
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for ago, malformed, refused in ((61, 0, 0), (31, 4, 0), (11, 4, 5), (1, 4, 30)):
         at = NOON - ago * SECOND
         beat = a_heartbeat(
             at, progressed=at, rows_in=100_000 - ago, rows_out=[70],
             quarantined={"NO_FIELDS": refused, "MALFORMED": malformed}, refused_rows={"NO_FIELDS": refused},
         )  # fmt: skip
-        seen = watch.hear(seen, beat, at)
+        observed = watch.hear(observed, beat, at)
 
-    finding = looked(a_dagger(), seen)[QUARANTINE]
+    finding = looked(a_dagger(), observed)[QUARANTINE]
 
     assert finding.since == NOON - 11 * SECOND
     assert finding.summary == (
@@ -460,12 +463,14 @@ def test_an_alert_about_refused_rows_does_not_begin_with_a_few_records_that_were
 
 
 def test_only_reasons_of_the_last_minutes_are_named() -> None:
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for ago, aside in ((60, {"MALFORMED": 900}), (1, {"MALFORMED": 900, "NO_EVENT_TIME": 40})):
         at = NOON - ago * SECOND
-        seen = watch.hear(seen, a_heartbeat(at, progressed=at, rows_in=60 - ago, quarantined=aside), at)
+        observed = watch.hear(
+            observed, a_heartbeat(at, progressed=at, rows_in=60 - ago, quarantined=aside), at
+        )
 
-    assert summary(a_dagger(), seen, "QUARANTINE_RATE").endswith(", 40.4%: NO_EVENT_TIME")
+    assert summary(a_dagger(), observed, "QUARANTINE_RATE").endswith(", 40.4%: NO_EVENT_TIME")
 
 
 @pytest.mark.parametrize(("rows_in", "quarantined"), [(990, 10), (10, 9)])
@@ -478,18 +483,18 @@ def test_what_was_set_aside_before_the_monitor_looked_is_not_counted() -> None:
 
 
 def test_what_was_set_aside_before_the_window_is_not_counted() -> None:
-    seen = counted((600, 0, 0), (500, 1_000, 900), (200, 2_000, 900), (1, 3_000, 900))
+    observed = counted((600, 0, 0), (500, 1_000, 900), (200, 2_000, 900), (1, 3_000, 900))
 
-    assert found(a_dagger(), seen)["QUARANTINE_RATE"] is False
+    assert found(a_dagger(), observed)["QUARANTINE_RATE"] is False
 
 
 def test_a_new_launch_counts_from_zero() -> None:
-    seen = counted((600, 5_000, 0))
-    seen = watch.launch(replace(seen, generation=2), 3, NOON - 30 * SECOND)
+    observed = counted((600, 5_000, 0))
+    observed = watch.launch(replace(observed, generation=2), 3, NOON - 30 * SECOND)
     beat = a_heartbeat(NOON - SECOND, progressed=NOON, rows_in=100, quarantined={"MALFORMED": 50})
-    seen = watch.hear(seen, beat, NOON - SECOND)
+    observed = watch.hear(observed, beat, NOON - SECOND)
 
-    assert found(a_dagger(), seen)["QUARANTINE_RATE"]
+    assert found(a_dagger(), observed)["QUARANTINE_RATE"]
 
 
 # ---- What a driver says of itself --------------------------------------------------------------------------
@@ -497,13 +502,13 @@ def test_a_new_launch_counts_from_zero() -> None:
 
 @pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT"])
 def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(code: str) -> None:
-    seen = watch.begin(NOON - 60 * MINUTE, 3)
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
     for ago, said in ((40, "1 of 9"), (30, ""), (20, "2 of 9"), (10, "3 of 9"), (5, "4 of 9")):
         at = NOON - ago * SECOND
         warnings = ["TOPICS_SHARE_WATERMARK a, b: both", f"{code}: {said}"] if said else []
-        seen = watch.hear(seen, a_heartbeat(at, progressed=at, warnings=warnings), at)
+        observed = watch.hear(observed, a_heartbeat(at, progressed=at, warnings=warnings), at)
     condition = alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{code}")
-    finding = diagnose(a_dagger(DEGRADED), seen, now=NOON, hearing=NOON, limits=LIMITS)[condition]
+    finding = diagnose(a_dagger(DEGRADED), observed, now=NOON, hearing=NOON, limits=LIMITS)[condition]
 
     assert finding == Finding(True, "4 of 9", NOON - 20 * SECOND)
 
@@ -512,10 +517,10 @@ def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
 
 
 def test_an_older_launch_is_not_listened_to() -> None:
-    seen = watch.launch(HEALTHY, 4, NOON)
+    observed = watch.launch(HEALTHY, 4, NOON)
     late = a_heartbeat(NOON + SECOND, progressed=NOON)
 
-    assert watch.hear(seen, late, NOON + SECOND) == seen
+    assert watch.hear(observed, late, NOON + SECOND) == observed
 
 
 def test_a_heartbeat_twice_is_one() -> None:
@@ -536,18 +541,18 @@ def test_a_heartbeat_that_came_late_is_passed_over_and_a_clock_that_was_set_back
 
 
 def test_the_samples_of_a_long_watch_stay_few() -> None:
-    seen = counted(*((5 * n, 0, 0) for n in range(500, 0, -1)))
+    observed = counted(*((5 * n, 0, 0) for n in range(500, 0, -1)))
 
-    assert len(seen.samples) == 61
+    assert len(observed.samples) == 61
 
 
 @pytest.mark.parametrize(
     ("ago", "url"), [(14, None), (16, "http://worker-1:4040"), (1_000, "http://worker-1:4040")]
 )
 def test_a_driver_is_asked_only_when_it_has_been_silent(ago: int, url: str | None) -> None:
-    seen = watched((NOON - ago * SECOND, NOON - ago * SECOND))
+    observed = watched((NOON - ago * SECOND, NOON - ago * SECOND))
 
-    assert to_probe(a_dagger(), seen, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS) == url
+    assert to_probe(a_dagger(), observed, now=NOON, hearing=NOON - 60 * MINUTE, limits=LIMITS) == url
 
 
 @for_all(
@@ -557,12 +562,12 @@ def test_a_driver_is_asked_only_when_it_has_been_silent(ago: int, url: str | Non
     st.none() | st.integers(-4_000, 0),
 )
 def test_anything_can_be_judged(phase: Any, beats: Any, answers: bool | None, hearing: int | None) -> None:
-    seen = watched(
+    observed = watched(
         *((NOON + at * SECOND, None if p is None else NOON + p * SECOND) for at, p in sorted(beats, key=str))
     )
-    seen = seen if answers is None else watch.probe(seen, answers=answers)
+    observed = observed if answers is None else watch.probe(observed, answers=answers)
     since = None if hearing is None else NOON + hearing * SECOND
-    findings = diagnose(a_dagger(phase), seen, now=NOON, hearing=since, limits=LIMITS)
+    findings = diagnose(a_dagger(phase), observed, now=NOON, hearing=since, limits=LIMITS)
 
     assert all(
         isinstance(each, Finding) and each.summary and each.since <= NOON for each in findings.values()

@@ -1,4 +1,4 @@
-"""The fold of the alerts topic: epochs, damage, what each receiver is owed next."""
+"""The fold of the alerts topic: epochs, damage, what each receiver is told next."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ STARTED = alerts_pb2.MonitorStarted(monitor_id="one")
 OTHER = alerts_pb2.MonitorStarted(monitor_id="two")
 
 
-def next_owed(ledger: Ledger, at: int, receiver: str = "slack") -> str | None:
-    """Dagger of what the receiver is owed next, so many seconds after NOON."""
-    notify = ledger.todo(receiver, pace=SECOND, now=NOON + at * SECOND)
+def next_told(ledger: Ledger, at: int, receiver: str = "slack") -> str | None:
+    """Dagger of what the receiver is told next, so many seconds after NOON."""
+    notify = ledger.next_notification(receiver, pace=SECOND, now=NOON + at * SECOND)
     return notify and notify.alert.dagger
 
 
@@ -96,8 +96,8 @@ def test_damage_and_what_is_not_known_are_kept_aside_and_the_fold_goes_on() -> N
     assert ledger.alert("bookings", FAILED).firing
 
 
-def test_the_longest_waiting_is_owed_first() -> None:
-    assert next_owed(given(STARTED, fired(dagger="second"), fired(dagger="first")), at=5) == "second"
+def test_the_longest_waiting_is_told_first() -> None:
+    assert next_told(given(STARTED, fired(dagger="second"), fired(dagger="first")), at=5) == "second"
 
 
 def test_what_failed_before_waits_behind_what_was_never_tried() -> None:
@@ -105,7 +105,7 @@ def test_what_failed_before_waits_behind_what_was_never_tried() -> None:
         STARTED, fired(dagger="a"), fired(dagger="b"), failed(throttled=False, seconds=4, dagger="a")
     )
 
-    assert next_owed(ledger, at=9) == "b"
+    assert next_told(ledger, at=9) == "b"
 
 
 def test_the_pace_of_a_receiver_is_kept_also_over_a_restart() -> None:
@@ -115,7 +115,8 @@ def test_the_pace_of_a_receiver_is_kept_also_over_a_restart() -> None:
     attempted = ledger.sequence
 
     assert [
-        ledger.todo("slack", pace=2 * SECOND, now=NOON + (attempted + n) * SECOND) is None for n in (1, 2)
+        ledger.next_notification("slack", pace=2 * SECOND, now=NOON + (attempted + n) * SECOND) is None
+        for n in (1, 2)
     ] == [
         True,
         False,
@@ -128,9 +129,9 @@ def test_a_receiver_that_limits_rates_is_left_alone_and_the_other_is_not() -> No
     )
 
     assert [
-        next_owed(ledger, at=59),
-        next_owed(ledger, at=60),
-        next_owed(ledger, at=59, receiver="pagerduty"),
+        next_told(ledger, at=59),
+        next_told(ledger, at=60),
+        next_told(ledger, at=59, receiver="pagerduty"),
     ] == [
         None,
         "b",

@@ -1,14 +1,14 @@
 """One alert: the incidents of one dagger and one condition, and who has been told. Pure.
 
-    state     Alert     the newest incident, and what each receiver has taken of it
-    decide    finding, held for long enough -> AlertFired | AlertResolved
-    evolve    any event of the alert -> the alert after it
-    todo      what a receiver is still owed -> Notify; `conclude` makes its outcome an event
+    state              Alert: the newest incident, and what each receiver has taken of it
+    decide             finding, held for long enough -> AlertFired | AlertResolved
+    evolve             any event of the alert -> the alert after it
+    next_notification  what a receiver is to be told next -> Notify; `conclude` makes its outcome an event
 
 Every event names its incident and attempt by number, and the fold takes only the next one: any record
-applied twice is applied once. What is owed is the newest notice only: one that was never delivered is
+applied twice is applied once. What is told is the newest notice only: one that was never delivered is
 replaced by the next, which says all of it. Silences, grouping and inhibition will be further reasons for
-`todo` to owe nothing.
+`next_notification` to tell nothing.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def hold(held: Held | None, finding: Finding | None, now: datetime) -> Held | No
     """What is held after a look at `now`; a look without evidence begins anew."""
     if finding is None:
         return None
-    if held is not None and held.finding.ailing == finding.ailing:
+    if held is not None and held.finding.active == finding.active:
         return replace(held, finding=finding)
     return Held(finding, now, finding.since)
 
@@ -145,10 +145,10 @@ def decide(
 
     The events carry no epoch yet: the monitor fills it in when it writes them.
     """
-    if held is None or held.finding.ailing == alert.firing:
+    if held is None or held.finding.active == alert.firing:
         return None
     finding, lasted = held.finding, now - held.since
-    if finding.ailing:
+    if finding.active:
         return _fired(alert, finding, dagger, receivers) if lasted >= policy.hold else None
     if finding.final or lasted >= policy.resolve_hold:
         meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
@@ -211,7 +211,7 @@ def _attempted(alert: Alert, event: Notification) -> Alert:
     return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
 
 
-# ---- Todo: what is owed, and what became of it -------------------------------------------------------------
+# ---- Next notification, and what became of it --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ class Notify:
     """From 1."""
 
 
-def todo(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
-    """What the receiver is owed now; None when it was told, was not to be told, or must be waited for."""
+def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
+    """What the receiver is to be told now; None when it was told, is not to be, or must be waited for."""
     delivery = alert.deliveries.get(receiver)
     if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
         return None

@@ -65,7 +65,7 @@ _TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
 class Finding:
     """Evidence that a condition holds, or that it does not."""
 
-    ailing: bool
+    active: bool
     summary: str
     """One sentence for a person: what is wrong, or why it is over."""
     since: datetime
@@ -90,7 +90,7 @@ def diagnose(
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
     }
-    if unreachable is None or not unreachable.ailing:
+    if unreachable is None or not unreachable.active:
         progress = _no_progress(dagger, watch, evidence, now=now, hearing=hearing, limits=limits)
         found[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence

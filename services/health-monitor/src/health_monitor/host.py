@@ -1,4 +1,4 @@
-"""Faust hosts the monitor: an agent reads the heartbeats topic, timers do what is owed.
+"""Faust hosts the monitor: an agent reads the heartbeats topic, timers do what is due.
 
 Faust is kept to that: no table, no web server, no topic of its own, raw bytes. Each monitor has a consumer
 group of its own, because each must hear everything, and begins at the end of the topic: what counts is what

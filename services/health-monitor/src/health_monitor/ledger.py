@@ -12,7 +12,7 @@ from hashlib import blake2b
 from daggers.v1 import alerts_pb2
 
 from eventlog import Mark, Record, chained
-from health_monitor.alert import Alert, Notify, evolve, todo
+from health_monitor.alert import Alert, Notify, evolve, next_notification
 from health_monitor.condition import Condition
 
 
@@ -78,16 +78,16 @@ class Ledger:
             case _:
                 return False
 
-    def todo(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
-        """What the receiver is owed next, longest waiting first; None while it must be left alone."""
+    def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
+        """What the receiver is to be told next, longest waiting first; None while it must be left alone."""
         attempted = self._attempted.get(receiver)
         if attempted is not None and now < attempted + pace:
             return None
         if now < self._paused.get(receiver, now):
             return None
-        owed = (todo(alert, receiver, now=now) for alert in self.alerts.values())
+        due = (next_notification(alert, receiver, now=now) for alert in self.alerts.values())
         return min(
-            (each for each in owed if each is not None),
+            (each for each in due if each is not None),
             key=lambda each: (each.attempt > 1, each.alert.noticed_at, each.alert.dagger),
             default=None,
         )

@@ -1,6 +1,6 @@
 """The monitor: folds the logs, keeps the watches, and does what the pure parts say. The only interpreter.
 
-Level-triggered: every timer looks at all that is known and does the next thing that is owed, so nothing hangs
+Level-triggered: every timer looks at all that is known and does the next thing that is due, so nothing hangs
 on a single event. Nothing is sent before its alert stands in the log; every attempt is recorded afterwards.
 """
 
@@ -149,9 +149,9 @@ class Monitor:
         message = record.message
         match message:
             case telemetry_pb2.Heartbeat():
-                seen = self._watches.get(message.dagger)
-                if seen is not None:  # else the control topic is still to tell of the dagger
-                    self._watches[message.dagger] = watch.hear(seen, message, now)
+                watched = self._watches.get(message.dagger)
+                if watched is not None:  # else the control topic is still to tell of the dagger
+                    self._watches[message.dagger] = watch.hear(watched, message, now)
             case alerts_pb2.MonitorBeat():
                 self._election.heard(message.epoch)
             case None:
@@ -181,17 +181,17 @@ class Monitor:
         hearing = self._hearing.begin(now)
         asked = []
         for dagger in self.fleet.daggers.values():
-            seen = self._watches[dagger.name]
-            url = condition.to_probe(dagger, seen, now=now, hearing=hearing, limits=self._limits)
+            watched = self._watches[dagger.name]
+            url = condition.to_probe(dagger, watched, now=now, hearing=hearing, limits=self._limits)
             if url is not None:
-                asked.append((dagger, seen, url))
+                asked.append((dagger, watched, url))
         room = asyncio.Semaphore(_PROBES)
 
-        async def ask(dagger: Dagger, seen: Watch, url: str) -> None:
+        async def ask(dagger: Dagger, watched: Watch, url: str) -> None:
             async with room:
-                answers = await liveness.answers(self._spark, url, dagger.name, seen.generation)
-            if self._watches[dagger.name] is seen:  # else it was heard, or launched anew, in the meantime
-                self._watches[dagger.name] = watch.probe(seen, answers=answers)
+                answers = await liveness.answers(self._spark, url, dagger.name, watched.generation)
+            if self._watches[dagger.name] is watched:  # else it was heard, or launched anew, in the meantime
+                self._watches[dagger.name] = watch.probe(watched, answers=answers)
 
         await asyncio.gather(*(ask(*each) for each in asked))
 
@@ -233,16 +233,16 @@ class Monitor:
         return held
 
     async def notify(self, channel: Channel) -> None:
-        """Send a receiver the next thing it is owed, and record what became of it. Raises: LogUnavailable."""
-        if self._draining or not self.leads or self._owed(channel) is None:
+        """Send a receiver its next notification, and record what became of it. Raises: LogUnavailable."""
+        if self._draining or not self.leads or self._due_to(channel) is None:
             return
         # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
         await self._alerts.catch_up()
-        owed = self._owed(channel)
-        if owed is None or not self.leads:
+        due = self._due_to(channel)
+        if due is None or not self.leads:
             return
         # Not cancelled with the timer: what was sent shall be recorded.
-        delivery = asyncio.create_task(self._deliver(channel, owed))
+        delivery = asyncio.create_task(self._deliver(channel, due))
         self._under_way.add(delivery)
         delivery.add_done_callback(self._under_way.discard)
         await asyncio.shield(delivery)
@@ -255,12 +255,12 @@ class Monitor:
 
     # ---- Acts ----------------------------------------------------------------------------------------------
 
-    def _owed(self, channel: Channel) -> alert.Notify | None:
-        return self.ledger.todo(channel.name, pace=channel.receiver.PACE, now=self._clock())
+    def _due_to(self, channel: Channel) -> alert.Notify | None:
+        return self.ledger.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
 
-    async def _deliver(self, channel: Channel, owed: alert.Notify) -> None:
-        outcome = await self._webhooks.send(channel, owed, now=self._clock())
-        event = alert.conclude(owed, outcome, now=self._clock(), policy=self._policy)
+    async def _deliver(self, channel: Channel, due: alert.Notify) -> None:
+        outcome = await self._webhooks.send(channel, due, now=self._clock())
+        event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
         while self.leads:  # sent again only if this process dies before the log takes it
             with suppress(LogUnavailable):
                 await self._write_fact(event)

@@ -1,4 +1,4 @@
-"""What is seen of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
+"""What is observed of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
 
 Every instant here is of the monitor's clock: a driver's clock is used only for differences of its own times.
 """
@@ -38,10 +38,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What was seen of the newest launch of a dagger."""
+    """What was observed of the newest launch of a dagger."""
 
     since: datetime
-    """Since when the dagger could be seen: the monitor's start, or its own creation."""
+    """Since when the dagger could be observed: the monitor's start, or its own creation."""
     launched: datetime
     """Since when this launch could be heard."""
     generation: int = 0

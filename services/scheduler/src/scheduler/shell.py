@@ -224,7 +224,7 @@ class Scheduler:
                         self._heard[heartbeat.dagger] = heartbeat, self._now()
                         self._look_at(heartbeat.dagger)
 
-    # ---- Reconciling -------------------------------------------------------------------------------------
+    # ---- Reconciling ---------------------------------------------------------------------------------------
 
     async def _attend(self, name: str) -> None:
         """Reconcile one dagger: act until there is nothing to do, or only time can tell."""
