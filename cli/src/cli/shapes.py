@@ -38,6 +38,11 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
     }
 
 
+def action(what: int) -> str:
+    """What ApplyDagger did: created, updated, started or unchanged."""
+    return gateway_pb2.ApplyDaggerResponse.Action.Name(what).removeprefix("ACTION_").lower()  # type: ignore[arg-type] # any number of the wire
+
+
 def error(what: events_pb2.DaggerError) -> dict[str, Any]:
     """Why something went wrong."""
     return {

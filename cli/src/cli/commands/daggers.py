@@ -10,15 +10,13 @@ from daggers.v1 import events_pb2, gateway_pb2
 from rich.console import Console
 
 from cli import shapes
-from cli.applying import apply as apply_file
-from cli.applying import check
 from cli.errors import MisusedError, RefusedError
 from cli.examining import examine, with_place
 from cli.gateway import Gateway
 from cli.session import Session, command
 from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
-from daggerclient.daggerfile.parse import DaggerFile
+from daggerclient.daggerfile.parse import DaggerFile, read
 from daggerclient.daggerfile.show import to_yaml
 
 Name = Annotated[str, typer.Argument(help="Name of the dagger.")]
@@ -47,24 +45,30 @@ def apply(
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
-    examined = examine(session, read_file(file), str(file))
-    examined.check()
-    files = examined.daggers
+    text = read_file(file)
+    files, mistakes = read(text, str(file))
+    if mistakes:  # what the gateway would say of the rest is told with them
+        examine(session, text, str(file)).check()
     with session.connect() as gateway:
-        if len(files) > 1:
-            # nothing half-done: all of the file is accepted, or none of it
-            _each(files, str(file), lambda one: check(gateway, one))
-        applied = _each(files, str(file), lambda one: apply_file(gateway, one))
+        try:
+            if len(files) > 1:
+                # nothing half-done: all of the file is accepted, or none of it
+                _each(files, str(file), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
+            applied = _each(files, str(file), lambda one: gateway.apply(one.name, one.spec))
+        except RefusedError as refusal:
+            if refusal.reason == "INVALID_FIELDS":  # with the warnings, and the end of each place
+                examine(session, text, str(file)).check()
+            raise
         documents = []
         for one in applied:
-            dagger = one.written.dagger
+            action, dagger = shapes.action(one.action), one.dagger
             for warning in dagger.warnings:
                 session.out.steps.note(f"warning: {warning}")
             if not session.out.json:
-                session.out.console.print(f"{dagger.name} {one.action}", highlight=False, markup=False)
+                session.out.console.print(f"{dagger.name} {action}", highlight=False, markup=False)
             if wait:
-                dagger = until_running(gateway, one.written, timeout, session.out.steps)
-            documents.append(shapes.dagger(dagger) | {"action": one.action})
+                dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
+            documents.append(shapes.dagger(dagger) | {"action": action})
     session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
 
 

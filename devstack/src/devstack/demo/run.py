@@ -8,13 +8,13 @@ from pathlib import Path
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import applying, waiting
+from cli import waiting
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.output import Printer
 from cli.schema import load
 from cli.sinks.row import Row
-from daggerclient import NotReachedError
+from daggerclient import NotReachedError, Written
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from devstack.demo import observation
 from devstack.demo.display import Display, Picture, View
@@ -136,10 +136,11 @@ class Demo:
         created = []
         for subject in SUBJECTS.values():
             file = self._examples / "daggers" / subject.file
-            for dagger in parse(file.read_text(encoding="utf-8"), str(file)):
-                created.append(applying.apply(self._gateway, with_short_windows(dagger)))  # noqa: PERF401 - acts
-        for one in created:
-            waiting.until_running(self._gateway, one.written, STARTUP_S, self._out.steps)
+            for dagger in map(with_short_windows, parse(file.read_text(encoding="utf-8"), str(file))):
+                applied = self._gateway.apply(dagger.name, dagger.spec)
+                created.append(Written(applied.dagger, applied.sequence))
+        for written in created:
+            waiting.until_running(self._gateway, written, STARTUP_S, self._out.steps)
 
     def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
         while (elapsed := (datetime.now(UTC) - feeder.start_time).total_seconds()) < seconds:

@@ -159,6 +159,20 @@ class Client:
                 return None
             raise self.explained(error) from error.__cause__
 
+    def apply(
+        self,
+        name: str,
+        spec: spec_pb2.DaggerSpec,
+        *,
+        expected_version: int | None = None,
+        validate_only: bool = False,
+    ) -> gateway_pb2.ApplyDaggerResponse:
+        """Bring a dagger to a specification; or only check it, and say what would be done."""
+        request = gateway_pb2.ApplyDaggerRequest(
+            name=name, spec=spec, expected_version=expected_version, validate_only=validate_only
+        )
+        return self.call(self.daggers.ApplyDagger, request)
+
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
         """Every registered cluster."""
         return self.call(self.catalog.ListClusters, gateway_pb2.ListClustersRequest()).clusters

@@ -20,6 +20,10 @@ from chassis.errors import ApiError
 from daggerspec.violation import Violation
 
 UNREACHED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+KNOWS_NOT = {
+    grpc.StatusCode.UNAUTHENTICATED: "does not know this user",
+    grpc.StatusCode.UNIMPLEMENTED: "does not know this call: it is older than its client, upgrade it",
+}
 
 
 class ClientError(Exception):
@@ -119,8 +123,8 @@ class InvalidFileError(ClientError):
 def failure(error: ApiError, address: str) -> ClientError:
     """What a failed call ends with."""
     if error.code not in UNREACHED:
-        unknown = error.code is grpc.StatusCode.UNAUTHENTICATED
-        return RefusedError(error, f"the gateway at {address} does not know this user" if unknown else "")
+        what = KNOWS_NOT.get(error.code)
+        return RefusedError(error, f"the gateway at {address} {what}" if what else "")
     if error.reason != error.code.name:
         return UnreachableError(error.message, error.reason, address=address)
     silence = _silence(error)

@@ -8,6 +8,8 @@ from hashlib import blake2b
 
 from google.protobuf.message import Message
 
+REUSED = "REQUEST_ID_REUSED"
+
 
 class Code(StrEnum):
     """The AIP codes a fold can refuse with; each is the name of a gRPC status."""
@@ -64,7 +66,7 @@ def reused(request_id: str, first: Answer) -> Refusal:
     """The refusal of a request id that was used before with another body."""
     return Refusal(
         Code.INVALID_ARGUMENT,
-        "REQUEST_ID_REUSED",
+        REUSED,
         f"request_id {request_id!r} was used with another request at sequence {first.sequence};"
         " use a new request_id for a new request",
     )

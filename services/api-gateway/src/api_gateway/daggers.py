@@ -10,7 +10,7 @@ from typing import TypeAlias
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2
 
-from api_gateway import answers, filters, specs, validation
+from api_gateway import answers, applying, filters, specs, validation
 from api_gateway.catalog import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
@@ -26,7 +26,7 @@ from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, Refusal, view
+from fleet import Answer, Applied, Dagger, Fleet, Refusal, view
 from fleet.answers import Code
 from fleet.dagger import Request, decide
 
@@ -39,7 +39,9 @@ Named: TypeAlias = (
     | gateway_pb2.StopDaggerRequest
     | gateway_pb2.RestartDaggerRequest
 )
-Specified: TypeAlias = gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest
+Specified: TypeAlias = (
+    gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest
+)
 
 
 class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
@@ -79,6 +81,32 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         """Give a dagger a new revision, and ask it to run."""
         dagger, sequence = await self._specified(request, _meta(request))
         return gateway_pb2.UpdateDaggerResponse(dagger=dagger, sequence=sequence)
+
+    async def ApplyDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ApplyDaggerRequest, context: Context
+    ) -> gateway_pb2.ApplyDaggerResponse:
+        """Bring a dagger to a specification: create it, revise it, start it, or leave it alone."""
+        name, meta = request.name, _meta(request)
+        start = events_pb2.StartRequested(meta=meta, name=name)
+        answer, revise = await self._asked(request, meta, start)
+        action = applying.action(self._fleet.living(name), revise.spec)
+        if answer is None:
+            event = start if action == applying.STARTED else revise
+            after = self._decided(event)
+            if action == applying.UNCHANGED or request.validate_only:
+                unchanged = action == applying.UNCHANGED
+                shown = self._shown(name) if unchanged else view.to_proto(after, self._fleet)
+                return gateway_pb2.ApplyDaggerResponse(dagger=shown, action=action)
+            answer = await self._writer.write(name, event, request.request_id, at="spec")
+            started = event is start
+        else:
+            first = self._fleet.answer(request.request_id, start)
+            started = first is not None and first.accepted
+        return gateway_pb2.ApplyDaggerResponse(
+            dagger=self._shown(name),
+            sequence=answer.sequence,
+            action=applying.done(answer, started=started),
+        )
 
     async def GetDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetDaggerRequest, context: Context
@@ -190,6 +218,24 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     async def _specified(
         self, request: Specified, meta: events_pb2.RequestMeta
     ) -> tuple[gateway_pb2.Dagger, int]:
+        name = request.name
+        answer, event = await self._asked(request, meta)
+        if answer is None:
+            after = self._decided(event)
+            if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
+                raise refused(Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}"))
+            if request.validate_only:
+                return view.to_proto(after, self._fleet), 0
+            answer = await self._writer.write(name, event, request.request_id, at="spec")
+        return self._shown(name), answer.sequence
+
+    async def _asked(
+        self, request: Specified, meta: events_pb2.RequestMeta, *others: Request
+    ) -> tuple[Answer | None, events_pb2.DaggerRequested]:
+        """What the request was answered before, if it was, and the event that it is, checked.
+
+        others: what it may have become in its place. Raises: ApiError.
+        """
         name, spec = request.name, filled(request.name, request.spec)
         living = self._fleet.living(name)
         # A default that is newer than the dagger is no change of it, and no reason for a restart.
@@ -199,14 +245,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         known = self._fleet.daggers.get(name)
         # As it was asked before: the warnings of that time are not those of today.
         before = _warned(event, known.warnings if known else ())
-        answer = self._writer.answered(request.request_id, event, before)
+        answer = self._writer.answered(request.request_id, *others, event, before)
         violations, event = [], before
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is None and (living is None or living.spec != spec):
             judged = await self._judged(name, spec)
             violations, event = judged.violations, _warned(event, judged.warnings)
             # Meanwhile the same request may have come again, and been answered.
-            answer = self._writer.answered(request.request_id, event)
+            answer = self._writer.answered(request.request_id, *others, event)
         if answer is None:
             _refuse(
                 [
@@ -216,13 +262,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 ]
             )
             _refuse(list(validation.event_size("spec", event.ByteSize())))
-            after = self._decided(event)
-            if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
-                raise refused(Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}"))
-            if request.validate_only:
-                return view.to_proto(after, self._fleet), 0
-            answer = await self._writer.write(name, event, request.request_id, at="spec")
-        return self._shown(name), answer.sequence
+        return answer, event
 
     async def _named(
         self, request: Named, event: Request, wrong: Sequence[Violation] = ()
@@ -259,7 +299,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         return view.to_proto(self._fleet.daggers[name], self._fleet)
 
 
-def _meta(request: Named | gateway_pb2.UpdateDaggerRequest) -> events_pb2.RequestMeta:
+def _meta(
+    request: Named | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest,
+) -> events_pb2.RequestMeta:
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version

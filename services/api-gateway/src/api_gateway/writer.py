@@ -19,6 +19,7 @@ from daggerspec.violation import Violation
 from eventlog import Draft, LogDamaged, LogUnavailable, RecordTooLarge
 from eventlog.follower import Follower
 from fleet import Answer, Applied, Fleet, Refusal
+from fleet.answers import REUSED
 
 _RETRY: Final = timedelta(seconds=1)
 
@@ -47,11 +48,9 @@ class Writer:
         Raises: ApiError when it was refused, when another request has this id, and for a new request when the
         log is damaged.
         """
-        answer = None
-        for form in forms:
-            answer = self._fleet.answer(request_id, form) if request_id else None
-            if answer is None or answer.accepted:
-                break
+        known = [self._fleet.answer(request_id, form) for form in forms] if request_id else []
+        # Of the other forms it is said that they are other requests; the last word is that of its own.
+        answer = min(filter(None, known), key=_other, default=None)
         if answer is not None:
             note(repeated=True, request_id=request_id)
             _raise_if_refused(answer)
@@ -98,6 +97,11 @@ class Writer:
 def refused(refusal: Refusal) -> ApiError:
     """The fold's refusal as the caller sees it."""
     return ApiError(grpc.StatusCode[refusal.code.name], refusal.reason, refusal.detail)
+
+
+def _other(answer: Answer) -> bool:
+    """Whether this is the refusal of an id that was used for another request."""
+    return answer.refusal is not None and answer.refusal.reason == REUSED
 
 
 def _raise_if_refused(answer: Answer) -> None:
