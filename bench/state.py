@@ -62,8 +62,10 @@ def main() -> None:
 def _run(on: Stack, state: str, keys: int) -> None:
     name = f"state-{state}"
     _apply(on, name, state)
-    session = on.driver_session(name)
     peak, error, begin = Peak(), "", time.monotonic()
+    while not (driver := on.daggers("get", name)["driver"] or {}).get("pid"):
+        time.sleep(0.5)
+    session = os.getsid(driver["pid"])
     while peak.written < keys and not error:
         for beat in dagger.heartbeats(on.kafka, name, 10):
             peak.read, peak.written = beat.rows_in, sum(beat.rows_out)
@@ -79,7 +81,8 @@ def _run(on: Stack, state: str, keys: int) -> None:
         f" {took:.0f} s{error}",
         flush=True,
     )
-    on.daggers("delete", name, "--now", "--wait")
+    on.daggers("stop", name, "--now", "--wait")
+    on.daggers("delete", name, "--wait")
 
 
 def _look(session: int, peak: Peak) -> None:
@@ -101,7 +104,7 @@ def _apply(on: Stack, name: str, state: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(spec, file)
         file.flush()
-        on.daggers("apply", "-f", Path(file.name), "--wait")
+        on.daggers("apply", "-f", Path(file.name))  # its first batch may take minutes
 
 
 def _fill(bootstrap_servers: str, keys: int) -> None:

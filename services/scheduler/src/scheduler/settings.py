@@ -36,7 +36,7 @@ class SchedulerSettings(Settings):
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
-    """Heap of a driver whose dagger does not say, in MiB; 896 MiB more are counted for each."""
+    """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
     start_timeout_s: float = Field(default=120, gt=0)

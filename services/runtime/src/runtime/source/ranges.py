@@ -22,10 +22,10 @@ from runtime.source.offsets import Partition
 _log = logging.getLogger(__name__)
 
 # Memory for records that consumers of one worker have fetched ahead, in KiB, and the bounds of one consumer's
-# part.
+# part: any worker may get any partition's next range, so what is fetched ahead is held several times over.
 _BUDGET_KIB = 256 * 1024
 _MIN_KIB = 2 * 1024
-_MAX_KIB = 32 * 1024
+_MAX_KIB = 8 * 1024
 # Messages taken at once: what is decoded while it is still in the processor's cache costs a sixth less.
 _CHUNK = 10_000
 MESSAGES_ALIVE = 10 * _CHUNK
@@ -78,7 +78,7 @@ class _Place:
                 "check.crcs": False,
                 "fetch.wait.max.ms": 50,
                 "fetch.error.backoff.ms": 100,
-                "queued.min.messages": 50_000,
+                "queued.min.messages": 20_000,
                 # A full queue is asked again soon: the default, a second, is longer than most batches.
                 "fetch.queue.backoff.ms": 5,
                 **properties,
