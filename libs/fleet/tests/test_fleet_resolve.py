@@ -170,15 +170,6 @@ def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
     assert raised.value.reason == "SCHEMA_CONFLICT"
 
 
-def test_tables_are_what_the_dialect_checks_against() -> None:
-    made = resolve.tables(fleet(), SPEC)
-
-    assert [(each.name, each.message.full_name, each.time_field) for each in made] == [
-        ("b", "acme.Booking", "at"),
-        ("data_stream", "rider.Ping", "at"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

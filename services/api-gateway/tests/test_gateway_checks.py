@@ -103,3 +103,15 @@ async def test_a_query_that_is_still_asked_for_stays_remembered(samples: Any, fl
         await checks.check(kept, fleet, accepted=False)
 
     assert await checks.check(kept, fleet, accepted=False) is first
+
+
+async def test_a_stream_is_checked_under_the_name_that_it_has_in_the_query(
+    samples: Any, fleet: Fleet
+) -> None:
+    spec = filled("one_dagger", samples.spec())
+    spec.sql = spec.sql.replace("data_stream", "b")
+    unknown = await Checks().check(spec, fleet, accepted=False)
+    spec.streams[0].table = "b"
+
+    assert unknown.plan is None
+    assert (await Checks().check(spec, fleet, accepted=False)).plan is not None

@@ -1,4 +1,4 @@
-"""From names to addresses: what a launch needs whole, and the tables a query is checked against."""
+"""From names to addresses: what a launch needs whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from daggerspec import defaults
-from daggersql import Table
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
@@ -59,18 +58,6 @@ def job(
 def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
     """The reference tables whose names stand in the query as text. More than it uses, never less."""
     return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
-
-
-def tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> tuple[Table, ...]:
-    """What `daggersql.check` checks the spec's SQL against, one for each stream, in their order.
-
-    Raises: Unresolved.
-    """
-    found = []
-    for each in spec.streams:
-        stream = _stream(fleet, each.stream)
-        found.append(Table(each.table or defaults.TABLE, message(fleet, stream.message), stream.time_field))
-    return tuple(found)
 
 
 def message(fleet: Fleet, name: str) -> Descriptor:

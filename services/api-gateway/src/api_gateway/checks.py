@@ -8,7 +8,8 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggersql import Checked, check
+from daggerspec import defaults
+from daggersql import Checked, Table, check
 from fleet import Fleet, resolve
 
 _REMEMBERED: Final = 256
@@ -30,7 +31,7 @@ class Checks:
         key = (_inputs(spec, fleet), accepted)
         found = self._found.pop(key, None)
         if found is None:
-            tables = resolve.tables(fleet, spec)
+            tables = _tables(spec, fleet)
             found = await asyncio.to_thread(
                 check,
                 spec.sql,
@@ -45,6 +46,16 @@ class Checks:
             if len(self._found) > _REMEMBERED:
                 del self._found[next(iter(self._found))]
         return found
+
+
+def _tables(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> tuple[Table, ...]:
+    """What the query is checked against, one for each stream, in their order. Raises: resolve.Unresolved."""
+    found = []
+    for each in spec.streams:
+        stream = fleet.streams[each.stream].value
+        message = resolve.message(fleet, stream.message)
+        found.append(Table(each.table or defaults.TABLE, message, stream.time_field))
+    return tuple(found)
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
