@@ -26,7 +26,7 @@ from cli.schema import load
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerclient.errors import NotReachedError, failure
 from daggerclient.waiting import is_running
-from daggerspec.violation import sql_violation
+from daggerspec.violation import Violation
 
 BOOKING = """\
 syntax = "proto3";
@@ -245,9 +245,7 @@ def test_an_import_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
-    violation = sql_violation(
-        "spec.sql", code="UNKNOWN_COLUMN", line=2, column=7, message="no statsu", suggestion="status"
-    )
+    violation = Violation("spec.sql", "no statsu", "UNKNOWN_COLUMN", 2, 7, 2, 13, "status")
     refused = worded(
         ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", violations=[violation])
     )
@@ -258,7 +256,7 @@ def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
 
     assert (finding["code"], finding["line"], finding["column"]) == ("UNKNOWN_COLUMN", 2, 7)
     assert (finding["suggestion"], finding["file_line"]) == ("status", 11)
-    assert finding["source"] == "    WHERE statsu = 1\n          ^"
+    assert finding["source"] == "    WHERE statsu = 1\n          ^^^^^^"
 
 
 @pytest.mark.parametrize(

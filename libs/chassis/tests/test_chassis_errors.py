@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 from chassis.errors import ApiError, from_rpc_error, from_status, invalid
-from daggerspec.violation import Violation, sql_violation
+from daggerspec.violation import Violation
 
 ERROR = ApiError(
     grpc.StatusCode.ABORTED,
@@ -15,7 +16,7 @@ ERROR = ApiError(
     metadata={"version": "3"},
     violations=(
         Violation("expected_version", "is 2", "STALE"),
-        Violation("spec.sql", "line 2, column 5: no"),
+        Violation("spec.sql", "no column x", "UNKNOWN_COLUMN", 2, 5, 2, 6, "y"),
     ),
     request_id="call-1",
     retry_after=timedelta(seconds=2),
@@ -28,18 +29,34 @@ def test_an_error_crosses_the_wire_whole() -> None:
     assert vars(received) == vars(ERROR)
 
 
-def test_a_sql_finding_keeps_its_code_and_place() -> None:
-    violation = sql_violation("spec.sql", code="UNKNOWN_COLUMN", line=3, column=17, message="no column x")
+def test_who_knows_only_google_rpc_reads_every_violation_as_text() -> None:
+    bad = error_details_pb2.BadRequest()
+    [text] = [detail for detail in ERROR.to_status().details if detail.Unpack(bad)]
 
-    assert (violation.reason, violation.position, violation.description) == (
-        "UNKNOWN_COLUMN",
-        (3, 17),
-        "line 3, column 17: no column x",
-    )
+    assert text.TypeName() == "google.rpc.BadRequest"
+    assert [(each.field, each.reason, each.description) for each in bad.field_violations] == [
+        ("expected_version", "STALE", "is 2"),
+        ("spec.sql", "UNKNOWN_COLUMN", "line 2, column 5: no column x\nsuggestion: y"),
+    ]
 
 
-def test_a_violation_without_a_place_has_no_position() -> None:
-    assert Violation("name", "is empty").position is None
+def test_the_violations_of_who_sends_only_text_are_its_text() -> None:
+    status = status_pb2.Status(code=3, message="no")
+    bad = error_details_pb2.BadRequest()
+    bad.field_violations.add(field="spec.sql", description="line 2, column 5: no", reason="R")
+    status.details.add().Pack(bad)
+
+    [violation] = from_status(status).violations
+
+    assert violation == Violation("spec.sql", "line 2, column 5: no", "R")
+
+
+def test_a_message_that_looks_like_a_place_is_none() -> None:
+    violation = Violation("spec.sql", "line 1, column 1: is what it says\nsuggestion: nothing", "ODD")
+
+    [received] = from_status(invalid([violation]).to_status()).violations
+
+    assert received == violation
 
 
 def test_many_violations_fit_a_clients_metadata_and_the_last_counts_the_rest() -> None:
@@ -51,7 +68,7 @@ def test_many_violations_fit_a_clients_metadata_and_the_last_counts_the_rest() -
     received = from_status(status).violations
 
     shown = len(received) - 1
-    assert (status.ByteSize() < 6000, shown > 20, received[-1].description) == (
+    assert (status.ByteSize() < 6000, shown > 20, received[-1].message) == (
         True,
         True,
         f"and {500 - shown} more",
@@ -59,11 +76,11 @@ def test_many_violations_fit_a_clients_metadata_and_the_last_counts_the_rest() -
 
 
 def test_one_huge_violation_is_cut_but_there() -> None:
-    status = invalid([Violation("spec.sql", "line 1, column 1: " + "ä" * 100_000)]).to_status()
+    status = invalid([Violation("spec.sql", "ä" * 100_000, "X", 1, 1)]).to_status()
 
     received = from_status(status)
 
-    assert (status.ByteSize() < 6000, received.violations[0].position) == (True, (1, 1))
+    assert (status.ByteSize() < 6000, received.violations[0].line) == (True, 1)
 
 
 def test_the_message_names_the_first_violation_and_counts_the_others() -> None:

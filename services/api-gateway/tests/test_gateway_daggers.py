@@ -293,7 +293,8 @@ async def test_a_wrong_query_is_refused_with_its_code_line_and_column(
     error = await refusal(ready.create(spec=spec))
 
     (violation, *_) = error.violations
-    assert (violation.field, violation.reason, violation.position) == ("spec.sql", "UNKNOWN_COLUMN", (1, 8))
+    assert (violation.field, violation.reason) == ("spec.sql", "UNKNOWN_COLUMN")
+    assert (violation.line, violation.column, violation.end_line, violation.end_column) == (1, 8, 1, 12)
 
 
 OBJECTED = "SELECT JsonQuery(city, '$.a[1:-1]') AS x, rowtime AS window_timestamp FROM data_stream"

@@ -1,7 +1,8 @@
 """Errors as they cross the wire, both directions: AIP style, google.rpc.Status with details.
 
     ErrorInfo    reason (UPPER_SNAKE), domain "daggers", metadata: for programs
-    BadRequest   every field violation at once: field path, description, reason
+    Findings     everything that is wrong (daggers.v1), with places and suggestions apart
+    BadRequest   the same as text, for clients that know only google.rpc: field path, description, reason
     RequestInfo  the request id, which the server's log line carries too
     RetryInfo    when trying again may help
 
@@ -10,12 +11,14 @@ A finding in SQL is a violation of the field that holds the SQL (`daggerspec.vio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import grpc
+from daggers.v1 import gateway_pb2
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped] # ships .pyi, no py.typed
 from grpc_status import rpc_status
 
@@ -25,6 +28,8 @@ DOMAIN: Final = "daggers"
 # gRPC clients take 8 KiB of metadata by default, and details travel there in base64.
 _DETAILS_LIMIT: Final = 5_000
 _MESSAGE_LIMIT: Final = 500
+_TEXT_LIMIT: Final = 600
+_FIELD_LIMIT: Final = 200
 
 
 # Not frozen: contextlib sets the traceback of an exception that passes through it.
@@ -56,6 +61,8 @@ class ApiError(Exception):
             retry.retry_delay.FromTimedelta(self.retry_after)
             _pack(status, retry)
         if self.violations:
+            room = _DETAILS_LIMIT - status.ByteSize()
+            _pack(status, _findings(self.violations, room * 2 // 3))
             _pack(status, _bad_request(self.violations, _DETAILS_LIMIT - status.ByteSize()))
         return status
 
@@ -79,12 +86,15 @@ def from_status(status: status_pb2.Status) -> ApiError:
     error = ApiError(code, code.name, status.message)
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
+    findings = gateway_pb2.Findings()
     request = error_details_pb2.RequestInfo()
     retry = error_details_pb2.RetryInfo()
     for detail in status.details:
         if detail.Unpack(info):
             error = replace(error, reason=info.reason, metadata=dict(info.metadata))
-        elif detail.Unpack(bad):
+        elif detail.Unpack(findings):
+            error = replace(error, violations=tuple(map(_violation, findings.findings)))
+        elif detail.Unpack(bad) and not error.violations:  # from who has no Findings: its text as it is
             found = tuple(Violation(v.field, v.description, v.reason) for v in bad.field_violations)
             error = replace(error, violations=found)
         elif detail.Unpack(request):
@@ -113,28 +123,73 @@ def _pack(
     detail: error_details_pb2.ErrorInfo
     | error_details_pb2.BadRequest
     | error_details_pb2.RequestInfo
-    | error_details_pb2.RetryInfo,
+    | error_details_pb2.RetryInfo
+    | gateway_pb2.Findings,
 ) -> None:
     status.details.add().Pack(detail)
 
 
+def _findings(violations: Sequence[Violation], room: int) -> gateway_pb2.Findings:
+    findings = gateway_pb2.Findings()
+    _fill(findings, findings.findings, violations, room, _finding)
+    return findings
+
+
+def _finding(violation: Violation) -> gateway_pb2.Finding:
+    return gateway_pb2.Finding(
+        code=violation.reason,
+        severity=gateway_pb2.SEVERITY_ERROR,
+        message=_cut(violation.message, _TEXT_LIMIT),
+        field=_cut(violation.field, _FIELD_LIMIT),
+        line=violation.line or 0,
+        column=violation.column or 0,
+        end_line=violation.end_line or 0,
+        end_column=violation.end_column or 0,
+        suggestion=_cut(violation.suggestion or "", _FIELD_LIMIT),
+    )
+
+
+def _violation(finding: gateway_pb2.Finding) -> Violation:
+    return Violation(
+        finding.field,
+        finding.message,
+        finding.code,
+        finding.line or None,
+        finding.column or None,
+        finding.end_line or None,
+        finding.end_column or None,
+        finding.suggestion or None,
+    )
+
+
 def _bad_request(violations: Sequence[Violation], room: int) -> error_details_pb2.BadRequest:
     bad = error_details_pb2.BadRequest()
-    for number, violation in enumerate(violations):
-        entry = bad.field_violations.add(
-            field=_cut(violation.field, 200),
-            description=_cut(violation.description, 600),
-            reason=violation.reason,
-        )
-        if bad.ByteSize() > room - 100 and number:
-            left = len(violations) - number
-            entry.CopyFrom(
-                error_details_pb2.BadRequest.FieldViolation(
-                    field=_cut(violation.field, 50), description=f"and {left} more", reason="MORE"
-                )
-            )
-            break
+    _fill(bad, bad.field_violations, violations, room, _field_violation)
     return bad
+
+
+def _field_violation(violation: Violation) -> error_details_pb2.BadRequest.FieldViolation:
+    return error_details_pb2.BadRequest.FieldViolation(
+        field=_cut(violation.field, _FIELD_LIMIT),
+        description=_cut(violation.description, _TEXT_LIMIT),
+        reason=violation.reason,
+    )
+
+
+def _fill(
+    detail: Message,
+    entries: Any,
+    violations: Sequence[Violation],
+    room: int,
+    entry: Callable[[Violation], Message],
+) -> None:
+    """As many entries of a detail as there is room for; the last one counts the rest."""
+    for number, violation in enumerate(violations):
+        entries.append(entry(violation))
+        if detail.ByteSize() > room - 100 and number:
+            more = Violation(_cut(violation.field, 50), f"and {len(violations) - number} more", "MORE")
+            entries[number].CopyFrom(entry(more))
+            break
 
 
 def _cut(text: str, limit: int) -> str:

@@ -7,14 +7,16 @@ from daggerspec.violation import Violation
 
 
 def finding(violation: Violation) -> dict[str, Any]:
-    """One violation; line and column are None outside of SQL."""
-    line, column = violation.position or (None, None)
+    """One violation; its place is None outside of SQL."""
     return {
         "code": violation.reason,
+        "severity": "error",
         "field": violation.field,
         "message": violation.message,
-        "line": line,
-        "column": column,
+        "line": violation.line,
+        "column": violation.column,
+        "end_line": violation.end_line,
+        "end_column": violation.end_column,
         "suggestion": violation.suggestion,
     }
 

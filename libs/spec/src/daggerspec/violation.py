@@ -1,17 +1,11 @@
 """One thing that is wrong with one field of what was asked.
 
-A finding in SQL is a violation of the field that holds the SQL: its reason is the finding's code, its
-description "line 3, column 7: " and the message, and on a second line "suggestion: " and what to write
-instead, if anything. `Violation` reads the parts back.
+A finding in SQL is a violation of the field that holds the SQL; its reason is the finding's code.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final
-
-_FINDING: Final = re.compile(r"line (\d+), column (\d+): (.*?)(?:\nsuggestion: (.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,33 +14,24 @@ class Violation:
 
     field: str
     """Path in the request, for example spec.streams[0].watermark_delay."""
-    description: str
+    message: str
     """One sentence: what is wrong and what to do."""
     reason: str = ""
     """UPPER_SNAKE; for a finding in SQL, its code."""
+    line: int | None = None
+    """Line in the SQL, from 1; None outside of SQL, as the next four."""
+    column: int | None = None
+    """Column in that line, from 1, in code points."""
+    end_line: int | None = None
+    """Line of the first character behind the place."""
+    end_column: int | None = None
+    """Column of the first character behind the place."""
+    suggestion: str | None = None
+    """What to write at the place instead."""
 
     @property
-    def position(self) -> tuple[int, int] | None:
-        """Line and column, both from 1, of a finding in SQL."""
-        found = _FINDING.fullmatch(self.description)
-        return (int(found[1]), int(found[2])) if found else None
-
-    @property
-    def message(self) -> str:
-        """What is wrong, without place and suggestion."""
-        found = _FINDING.fullmatch(self.description)
-        return found[3] if found else self.description
-
-    @property
-    def suggestion(self) -> str | None:
-        """What to write at the place of a finding in SQL instead."""
-        found = _FINDING.fullmatch(self.description)
-        return found[4] if found else None
-
-
-def sql_violation(
-    path: str, *, code: str, line: int, column: int, message: str, suggestion: str | None = None
-) -> Violation:
-    """The violation that a finding in the SQL of field `path` becomes."""
-    last = f"\nsuggestion: {suggestion}" if suggestion else ""
-    return Violation(path, f"line {line}, column {column}: {message}{last}", code)
+    def description(self) -> str:
+        """All of it as text: place, message, and on a second line the suggestion."""
+        place = f"line {self.line}, column {self.column}: " if self.line else ""
+        last = f"\nsuggestion: {self.suggestion}" if self.suggestion else ""
+        return f"{place}{self.message}{last}"

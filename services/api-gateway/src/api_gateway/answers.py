@@ -34,7 +34,7 @@ def _violation(violation: Violation) -> gateway_pb2.Finding:
     return gateway_pb2.Finding(
         code=violation.reason,
         severity=gateway_pb2.SEVERITY_ERROR,
-        message=violation.description,
+        message=violation.message,
         field=violation.field,
     )
 

@@ -17,7 +17,7 @@ from daggers.v1 import spec_pb2
 from api_gateway.checks import Checks
 from daggerspec import catalogue, fields, fit, limits
 from daggerspec.defaults import consumer_group
-from daggerspec.violation import Violation, sql_violation
+from daggerspec.violation import Violation
 from daggersql import Checked, Finding, Plan, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet, resolve
@@ -241,11 +241,13 @@ def _unknown(at: str, kind: str, name: str) -> Violation:
 
 
 def _violation(at: str, finding: Finding) -> Violation:
-    return sql_violation(
+    return Violation(
         at,
-        code=finding.code,
-        line=finding.line,
-        column=finding.column,
-        message=finding.message,
-        suggestion=finding.suggestion,
+        finding.message,
+        finding.code,
+        finding.line,
+        finding.column,
+        finding.end_line,
+        finding.end_column,
+        finding.suggestion,
     )
