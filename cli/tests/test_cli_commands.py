@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import any_pb2
 
 from chassis.errors import ApiError
-from cli import shapes
+from cli import json_views
 from cli.__main__ import assembled, run, wants_json
 from cli.commands.init import columns, draft
 from cli.errors import CliError, MisusedError, RefusedError
@@ -296,7 +296,7 @@ def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
 
 
 def test_a_dagger_is_shown_under_the_keys_of_the_contract() -> None:
-    shown = shapes.dagger(
+    shown = json_views.dagger(
         gateway_pb2.Dagger(
             name="d",
             phase=gateway_pb2.RUNNING,
@@ -320,12 +320,12 @@ def test_an_event_is_shown_with_its_message_and_an_unknown_one_without() -> None
     known.data.Pack(events_pb2.Running(meta=events_pb2.FactMeta(name="d", generation=2)))
     unknown = gateway_pb2.Event(data=any_pb2.Any(type_url="type.googleapis.com/daggers.v9.Later"))
 
-    assert shapes.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
-    assert shapes.event(unknown)["data"] is None
+    assert json_views.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
+    assert json_views.event(unknown)["data"] is None
 
 
 def test_a_quarantined_record_shows_what_could_be_read_of_it() -> None:
-    shown = shapes.quarantined(
+    shown = json_views.quarantined(
         telemetry_pb2.Quarantined(reason="MALFORMED", offset=30, value=b"\xff", decoded_prefix='{"id": "x"}')
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import shapes
+from cli import json_views
 from cli.mistakes import Mistakes
 from cli.schema import load
 from cli.session import Session, command
@@ -70,7 +70,7 @@ def register_cluster(
 
     mistakes.refuse(lambda: register(validate_only=True))
     answer = register()
-    document = shapes.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
+    document = json_views.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
     session.out.done(document, f"cluster {name} is registered (version {answer.version})")
 
 
@@ -81,7 +81,7 @@ def list_clusters(session: Session) -> None:
         found = gateway.clusters()
     rows = [(c.name, c.kafka.bootstrap_servers, c.spark_master, c.influx.url) for c in found]
     session.out.show(
-        [shapes.cluster(cluster) for cluster in found],
+        [json_views.cluster(cluster) for cluster in found],
         lambda _: session.out.table(("NAME", "KAFKA", "SPARK", "INFLUX"), rows, empty="no clusters yet"),
     )
 
@@ -137,7 +137,7 @@ def register_stream(
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     outdated = list(answer.outdated_daggers)
-    document = shapes.stream(answer.stream) | {
+    document = json_views.stream(answer.stream) | {
         "version": answer.version,
         "sequence": answer.sequence,
         "outdated_daggers": outdated,
@@ -158,7 +158,7 @@ def list_streams(
     with session.connect() as gateway:
         found = gateway.streams(message)
     session.out.show(
-        [shapes.stream(stream) for stream in found],
+        [json_views.stream(stream) for stream in found],
         lambda _: session.out.table(
             ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD"),
             _stream_rows(found),

@@ -9,7 +9,7 @@ import typer
 from daggers.v1 import events_pb2, gateway_pb2
 from rich.console import Console
 
-from cli import shapes
+from cli import json_views
 from cli.errors import MisusedError, RefusedError
 from cli.examining import examine, with_place
 from cli.gateway import Gateway
@@ -61,14 +61,14 @@ def apply(
             raise
         documents = []
         for one in applied:
-            action, dagger = shapes.action(one.action), one.dagger
+            action, dagger = json_views.action(one.action), one.dagger
             for warning in dagger.warnings:
                 session.out.steps.note(f"warning: {warning}")
             if not session.out.json:
                 session.out.console.print(f"{dagger.name} {action}", highlight=False, markup=False)
             if wait:
                 dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
-            documents.append(shapes.dagger(dagger) | {"action": action})
+            documents.append(json_views.dagger(dagger) | {"action": action})
     session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
 
 
@@ -76,7 +76,7 @@ def get(session: Session, name: Name) -> None:
     """One dagger: what was asked, and what is observed."""
     with session.connect() as gateway:
         dagger = gateway.get(name)
-    document = shapes.dagger(dagger)
+    document = json_views.dagger(dagger)
 
     def text(console: Console) -> None:
         spec = {"name": name, **document.pop("spec")}
@@ -114,7 +114,7 @@ def list_(
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-    documents = [shapes.dagger(dagger) for dagger in daggers]
+    documents = [json_views.dagger(dagger) for dagger in daggers]
     rows = [(d["name"], d["phase"], d["desired"], d["version"], d["spec"]["team"]) for d in documents]
     session.out.show(
         documents,
@@ -144,7 +144,7 @@ def stop(
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
         written = Written(answer.dagger, answer.sequence)
         dagger = until_stopped(gateway, written, timeout, session.out.steps) if wait else answer.dagger
-    session.out.done(shapes.dagger(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
+    session.out.done(json_views.dagger(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
 
 
 def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
@@ -170,7 +170,7 @@ def delete(
         if wait:
             until_deleted(gateway, Written(answer.dagger, answer.sequence), timeout, session.out.steps)
     phase = {"phase": "DELETED"} if wait else {}
-    document = shapes.dagger(answer.dagger) | phase
+    document = json_views.dagger(answer.dagger) | phase
     session.out.done(document, f"{name} {'is deleted' if wait else 'is asked to go'}")
 
 
@@ -179,7 +179,7 @@ def _finish(
 ) -> None:
     dagger = until_running(gateway, written, timeout, session.out.steps) if wait else written.dagger
     name = dagger.name
-    session.out.done(shapes.dagger(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
+    session.out.done(json_views.dagger(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
 
 
 def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:

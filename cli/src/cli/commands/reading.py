@@ -10,11 +10,11 @@ from daggers.v1 import gateway_pb2
 from rich.console import Console
 from rich.live import Live
 
-from cli import shapes
+from cli import json_views
 from cli.commands.daggers import Name
 from cli.errors import UnreachableError
+from cli.event_text import words
 from cli.gateway import Gateway
-from cli.happenings import words
 from cli.session import Session, command
 from cli.sinks.choice import Reader, reader
 from cli.sinks.row import Row, text
@@ -113,7 +113,7 @@ def events(
 ) -> None:
     """The control topic: everything that was asked, and everything that happened, in order."""
     with session.connect() as gateway:
-        session.out.stream(_events(gateway, name, since, follow), _print_event, shapes.event)
+        session.out.stream(_events(gateway, name, since, follow), _print_event, json_views.event)
 
 
 @command(quarantine, "list", example="daggers quarantine list completed_bookings")
@@ -126,7 +126,7 @@ def list_quarantined(
     request = gateway_pb2.ListQuarantinedRequest(dagger=name, page_size=limit)
     with session.connect({"dagger": "NAME"}) as gateway:
         answer = gateway.call(gateway.quarantine.ListQuarantined, request)
-    documents = [shapes.quarantined(record) for record in answer.records]
+    documents = [json_views.quarantined(record) for record in answer.records]
     cells = [
         (f"{r.topic}/{r.partition}@{r.offset}", r.reason, r.detail, r.decoded_prefix or "-")
         for r in answer.records

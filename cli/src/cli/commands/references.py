@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import shapes
+from cli import json_views
 from cli.session import Session, command
 
 references = typer.Typer(help="Tables that queries look things up in.")
@@ -50,7 +50,10 @@ def register(
         answer = gateway.call(
             gateway.catalog.RegisterReference, gateway_pb2.RegisterReferenceRequest(reference=table)
         )
-    document = shapes.reference(answer.reference) | {"version": answer.version, "sequence": answer.sequence}
+    document = json_views.reference(answer.reference) | {
+        "version": answer.version,
+        "sequence": answer.sequence,
+    }
     session.out.done(document, f"reference table {name} is registered (version {answer.version})")
 
 
@@ -59,7 +62,7 @@ def list_references(session: Session) -> None:
     """Every registered reference table."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
-    documents = [shapes.reference(table) for table in answer.references]
+    documents = [json_views.reference(table) for table in answer.references]
     rows = [(each["name"], each["format"], each["location"]) for each in documents]
     session.out.show(
         documents,

@@ -4,7 +4,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from cli.happenings import words
+from cli.event_text import words
 
 E = events_pb2
 FACT = E.FactMeta(epoch=3, name="x", generation=40)
