@@ -100,7 +100,7 @@ def test_a_stream_that_breaks_leaves_one_document(
         raise UnreachableError("gone")
 
     with pytest.raises(UnreachableError) as caught:
-        Printer(Format.JSON).stream(broken(), lambda _console, _item: None, dict)
+        Printer(Format.JSON).stream(broken(), str, dict)
     print_error(caught.value, as_json=True)
 
     assert type(json.loads(capsys.readouterr().out)) is document

@@ -41,13 +41,11 @@ class Printer:
         else:
             text(self.console)
 
-    def stream(
-        self, items: Iterable[T], text: Callable[[Console, T], None], document: Callable[[T], Any]
-    ) -> None:
-        """Print items as they come; in JSON one array, closed when they end, fail or are interrupted."""
+    def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> None:
+        """Print each item on a line as it comes; in JSON one array, closed however they end."""
         if not self.json:
             for item in items:
-                text(self.console, item)
+                print_line(self.console, text(item))
             return
         begun = failed = False
         try:
@@ -83,6 +81,11 @@ class Printer:
     def done(self, document: Any, sentence: str) -> None:
         """Answer with one sentence, or the document."""
         self.show(document, lambda console: console.print(sentence, highlight=False, markup=False))
+
+
+def print_line(console: Console, line: str) -> None:
+    """One line as it is, however long: what others wrote is no markup."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

@@ -15,6 +15,7 @@ from cli.commands.daggers import Name
 from cli.errors import UnreachableError
 from cli.event_text import words
 from cli.gateway import Gateway
+from cli.output import print_line
 from cli.session import Session, command
 from cli.sinks.choice import Reader, reader
 from cli.sinks.row import Row, text
@@ -81,7 +82,7 @@ def watch(
         if session.out.console.is_terminal and not session.out.json:
             _watch_live(session, gateway, name, read, end)
             return
-        session.out.stream(new_rows(read, end), _print_row, Row.document)
+        session.out.stream(new_rows(read, end), _row_line, Row.document)
 
 
 def logs(
@@ -97,7 +98,7 @@ def logs(
         steps = gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None if follow else LOG_S)
         if follow:
             every = (line for step in steps for line in step.lines)
-            session.out.stream(every, lambda console, line: _print_lines(console, [line]), str)
+            session.out.stream(every, str, str)
             return
         last = list(steps)
     found = [line for step in last for line in step.lines]
@@ -113,7 +114,7 @@ def events(
 ) -> None:
     """The control topic: everything that was asked, and everything that happened, in order."""
     with session.connect() as gateway:
-        session.out.stream(_events(gateway, name, since, follow), _print_event, json_views.event)
+        session.out.stream(_events(gateway, name, since, follow), _event_line, json_views.event)
 
 
 @command(quarantine, "list", example="daggers quarantine list completed_bookings")
@@ -185,19 +186,18 @@ def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[g
         time.sleep(WATCH_S)
 
 
-def _print_event(console: Console, event: gateway_pb2.Event) -> None:
-    line = f"{event.sequence:>6}  {iso(event.time):<27}  {event.subject:<24}  {words(event)}"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+def _event_line(event: gateway_pb2.Event) -> str:
+    return f"{event.sequence:>6}  {iso(event.time):<27}  {event.subject:<24}  {words(event)}"
 
 
-def _print_row(console: Console, row: Row) -> None:
+def _row_line(row: Row) -> str:
     cells = (iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields))
-    console.print("  ".join(filter(None, cells)), highlight=False, markup=False, soft_wrap=True)
+    return "  ".join(filter(None, cells))
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, line)
 
 
 def _pairs(values: Any) -> str:
