@@ -12,6 +12,7 @@ from cli.environment import environment
 from cli.files import write
 from cli.gateway import Gateway
 from cli.sinks.kafka import tail
+from daggerspec.topics import ALERTS
 from devstack import ports
 from devstack.state import HOST_TOKEN_FILE, Stack
 from devstack.tools.install import Tools
@@ -19,7 +20,6 @@ from devstack.tools.install import Tools
 CLUSTER = "local"
 SPARK_MASTER = "local[2]"
 PROBE_S = 2.0
-ALERTS = "daggers.alerts"
 RECENT_ALERTS = 500
 # Of this machine's own receiver, which checks none; PagerDuty's have 32 characters.
 ROUTING_KEY = "daggers-local-stack-routing-key-"

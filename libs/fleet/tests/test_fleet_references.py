@@ -20,7 +20,8 @@ OWNERS = spec_pb2.ReferenceTable(
 VIPS = spec_pb2.ReferenceTable(
     name="vip", format=spec_pb2.ReferenceTable.FORMAT_CSV, location="https://data.example/vip.csv"
 )
-SPEC = spec_pb2.DaggerSpec(sql="SELECT DartGet('api-owners', api_name, 1) AS owner FROM vip")
+LOCAL = spec_pb2.Cluster(name="local", spark_master="local[2]")
+SPEC = spec_pb2.DaggerSpec(cluster="local", sql="SELECT DartGet('api-owners', api_name, 1) AS owner FROM vip")
 FACT = events_pb2.FactMeta(name="d", generation=2, epoch=0)
 UP = (
     events_pb2.SchedulerStarted(scheduler_id="s", host="here"),
@@ -70,7 +71,8 @@ def test_a_registration_that_expects_another_version_is_refused() -> None:
 
 
 def test_a_launch_gets_the_tables_that_its_query_names_as_text() -> None:
-    fleet = folded(registered(OWNERS), registered(VIPS), *UP[:2])
+    cluster = events_pb2.ClusterRegistered(cluster=LOCAL)
+    fleet = folded(registered(OWNERS), registered(VIPS), *UP[:2], cluster)
     job = resolve.job(
         fleet, fleet.daggers["d"], 2, platform=spec_pb2.KafkaAddress(), checkpoint_root="c", run_dir="r"
     )

@@ -11,6 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
 from daggerspec import defaults
+from daggerspec.catalogue import Unresolved
 from eventlog.testing import START, given
 from fleet import Fleet, resolve
 from fleet.backoff import delay
@@ -26,13 +27,13 @@ LOCAL = spec_pb2.Cluster(
     influx={"url": "http://influx", "org": "-", "bucket": "daggers", "token": TOKEN},
 )
 FAR = spec_pb2.Cluster(name="far", kafka={"bootstrap_servers": "far:9092"}, spark_master="local[2]")
-BARE = spec_pb2.Cluster(name="bare")
+BARE = spec_pb2.Cluster(name="bare", spark_master="local[2]")
 SPEC = spec_pb2.DaggerSpec(
     cluster="local",
     streams=[{"table": "b", "stream": "bookings"}, {"stream": "pings"}],
     sinks=[
         {"influx": {"measurement": "m"}},
-        {"kafka": {"topic": "t", "cluster": "far", "message": "acme.Row"}},
+        {"kafka": {"topic": "t", "cluster": "far", "format": "FORMAT_PROTOBUF", "message": "acme.Row"}},
         {"log": {}},
     ],
 )
@@ -89,11 +90,21 @@ def test_a_job_holds_everything_a_launch_needs() -> None:
 
     assert (made.dagger, made.version, made.generation) == ("d", 1, 42)
     assert (made.checkpoint_root, made.run_dir, made.platform) == ("/c/d-7", "/runs/d/42", PLATFORM)
-    assert made.spec == SPEC
+    assert made.spec == defaults.filled("d", SPEC)
     assert [each.kafka.bootstrap_servers for each in made.streams] == ["local:9092", "far:9092"]
     assert [each.stream.message for each in made.streams] == ["acme.Booking", "rider.Ping"]
     assert made.sinks[0].sink.influx.address == LOCAL.influx
     assert made.sinks[1].kafka == FAR.kafka
+
+
+def test_a_job_says_where_its_clusters_are_and_not_how_to_get_in() -> None:
+    made = job(fleet())
+
+    assert [(each.name, each.kafka.bootstrap_servers, each.influx.url) for each in made.clusters] == [
+        ("local", "local:9092", "http://influx"),
+        ("far", "far:9092", ""),
+    ]
+    assert not made.clusters[0].influx.HasField("token")
 
 
 def test_a_stream_whose_spec_does_not_say_how_far_ahead_event_time_may_be_has_the_default() -> None:
@@ -164,7 +175,7 @@ def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
         each.message_type.add(name="Shared")
     of = fleet(schema(one), schema(two))
 
-    with pytest.raises(resolve.Unresolved, match="register all their files in one schema") as raised:
+    with pytest.raises(Unresolved, match="register all their files in one schema") as raised:
         resolve.descriptors(of, ["one.A", "one.B"])
 
     assert raised.value.reason == "SCHEMA_CONFLICT"
@@ -174,16 +185,22 @@ def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
     ("spec", "reason"),
     [
         ({"cluster": "nowhere", "sinks": [{"influx": {}}]}, "UNKNOWN_CLUSTER"),
-        ({"cluster": "bare", "sinks": [{"influx": {}}]}, "NO_INFLUX_ADDRESS"),
-        ({"cluster": "bare", "sinks": [{"kafka": {"topic": "t"}}]}, "NO_KAFKA_ADDRESS"),
+        ({"cluster": "bare", "sinks": [{"influx": {}}]}, "REQUIRED"),
+        ({"cluster": "bare", "sinks": [{"kafka": {"topic": "t"}}]}, "NO_KAFKA"),
         ({"cluster": "local", "streams": [{"stream": "nothing"}]}, "UNKNOWN_STREAM"),
-        ({"cluster": "local", "sinks": [{"kafka": {"topic": "t", "message": "no.Such"}}]}, "UNKNOWN_MESSAGE"),
+        (
+            {
+                "cluster": "local",
+                "sinks": [{"kafka": {"topic": "t", "format": "FORMAT_PROTOBUF", "message": "no.Such"}}],
+            },
+            "UNKNOWN_MESSAGE",
+        ),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_named(spec: dict[str, object], reason: str) -> None:
     of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
 
-    with pytest.raises(resolve.Unresolved) as raised:
+    with pytest.raises(Unresolved) as raised:
         job(of)
 
     assert raised.value.reason == reason
@@ -192,7 +209,7 @@ def test_a_name_that_stands_for_nothing_is_named(spec: dict[str, object], reason
 def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
     own = spec_pb2.Sink(influx={"address": {"url": "http://elsewhere"}})
 
-    resolved = resolve.sink(fleet(), SPEC, own).sink.influx.address
+    resolved = resolve.sink(fleet(), "d", SPEC, own).sink.influx.address
 
     assert (resolved.url, resolved.bucket, resolved.HasField("token")) == (
         "http://elsewhere",

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from api_gateway import schemas, specs
 from api_gateway.checks import Checks
@@ -38,107 +36,7 @@ async def judge(name: str, spec: Spec, fleet: Fleet) -> specs.Judged:
     return await specs.judge("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
 
 
-async def judged(samples: Any, fleet: Fleet, change: Callable[[Spec], object]) -> list[tuple[str, str]]:
-    spec = samples.spec()
-    change(spec)
-    found = await judge("a_dagger", spec, fleet)
-    return [(violation.field, violation.reason) for violation in found.violations]
-
-
-def kafka(**fields: Any) -> Callable[[Spec], object]:
-    def change(spec: Spec) -> None:
-        spec.sinks.add(kafka=spec_pb2.KafkaSink(**{"topic": "out", **fields}))
-
-    return change
-
-
-def influx(spec: Spec, **fields: Any) -> None:
-    spec.sinks.add(influx=spec_pb2.InfluxSink(**fields))
-
-
-def early(spec: Spec, window: str, having: str) -> None:
-    span = "(rowtime, INTERVAL '1' MINUTE)"
-    spec.emit = spec_pb2.EMIT_EARLY
-    spec.sql = (
-        f"SELECT city AS tag_city, COUNT(*) AS n, {window}_END{span} AS window_timestamp FROM data_stream"
-        f" GROUP BY {window}{span}, city {having}"
-    )
-
-
 PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: None,
-        lambda spec: spec.streams[0].idle_timeout.CopyFrom(Duration()),
-        lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=1_700_000_000)),
-        lambda spec: spec.sinks.add(log=spec_pb2.LogSink(limit=5)),
-        kafka(),
-        kafka(format=PROTOBUF, message="shop.Summary"),
-        lambda spec: influx(spec, address=spec_pb2.InfluxAddress(url="https://own", org="o", bucket="b")),
-        lambda spec: setattr(spec, "emit", spec_pb2.EMIT_EARLY),
-    ],
-)
-async def test_a_spec_that_can_run_has_no_violation(
-    samples: Any, fleet: Fleet, change: Callable[[Spec], object]
-) -> None:
-    assert await judged(samples, fleet, change) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (lambda spec: setattr(spec, "cluster", ""), [("spec.cluster", "REQUIRED")]),
-        (lambda spec: setattr(spec, "cluster", "bare"), [
-            ("spec.cluster", "NO_SPARK"), ("spec.sinks[0].influx.address.bucket", "REQUIRED")]),
-        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=1, nanos=-1)),
-         [("spec.streams[0].watermark_delay", "INVALID_DURATION")]),
-        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=32 * 86400)),
-         [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
-        (lambda spec: spec.streams[0].watermark_delay.CopyFrom(Duration(seconds=2**62)),
-         [("spec.streams[0].watermark_delay", "OUT_OF_RANGE")]),
-        (lambda spec: spec.streams[0].future_tolerance.CopyFrom(Duration()),
-         [("spec.streams[0].future_tolerance", "OUT_OF_RANGE")]),
-        (lambda spec: spec.streams[0].start.at.CopyFrom(Timestamp(seconds=-5)),
-         [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
-        (lambda spec: spec.streams[0].start.at.FromDatetime(NOW + timedelta(minutes=2)),
-         [("spec.streams[0].start.at", "OUT_OF_RANGE")]),
-        (lambda spec: spec.trigger.CopyFrom(Duration()), [("spec.trigger", "OUT_OF_RANGE")]),
-        (lambda spec: setattr(spec, "sql", "SELECT 1 " * 40_000), [("spec.sql", "QUERY_TOO_LARGE")]),
-        (lambda spec: setattr(spec.streams[0].start, "latest", False),
-         [("spec.streams[0].start.latest", "OUT_OF_RANGE")]),
-        (lambda spec: spec.streams.add(stream="bookings", table="DATA_STREAM") and setattr(
-            spec.streams[0], "table", "data_stream"),
-         [("spec.streams[0].table", "DUPLICATE"), ("spec.streams[1].table", "DUPLICATE")]),
-        (kafka(topic="bookings-1"), [("spec.sinks[1].kafka.topic", "LOOP")]),
-        (kafka(topic="daggers.heartbeats"), [("spec.sinks[1].kafka.topic", "RESERVED")]),
-        (kafka(cluster="nowhere"), [("spec.sinks[1].kafka.cluster", "UNKNOWN_CLUSTER")]),
-        (kafka(cluster="bare"), [("spec.sinks[1].kafka.cluster", "NO_KAFKA")]),
-        (kafka(message="shop.Summary"), [("spec.sinks[1].kafka.message", "UNEXPECTED")]),
-        (kafka(format=9), [("spec.sinks[1].kafka.format", "UNKNOWN_ENUM_VALUE")]),
-        (kafka(format=PROTOBUF), [("spec.sinks[1].kafka.message", "REQUIRED")]),
-        (kafka(format=PROTOBUF, message="shop.Gone"), [("spec.sinks[1].kafka.message", "UNKNOWN_MESSAGE")]),
-        (kafka(format=PROTOBUF, message="shop.Booking"),
-         [("spec.sinks[1].kafka.message", "UNKNOWN_FIELD")] * 3),
-        (lambda spec: influx(spec, measurement="_internal"),
-         [("spec.sinks[1].influx.measurement", "INVALID_NAME")]),
-        (lambda spec: influx(spec, measurement="fares\\"),
-         [("spec.sinks[1].influx.measurement", "INVALID_NAME")]),
-        (lambda spec: influx(spec, address=spec_pb2.InfluxAddress(url="ftp://x")),
-         [("spec.sinks[1].influx.address.url", "INVALID_URL")]),
-        (lambda spec: kafka()(spec) or setattr(spec, "emit", spec_pb2.EMIT_EARLY),
-         [("spec.sinks[1]", "NOT_UPSERT")]),
-        (lambda spec: setattr(spec, "sql", "SELECT city FROM elsewhere"), [("spec.sql", "UNKNOWN_TABLE")]),
-        (lambda spec: early(spec, "TUMBLE", "HAVING COUNT(*) < 9"), [("spec.sql", "EARLY_NOT_POSSIBLE")]),
-        (lambda spec: early(spec, "SESSION", ""), [("spec.sql", "EARLY_NOT_POSSIBLE")]),
-    ],
-)  # fmt: skip
-async def test_what_cannot_run_is_refused_by_field_and_reason(
-    samples: Any, fleet: Fleet, change: Callable[[Spec], object], found: list[tuple[str, str]]
-) -> None:
-    assert await judged(samples, fleet, change) == found
 
 
 async def test_findings_that_do_not_stop_a_query_are_warnings_with_their_place(

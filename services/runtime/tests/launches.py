@@ -27,12 +27,14 @@ from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import COUNT_SQL, message_class
 
 import runtime
+from daggerspec import sinks
+from daggerspec.defaults import filled
+from daggerspec.topics import HEARTBEATS
 from runtime.sparkhome import ARCHIVE
 
 MAIN = Path(runtime.__file__).with_name("__main__.py")
 # What `daggers local setup` has prepared; a launch without it only takes longer.
 TOOLS = Path(sys.prefix) / "share" / "daggers"
-HEARTBEATS = "daggers.heartbeats"
 DEADLINE_S = 90.0
 Beat = telemetry_pb2.Heartbeat
 
@@ -102,8 +104,26 @@ class Dagger:
         self.generation += 1
         run_dir = self.folder / str(self.generation)
         run_dir.mkdir(parents=True)
-        (run_dir / "spec.pb").write_bytes(self.spec(run_dir).SerializeToString())
+        (run_dir / "spec.pb").write_bytes(whole(self.spec(run_dir)).SerializeToString())
         return Launch(self, self.generation, run_dir)
+
+
+def whole(job: spec_pb2.JobSpec) -> spec_pb2.JobSpec:
+    """The launch as a scheduler writes it: its spec says all that its streams and sinks are."""
+    spec = job.spec
+    spec.cluster = "local"
+    cluster = job.clusters.add(name="local", spark_master="local[2]", kafka=job.platform)
+    del spec.streams[:], spec.sinks[:]
+    for number, stream in enumerate(job.streams):
+        stream.stream.name = stream.stream.name or f"stream-{number}"
+        stream.stream.cluster = cluster.name
+        stream.input.stream = stream.stream.name
+        spec.streams.append(stream.input)
+    for sink in job.sinks:
+        sinks.fill(sink.sink, job.dagger, spec)
+        spec.sinks.append(sink.sink)
+    spec.CopyFrom(filled(job.dagger, spec))
+    return job
 
 
 class Launch:

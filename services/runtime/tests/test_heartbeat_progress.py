@@ -10,8 +10,9 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from services.runtime.tests.test_sink_contract import records
 
+from daggerspec.topics import HEARTBEATS
 from runtime import heartbeat, progress
-from runtime.heartbeat import TOPIC, Heart, Identity, message
+from runtime.heartbeat import Heart, Identity, message
 from runtime.progress import Committed, Progress
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -180,7 +181,7 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
 
 def said(kafka: str, who: Identity) -> list[Beat]:
     """Every heartbeat of this driver, in the order it was sent."""
-    beats = [Beat.FromString(record.value() or b"") for record in records(kafka, TOPIC)]
+    beats = [Beat.FromString(record.value() or b"") for record in records(kafka, HEARTBEATS)]
     return [beat for beat in beats if beat.dagger == who.dagger]
 
 

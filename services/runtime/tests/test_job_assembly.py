@@ -1,6 +1,5 @@
 """What a launch is put together from, and everything that is found wrong before it starts."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from daggers.v1 import spec_pb2
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from services.runtime.tests.launches import descriptors
+from services.runtime.tests.launches import descriptors, whole
 from services.runtime.tests.test_sink_contract import target
 from tests.integration.bookings import COUNT_SQL
 
@@ -21,38 +20,44 @@ def spec(**changes: Any) -> spec_pb2.JobSpec:
     stream = made.streams.add()
     stream.input.table = "data_stream"
     stream.stream.message, stream.stream.time_field = "it.v1.Booking", "event_timestamp"
+    made.sinks.add().sink.influx.address.MergeFrom(spec_pb2.InfluxAddress(url="http://i:1", bucket="b"))
+    made.platform.bootstrap_servers = "127.0.0.1:9092"
     made.spec.sql = COUNT_SQL
     for name, value in changes.items():
         setattr(made.spec, name, value)
-    return made
+    return whole(made)
 
 
 def test_the_plan_comes_from_the_sql_of_the_spec() -> None:
-    plan = job.compile_sql(spec())
+    plan = job.checked(spec())
 
     assert [column.name for column in plan.columns] == ["tag_city_id", "num_of_bookings", "window_timestamp"]
 
 
-def test_a_stream_without_a_table_name_is_data_stream() -> None:
-    nameless = spec()
-    nameless.streams[0].input.ClearField("table")
+@pytest.mark.parametrize("field", ["trigger", "emit", "consumer_group"])
+def test_what_a_launch_leaves_unsaid_is_ours_to_mend(field: str) -> None:
+    short = spec()
+    short.spec.ClearField(field)
 
-    assert job.compile_sql(nameless).reads[0].table == "data_stream"
+    with pytest.raises(JobError) as refused:
+        job.checked(short)
+
+    assert (refused.value.error.reason, field in refused.value.error.detail) == ("BAD_SPEC", True)
 
 
 def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
     with pytest.raises(JobError) as refused:
-        job.compile_sql(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
+        job.checked(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
 
     error = refused.value.error
     assert error.reason == "UNKNOWN_COLUMN"
-    assert error.detail.startswith("SQL, line 2, column 8: ")
-    assert error.detail.endswith("(and 1 more)")
+    assert error.detail.startswith("spec.sql line 2, column 8: ")
+    assert " spec.sql line 2, column 17: " in error.detail
 
 
 def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
     sql = f"{COUNT_SQL} HAVING COUNT(*) < 100"
-    plan = job.compile_sql(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+    plan = job.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert "EARLY_NOT_POSSIBLE" in [each.code for each in plan.warnings]
 
@@ -60,7 +65,7 @@ def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
 def test_sessions_are_not_emitted_early() -> None:
     sql = "SELECT COUNT(*) AS n FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '1' MINUTE), city_id"
     with pytest.raises(JobError) as refused:
-        job.compile_sql(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+        job.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert refused.value.error.reason == "EARLY_NOT_POSSIBLE"
 
@@ -70,7 +75,7 @@ def test_a_message_that_is_not_in_the_job_is_ours_to_mend() -> None:
     broken.streams[0].stream.message = "it.v1.Nothing"
 
     with pytest.raises(JobError, match=r"'it\.v1\.Nothing' is not in the job"):
-        job.compile_sql(broken)
+        job.checked(broken)
 
 
 def test_a_spec_of_another_generation_is_refused(tmp_path: Path) -> None:
@@ -80,23 +85,16 @@ def test_a_spec_of_another_generation_is_refused(tmp_path: Path) -> None:
         job.read_spec(tmp_path / "spec.pb", 8)
 
 
-def test_the_trigger_is_a_second_unless_asked() -> None:
-    asked = spec()
-    asked.spec.trigger.FromMilliseconds(250)
-
-    assert (job.trigger(spec()), job.trigger(asked)) == (timedelta(seconds=1), timedelta(milliseconds=250))
-
-
 def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
     nameless = target("d", spec_pb2.ResolvedSink())
-    homeless = target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(influx=spec_pb2.InfluxSink())))
+    wordless = target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(influx=spec_pb2.InfluxSink())))
 
     with pytest.raises(JobError) as refused:
-        job.check_sinks([nameless, homeless])
+        job.check_sinks([nameless, wordless])
 
     assert refused.value.error.reason == "UNKNOWN_SINK"
     assert "choose one of influx, kafka, log" in refused.value.error.detail
-    assert "The influx sink has no url" in refused.value.error.detail
+    assert "The measurement '' must not be empty" in refused.value.error.detail
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ import pytest
 from confluent_kafka import Consumer
 from daggers.v1 import telemetry_pb2
 
+from daggerspec.topics import QUARANTINE
 from runtime import errors
 from runtime.errors import JobError
-from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, TOPIC, Quarantine
+from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
 
 
 @pytest.mark.integration
@@ -27,7 +28,7 @@ def test_a_record_is_a_cloudevent_whose_id_tells_topics_of_one_name_apart(kafka:
     quarantine.flush()
 
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": name, "auto.offset.reset": "earliest"})
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([QUARANTINE])
     found = []
     while len(found) < 3:
         message = consumer.poll(30.0)

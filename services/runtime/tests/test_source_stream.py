@@ -26,9 +26,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
+from daggerspec.topics import QUARANTINE
 from runtime import errors, spark
 from runtime.decode.decoder import find_message, message_pool
-from runtime.quarantine import TOPIC as QUARANTINE
 from runtime.source import stream
 from runtime.source.counts import SourceCounts
 from runtime.source.ticks import Windows

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import spec_pb2
 
-from fleet.resolve import Unresolved
+from daggerspec.catalogue import Unresolved
 from scheduler import capacity
 from scheduler.command import Installation, environment, secret_variables, spark_submit
 

@@ -10,9 +10,8 @@ from cli.gateway import Gateway
 from cli.sinks import influx
 from cli.sinks.kafka import tail
 from cli.sinks.row import Row
+from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
-
-HEARTBEATS = "daggers.heartbeats"
 
 ALL_ROWS = 1_000_000
 BEATS = 500

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import TypeAlias
 
+from daggerspec.violation import Violation
 from daggersql.known import Known, Reference
 
 Span: TypeAlias = tuple[int, int]
@@ -45,6 +46,19 @@ class Finding:
     end_line: int
     end_column: int
     suggestion: str | None = None
+
+    def violation(self, field: str) -> Violation:
+        """It as one of the field that holds the query."""
+        return Violation(
+            field,
+            self.message,
+            self.code,
+            self.line,
+            self.column,
+            self.end_line,
+            self.end_column,
+            self.suggestion,
+        )
 
 
 @dataclass(slots=True)

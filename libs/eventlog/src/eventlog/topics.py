@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-CONTROL: Final = "daggers.control"
-HEARTBEATS: Final = "daggers.heartbeats"
-QUARANTINE: Final = "daggers.quarantine"
-ALERTS: Final = "daggers.alerts"
+from daggerspec.topics import ALERTS, CONTROL, HEARTBEATS, QUARANTINE
+
+__all__ = ["ALERTS", "CONTROL", "HEARTBEATS", "QUARANTINE", "TOPICS", "Topic", "forever"]
 
 _HOUR_MS = 3_600_000
 

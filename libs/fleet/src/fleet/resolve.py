@@ -7,19 +7,36 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from daggerspec import defaults
+from daggerspec import defaults, rules, sinks
+from daggerspec.catalogue import Unresolved
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
 
 
-class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
-    """A name of a spec stands for nothing. `reason` is UPPER_SNAKE; the text is one sentence for a person."""
+class Registered:
+    """What the names of specs stand for: the catalogue of a fold."""
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self.clusters: dict[str, spec_pb2.Cluster] = {}
+        """Those that were asked for."""
+
+    def cluster(self, name: str) -> spec_pb2.Cluster | None:
+        """A registered cluster."""
+        entry = self._fleet.clusters.get(name)
+        if entry is None:
+            return None
+        return self.clusters.setdefault(name, entry.value)
+
+    def stream(self, name: str) -> spec_pb2.Stream | None:
+        """A registered stream."""
+        entry = self._fleet.streams.get(name)
+        return entry.value if entry else None
+
+    def message(self, name: str) -> Descriptor:
+        """The descriptor of a registered message, in a pool of its own. Raises: Unresolved."""
+        return _build(descriptors(self._fleet, [name]), [name])[0]
 
 
 def job(
@@ -36,23 +53,42 @@ def job(
     `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec.
     Raises: Unresolved when a cluster, stream or message is not registered, or schemas contradict each other.
     """
-    spec = dagger.spec
+    # What was asked before something could be said leaves it unsaid: a launch says all.
+    spec = defaults.filled(dagger.name, dagger.spec)
+    catalogue = Registered(fleet)
+    for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
+        raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
+    asked = sinks.Asked(dagger.name, spec, catalogue)
+    resolved = [sinks.resolve("", each, asked)[0] for each in spec.sinks]
     streams = [_resolved_stream(fleet, each) for each in spec.streams]
     wanted = [each.stream.message for each in streams]
-    wanted += [each.kafka.message for each in spec.sinks if each.kafka.message]
+    wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]
     return spec_pb2.JobSpec(
         dagger=dagger.name,
         version=dagger.version,
         generation=generation,
         spec=spec,
         streams=streams,
-        sinks=[sink(fleet, spec, each) for each in spec.sinks],
+        sinks=resolved,
         descriptors=descriptors(fleet, wanted),
         platform=platform,
         checkpoint_root=checkpoint_root,
         run_dir=run_dir,
         references=_named(fleet, spec.sql),
+        clusters=map(_servers, catalogue.clusters.values()),
     )
+
+
+def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
+    """Where the parts of a cluster are, and nothing of how to get in."""
+    servers = spec_pb2.Cluster()
+    servers.CopyFrom(cluster)
+    if servers.HasField("kafka"):
+        servers.kafka.ClearField("properties")
+        servers.kafka.ClearField("secret_properties")
+    if servers.HasField("influx"):
+        servers.influx.ClearField("token")
+    return servers
 
 
 def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
@@ -60,32 +96,9 @@ def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
     return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
 
 
-def message(fleet: Fleet, name: str) -> Descriptor:
-    """The descriptor of a registered message, in a pool of its own. Raises: Unresolved."""
-    return _build(descriptors(fleet, [name]), [name])[0]
-
-
-def sink(fleet: Fleet, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
-    """A sink with the empty parts of its address taken from its cluster. Raises: Unresolved."""
-    resolved = spec_pb2.ResolvedSink(sink=asked)
-    if asked.HasField("influx"):
-        own = resolved.sink.influx.address
-        default = _cluster(fleet, spec.cluster).influx
-        own.url = own.url or default.url
-        own.org = own.org or default.org
-        own.bucket = own.bucket or default.bucket
-        # A token belongs to its server: the cluster's is not sent to an address of the user's own.
-        if not own.HasField("token") and default.HasField("token") and own.url == default.url:
-            own.token.CopyFrom(default.token)
-        if not own.url:
-            raise Unresolved(
-                "NO_INFLUX_ADDRESS",
-                f"cluster {spec.cluster} has no InfluxDB: give the influx sink a url, or register one for it",
-            )
-    elif asked.HasField("kafka"):
-        cluster = _cluster(fleet, asked.kafka.cluster or spec.cluster)
-        resolved.kafka.CopyFrom(_kafka(cluster))
-    return resolved
+def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
+    """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
+    return sinks.resolve("", asked, sinks.Asked(name, spec, Registered(fleet)))[0]
 
 
 def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
@@ -140,14 +153,12 @@ def _build(files: FileDescriptorSet, names: list[str]) -> list[Descriptor]:
 
 
 def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.ResolvedStream:
-    stream = _stream(fleet, asked.stream)
-    resolved = spec_pb2.ResolvedStream(
-        input=asked, stream=stream, kafka=_kafka(_cluster(fleet, stream.cluster))
-    )
+    """A stream whose names stand for something."""
+    stream = fleet.streams[asked.stream].value
+    kafka = fleet.clusters[stream.cluster].value.kafka
+    resolved = spec_pb2.ResolvedStream(input=asked, stream=stream, kafka=kafka)
     for topic, time in fleet.joined[stream.name].items():
         resolved.joined[topic].FromDatetime(time)
-    if not asked.HasField("future_tolerance"):
-        resolved.input.future_tolerance.FromTimedelta(defaults.FUTURE_TOLERANCE)
     return resolved
 
 
@@ -156,23 +167,3 @@ def _schema(fleet: Fleet, name: str) -> Entry[spec_pb2.Schema]:
     if entry is None:
         raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not registered: register its schema")
     return entry
-
-
-def _stream(fleet: Fleet, name: str) -> spec_pb2.Stream:
-    entry = fleet.streams.get(name)
-    if entry is None:
-        raise Unresolved("UNKNOWN_STREAM", f"stream {name} is not registered")
-    return entry.value
-
-
-def _cluster(fleet: Fleet, name: str) -> spec_pb2.Cluster:
-    entry = fleet.clusters.get(name)
-    if entry is None:
-        raise Unresolved("UNKNOWN_CLUSTER", f"cluster {name} is not registered")
-    return entry.value
-
-
-def _kafka(cluster: spec_pb2.Cluster) -> spec_pb2.KafkaAddress:
-    if not cluster.kafka.bootstrap_servers:
-        raise Unresolved("NO_KAFKA_ADDRESS", f"cluster {cluster.name} has no Kafka: register one for it")
-    return cluster.kafka

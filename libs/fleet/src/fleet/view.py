@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from daggers.v1 import gateway_pb2, spec_pb2
+from daggers.v1 import gateway_pb2
 
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
 from fleet.phases import DEGRADED, RUNNING
-from fleet.resolve import Unresolved, sink
+from fleet.resolve import sink
 
 _UNREAD: Final = (
     "HISTORY_UNREADABLE: a record about it cannot be read by this version, so nothing is done to it and its"
@@ -47,7 +47,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,
-        sinks=[_shown(fleet, dagger.spec, each) for each in dagger.spec.sinks],
+        sinks=[sink(fleet, dagger.name, dagger.spec, each) for each in dagger.spec.sinks],
         create_sequence=dagger.create_sequence,
         reference_versions=dict(dagger.references),
     )
@@ -73,10 +73,3 @@ def _changed(fleet: Fleet, dagger: Dagger) -> list[str]:
         for name in names
         if (entry := fleet.streams.get(name)) is not None and entry.since > dagger.generation
     ]
-
-
-def _shown(fleet: Fleet, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
-    try:
-        return sink(fleet, spec, asked)
-    except Unresolved:  # a launch will say so; the dagger is shown as it was asked for
-        return spec_pb2.ResolvedSink(sink=asked)

@@ -1,13 +1,37 @@
-"""Clusters and streams, as far as they can be judged by themselves."""
+"""What is registered: whoever knows it, and what can be said of a cluster and a stream by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from daggers.v1 import spec_pb2
+from google.protobuf.descriptor import Descriptor
 
 from daggerspec import fields, kafka, limits, master
 from daggerspec.violation import Violation
+
+
+class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
+    """A name of a spec stands for nothing. `reason` is UPPER_SNAKE; the text is one sentence for a person."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class Catalogue(Protocol):
+    """What names stand for: the fold's for a gateway and a scheduler, a JobSpec's for a driver."""
+
+    def cluster(self, name: str) -> spec_pb2.Cluster | None:
+        """A registered cluster."""
+
+    def stream(self, name: str) -> spec_pb2.Stream | None:
+        """A registered stream."""
+
+    def message(self, name: str) -> Descriptor:
+        """A registered message. Raises: Unresolved."""
 
 
 def cluster(at: str, value: spec_pb2.Cluster) -> Iterator[Violation]:

@@ -6,13 +6,14 @@ from datetime import timedelta
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import sinks
+from daggerspec.sinks import influx
+
 TABLE = "data_stream"
 WATERMARK_DELAY = timedelta(seconds=5)
 IDLE_TIMEOUT = timedelta(seconds=10)
 FUTURE_TOLERANCE = timedelta(minutes=5)
 TRIGGER = timedelta(seconds=1)
-LOG_LIMIT = 100
-INFLUX_ORG = "-"
 
 
 def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
@@ -34,14 +35,7 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
         if stream.start.WhichOneof("position") is None:
             stream.start.latest = True
     for sink in spec.sinks:
-        match sink.WhichOneof("kind"):
-            case "influx":
-                sink.influx.measurement = sink.influx.measurement or name
-            case "kafka":
-                sink.kafka.format = sink.kafka.format or spec_pb2.KafkaSink.FORMAT_JSON
-                sink.kafka.cluster = sink.kafka.cluster or spec.cluster
-            case "log":
-                sink.log.limit = sink.log.limit or LOG_LIMIT
+        sinks.fill(sink, name, spec)
     if not spec.HasField("trigger"):
         spec.trigger.FromTimedelta(TRIGGER)
     spec.emit = spec.emit or spec_pb2.EMIT_FINAL
@@ -59,5 +53,5 @@ def filled_cluster(asked: spec_pb2.Cluster) -> spec_pb2.Cluster:
     cluster = spec_pb2.Cluster()
     cluster.CopyFrom(asked)
     if cluster.HasField("influx"):
-        cluster.influx.org = cluster.influx.org or INFLUX_ORG
+        cluster.influx.org = cluster.influx.org or influx.DEFAULT_ORG
     return cluster

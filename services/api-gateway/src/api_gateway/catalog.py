@@ -15,11 +15,13 @@ from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue
+from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation
-from fleet import Fleet, resolve, view
+from fleet import Fleet, view
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry
+from fleet.resolve import Registered
 
 
 class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
@@ -152,7 +154,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
     async def _put(
         self,
         request: Versioned,
-        event: Registered,
+        event: Registration,
         kind: str,
         name: str,
         entries: Mapping[str, Entry[Any]],
@@ -188,8 +190,8 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
         yield Violation(f"{at}.message", "is required: what each record holds", "REQUIRED")
         return
     try:
-        message = resolve.message(fleet, stream.message)
-    except resolve.Unresolved as error:
+        message = Registered(fleet).message(stream.message)
+    except Unresolved as error:
         yield Violation(f"{at}.message", error.detail, error.reason)
         return
     if stream.time_field:
@@ -208,7 +210,7 @@ Versioned: TypeAlias = (
 )
 
 
-Registered: TypeAlias = (
+Registration: TypeAlias = (
     events_pb2.ClusterRegistered | events_pb2.StreamRegistered | events_pb2.ReferenceRegistered
 )
 

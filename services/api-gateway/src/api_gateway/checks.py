@@ -8,9 +8,10 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults
+from daggerspec import sinks
 from daggersql import Checked, Table, check
-from fleet import Fleet, resolve
+from fleet import Fleet
+from fleet.resolve import Registered
 
 _REMEMBERED: Final = 256
 _MAX_REMEMBERED_CHARACTERS: Final = 16_384
@@ -24,21 +25,21 @@ class Checks:
         """By all that a check depends on; what was used last stands last."""
 
     async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Checked:
-        """What is found about the query, whose streams are all registered. Raises: resolve.Unresolved.
+        """What is found about the query, whose streams are all registered. Raises: Unresolved.
 
         `accepted`: the dagger has it already.
         """
         key = (_inputs(spec, fleet), accepted)
         found = self._found.pop(key, None)
         if found is None:
-            tables = _tables(spec, fleet)
+            tables = _tables(fleet, spec)
             found = await asyncio.to_thread(
                 check,
                 spec.sql,
                 tables,
                 list(fleet.references),
                 early=spec.emit == spec_pb2.EMIT_EARLY,
-                points=_points(spec),
+                points=sinks.is_time_series(spec),
                 accepted=accepted,
             )
         if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
@@ -48,16 +49,6 @@ class Checks:
         return found
 
 
-def _tables(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> tuple[Table, ...]:
-    """What the query is checked against, one for each stream, in their order. Raises: resolve.Unresolved."""
-    found = []
-    for each in spec.streams:
-        stream = fleet.streams[each.stream].value
-        message = resolve.message(fleet, stream.message)
-        found.append(Table(each.table or defaults.TABLE, message, stream.time_field))
-    return tuple(found)
-
-
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
     """All that a check depends on: query, emission and store, what its tables are made of, the references."""
     tables = []
@@ -65,9 +56,11 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
         stream = fleet.streams[each.stream].value
         message = fleet.messages.get(stream.message)
         tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
-    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references), _points(spec)
+    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references), sinks.is_time_series(spec)
 
 
-def _points(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether rows become points of a time-series store."""
-    return any(sink.HasField("influx") for sink in spec.sinks)
+def _tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[Table]:
+    """What the query is checked against, one for each stream, in their order."""
+    catalogue = Registered(fleet)
+    streams = [(each.table, fleet.streams[each.stream].value) for each in spec.streams]
+    return [Table(name, catalogue.message(each.message), each.time_field) for name, each in streams]

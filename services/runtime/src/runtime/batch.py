@@ -31,7 +31,7 @@ from runtime.errors import EXTERNAL
 from runtime.heartbeat import Heart
 from runtime.lease import Lease
 from runtime.references.loading import References
-from runtime.sinks import Target, log
+from runtime.sinks import Target, load
 from runtime.source.stream import note_batch
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
@@ -211,10 +211,10 @@ class Batches:
         raise UnfinishedError(f"org.apache.spark.SparkException: part of cancelled job group {group}")
 
     def _print(self, report: Report) -> None:
-        """Rows of `log` sinks, up to their limit, on the driver's stdout."""
+        """The lines of sinks that print, up to their limit, on the driver's stdout."""
         for at, lines in sorted(report.printed.items()):
-            limit = log.limit_of(self._targets[at])
-            shown = lines[:limit]
+            target = self._targets[at]
+            shown = lines[: load(target.name).limit_of(target)]
             if more := report.written[at] - len(shown):
                 shown.append(f"… and {more} more")
             sys.stdout.write("".join(f"{line}\n" for line in shown))

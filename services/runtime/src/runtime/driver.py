@@ -80,7 +80,7 @@ class Driver:
 
     def _compute(self, root: Place, lease: Lease, heart: Heart) -> None:
         """Everything that needs the plan and Spark."""
-        plan = job.compile_sql(self._spec)
+        plan = job.checked(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         heart.note(partial(progress.warned, warnings=warnings))
         references = self._references(root, plan)
@@ -164,7 +164,7 @@ class Driver:
         )
 
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
-        milliseconds = round(job.trigger(self._spec).total_seconds() * 1000)
+        milliseconds = round(self._spec.spec.trigger.ToTimedelta().total_seconds() * 1000)
         writer = (
             assembled.rows.writeStream.queryName(self._spec.dagger)
             .outputMode("update" if assembled.updates else "append")

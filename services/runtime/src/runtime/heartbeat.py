@@ -15,11 +15,11 @@ from confluent_kafka import KafkaException, Producer
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger
+from daggerspec.topics import HEARTBEATS
 from runtime import progress
 from runtime.kafka import client_properties, cloudevent_headers
 from runtime.progress import Progress
 
-TOPIC = "daggers.heartbeats"
 PERIOD_S = 5.0
 _LAST_WORDS_S = 3.0
 _TYPE = telemetry_pb2.Heartbeat.DESCRIPTOR.full_name
@@ -140,7 +140,9 @@ class Heart:
             time=now,
         )
         try:
-            self._producer.produce(TOPIC, beat.SerializeToString(), self._identity.dagger, headers=headers)
+            self._producer.produce(
+                HEARTBEATS, beat.SerializeToString(), self._identity.dagger, headers=headers
+            )
             self._producer.poll(0)
         except (BufferError, KafkaException) as problem:
             logger().warning("heartbeat not sent", why=str(problem))

@@ -11,17 +11,21 @@ from datetime import timedelta
 from pathlib import Path
 
 from daggers.v1 import spec_pb2
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
+from daggerspec import rules
+from daggerspec import sinks as rulebook
+from daggerspec.catalogue import Unresolved
+from daggerspec.launch import LaunchCatalogue
 from runtime import guard, messages, openstate, sinks, udfs, warmup
 from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
-from runtime.errors import JobError, internal, user
+from runtime.errors import JobError, internal, refused
 from runtime.sinks import Target
 from runtime.source.kept import FORM
 from runtime.source.starts import Past
@@ -35,8 +39,6 @@ from runtime.source.stream import (
 )
 from runtime.spark import rows as rows_of
 
-DEFAULT_TABLE = "data_stream"
-DEFAULT_TRIGGER_MS = 1000
 # A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
 LONG_KEPT = timedelta(hours=1)
 
@@ -71,54 +73,49 @@ def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
     return spec
 
 
-def compile_sql(spec: spec_pb2.JobSpec) -> daggersql.Plan:
-    """The plan of the dagger's SQL. Raises `JobError` (USER) with the first finding when it is refused.
+def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
+    """The plan of the dagger's SQL, and nothing is wrong with its spec.
 
-    The gateway has checked it before, perhaps long ago: what only a newer check objects to is a warning here.
-    For what it hands to Spark the driver trusts nobody's word.
+    Raises `JobError`: USER with everything that is wrong, INTERNAL for a spec that leaves something unsaid.
+    The gateway has checked it before, perhaps long ago: what only a newer check of a query objects to is a
+    warning here. For what it hands to Spark the driver trusts nobody's word.
     """
-    pool = descriptor_pool.DescriptorPool()
-    for file in spec.descriptors.file:
-        pool.Add(file)
+    if left := rules.unsaid(spec.dagger, spec.spec):
+        raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
+    catalogue = LaunchCatalogue(spec)
+    query = daggersql.Checked(None, ())
+    if rules.is_judgeable(spec.spec, catalogue):
+        query = _query(spec, catalogue)
+    wrong = list(rules.violations("spec", spec.dagger, spec.spec, catalogue, query.plan))
+    errors = [one for one in query.findings if one.severity is daggersql.Severity.ERROR]
+    wrong += [each.violation("spec.sql") for each in errors]
+    if wrong or query.plan is None:
+        raise refused(wrong)
+    return query.plan
+
+
+def _query(spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
+    """What is found about the dagger's query."""
     tables = [
-        daggersql.Table(table_name(stream), _message(pool, stream), stream.stream.time_field)
-        for stream in spec.streams
+        daggersql.Table(each.input.table, _message(catalogue, each), each.stream.time_field)
+        for each in spec.streams
     ]
-    names = [table.name for table in spec.references]
-    checked = daggersql.check(
+    return daggersql.check(
         spec.spec.sql,
         tables,
-        names,
+        [table.name for table in spec.references],
         early=updates(spec),
-        points=any(sink.sink.HasField("influx") for sink in spec.sinks),
+        points=rulebook.is_time_series(spec.spec),
         accepted=True,
     )
-    if checked.plan is None:
-        errors = [one for one in checked.findings if one.severity == daggersql.Severity.ERROR]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        first = errors[0]
-        place = f"SQL, line {first.line}, column {first.column}"
-        raise user(first.code, f"{place}: {first.message}{more}")
-    return checked.plan
 
 
-def _message(pool: descriptor_pool.DescriptorPool, stream: spec_pb2.ResolvedStream) -> Descriptor:
+def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
     try:
-        return pool.FindMessageTypeByName(stream.stream.message)
-    except KeyError:
+        return catalogue.message(stream.stream.message)
+    except Unresolved:
         detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
         raise internal("BAD_SPEC", detail) from None
-
-
-def table_name(stream: spec_pb2.ResolvedStream) -> str:
-    """What the SQL calls this stream."""
-    return stream.input.table or DEFAULT_TABLE
-
-
-def trigger(spec: spec_pb2.JobSpec) -> timedelta:
-    """Time between micro-batches."""
-    asked = spec.spec.trigger.ToTimedelta() if spec.spec.HasField("trigger") else timedelta()
-    return asked or timedelta(milliseconds=DEFAULT_TRIGGER_MS)
 
 
 def on_disk(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
@@ -161,7 +158,7 @@ def assemble(
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
     )
     reads = {read.table: read for read in plan.reads}
-    streams = {table_name(stream): stream for stream in spec.streams if table_name(stream) in reads}
+    streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
     who = readers(spark, streams, source)
     for name, stream in streams.items():
         context = replace(source, late_for=tuple(map(windows, plan.closing[name])))

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from confluent_kafka import KafkaError, Message, Producer
 from daggers.v1 import telemetry_pb2
 
+from daggerspec.topics import QUARANTINE
 from runtime.errors import JobError, external
 from runtime.kafka import cloudevent_headers
 
-TOPIC = "daggers.quarantine"
 MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
 MAX_PREFIX_CHARS = 64 * 1024
@@ -75,7 +75,11 @@ class Quarantine:
         while True:
             try:
                 self._producer.produce(
-                    TOPIC, value, record.dagger.encode(), headers=headers, on_delivery=self._delivered
+                    QUARANTINE,
+                    value,
+                    record.dagger.encode(),
+                    headers=headers,
+                    on_delivery=self._delivered,
                 )
             except BufferError:
                 self._give_up_at(end)
@@ -117,6 +121,6 @@ class Quarantine:
         if error is not None:
             self._failure = external(
                 "QUARANTINE_REFUSED",
-                f"Kafka does not take a record into {TOPIC}: {error.str()}.",
+                f"Kafka does not take a record into {QUARANTINE}: {error.str()}.",
                 retryable=True,
             )

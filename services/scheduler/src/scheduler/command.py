@@ -14,9 +14,9 @@ from typing import Final
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
-from fleet.resolve import Unresolved
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
 # what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.

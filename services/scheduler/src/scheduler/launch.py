@@ -17,10 +17,11 @@ from typing import TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec.catalogue import Unresolved
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
-from fleet.resolve import Unresolved, job
+from fleet.resolve import job
 from scheduler import tidy
 from scheduler.drivers import Drivers
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 from pyarrow import types
 
-from daggersql import Role
+from daggerspec.columns import Role
+from daggerspec.sinks import influx
 from runtime.encode import json_text
 from runtime.encode.rows import Layout, Refusal, identities, microseconds
-from runtime.errors import user
+from runtime.errors import refused, user
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _KEY = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
@@ -34,18 +35,14 @@ _MIN_TIME, _MAX_TIME = -(2**63) + 2, 2**63 - 2
 class Encoder:
     """Line protocol for the rows of one layout.
 
-    Raises `JobError` (USER) for a measurement that cannot be written, for two columns that end up as the same
-    tag, and for a layout without a field.
+    Raises `JobError` (USER) for a measurement and for columns that the rule book refuses.
     """
 
     def __init__(self, layout: Layout, measurement: str) -> None:
-        # A backslash at its end would escape what separates it from the tags.
-        if not measurement or measurement.startswith("#") or measurement.endswith("\\"):
-            raise user(
-                "INVALID_MEASUREMENT",
-                f"The measurement {measurement!r} cannot be written: it must not be empty, begin with '#' or "
-                "end with a backslash.",
-            )
+        if wrong := influx.unwritable(measurement):
+            raise user("INVALID_MEASUREMENT", f"The measurement {measurement!r} {wrong}.")
+        if columns := list(influx.points("The influx sink", layout)):
+            raise refused(columns)
         self._layout = layout
         self._measurement = measurement.translate(_MEASUREMENT)
         self._time = layout.time
@@ -59,12 +56,6 @@ class Encoder:
             for at, column in enumerate(layout.columns)
             if column.role != Role.TAG and column.name != self._time
         )
-        tags = [key for key, _ in self._tags]
-        for tag in tags:
-            if tags.count(tag) > 1:
-                raise user("DUPLICATE_TAG", f"Two columns end up as the tag {tag!r}; rename one of them.")
-        if not self._fields:
-            raise user("NO_FIELDS", "Every column is a tag or the time; a point needs at least one field.")
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[str | None], list[Refusal]]:
         """One line for each row, None where it is refused, and the refusals."""

@@ -22,7 +22,7 @@ from urllib3.exceptions import HTTPError
 
 from runtime.encode.line_protocol import Encoder
 from runtime.encode.rows import Refusal
-from runtime.errors import TemporaryError, external, user
+from runtime.errors import TemporaryError, external
 from runtime.secrets import resolve
 from runtime.sinks import Outcome, Target
 
@@ -50,19 +50,12 @@ def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink ha
 
 def encoder(target: Target) -> Encoder:
     """How the target's rows become lines."""
-    return Encoder(target.layout, target.resolved.sink.influx.measurement or target.dagger)
+    return Encoder(target.layout, target.resolved.sink.influx.measurement)
 
 
 def address(target: Target) -> spec_pb2.InfluxAddress:
-    """Where the target's points go. Raises `JobError` (USER) when the job does not say."""
-    found = target.resolved.sink.influx.address
-    for field in ("url", "bucket"):
-        if not getattr(found, field):
-            raise user(
-                "NO_SINK_ADDRESS",
-                f"The influx sink has no {field}; give it one, or register the cluster with an InfluxDB.",
-            )
-    return found
+    """Where the target's points go."""
+    return target.resolved.sink.influx.address
 
 
 class InfluxWriter:
@@ -107,7 +100,7 @@ def _post(address: spec_pb2.InfluxAddress, lines: str) -> None:
     """One request. Raises TemporaryError, _RefusedError, or JobError that says what to do."""
     api = _write_api(address.url, address.org, address.token.SerializeToString())
     try:
-        api.write(bucket=address.bucket, org=address.org or "-", record=lines.encode())
+        api.write(bucket=address.bucket, org=address.org, record=lines.encode())
     except ApiException as answer:
         raise _meaning(answer, address) from None
     except (HTTPError, OSError) as silence:
@@ -151,7 +144,7 @@ def _write_api(url: str, org: str, token: bytes) -> WriteApi:
     """A client, kept by the worker between batches with its connections."""
     reference = spec_pb2.SecretRef.FromString(token)
     secret = resolve(reference) if reference.WhichOneof("source") else ""
-    client = InfluxDBClient(url=url, token=secret, org=org or "-", timeout=TIMEOUT_MS)
+    client = InfluxDBClient(url=url, token=secret, org=org, timeout=TIMEOUT_MS)
     return client.write_api(write_options=SYNCHRONOUS)
 
 

@@ -18,7 +18,7 @@ from daggers.v1 import spec_pb2
 from runtime import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.rows import Refusal
-from runtime.errors import TemporaryError, external, user
+from runtime.errors import TemporaryError, external
 from runtime.sinks import Outcome, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
@@ -39,11 +39,7 @@ _DENIED = {
 
 
 def check(target: Target) -> None:
-    """Raise `JobError` for rows that do not fit the sink's message, and for a sink without an address."""
-    if not target.resolved.kafka.bootstrap_servers:
-        raise user("NO_SINK_ADDRESS", "The Kafka sink's cluster has no Kafka; name another cluster.")
-    if not target.resolved.sink.kafka.topic:
-        raise user("NO_SINK_ADDRESS", "The Kafka sink names no topic.")
+    """Raise `JobError` for rows that do not fit the sink's message."""
     _Values(target).encode(target.no_rows)
 
 

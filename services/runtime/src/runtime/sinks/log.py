@@ -13,7 +13,6 @@ from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.sinks import Outcome, Target
 
 PREFIX = "row "
-DEFAULT_LIMIT = 100
 
 
 def check(target: Target) -> None:
@@ -28,7 +27,7 @@ def open(target: Target) -> LogWriter:  # noqa: A001 - the name every sink has
 
 def limit_of(target: Target) -> int:
     """How many rows of a batch are printed."""
-    return target.resolved.sink.log.limit or DEFAULT_LIMIT
+    return target.resolved.sink.log.limit
 
 
 class LogWriter:

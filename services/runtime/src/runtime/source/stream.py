@@ -22,7 +22,6 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 import daggersql
 from runtime.decode.decoder import Decoder, find_message, message_pool
-from runtime.errors import internal
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
 from runtime.source.assignment import Assignment, next_assignment, together
@@ -34,8 +33,6 @@ from runtime.source.plan import ReaderPlan, group_of, milliseconds
 from runtime.source.reader import data_source
 from runtime.source.ticks import Clock, Windows
 
-_DEFAULT_DELAY_MS = 5_000
-_DEFAULT_IDLE_MS = 10_000
 # A partner may come until the bound itself has passed: a moment later the wait is over.
 _JOIN_MARGIN = timedelta(seconds=1)
 
@@ -227,7 +224,7 @@ def _plans(
     sums: daggersql.PartialAggregation | None,
 ) -> list[ReaderPlan]:
     """One plan for each reader of the stream."""
-    idle, times = stream.input.idle_timeout, _times(stream, context)
+    times = _times(stream, context)
     said = readers.warnings.get(read.table, ())
     return [
         ReaderPlan(
@@ -244,7 +241,7 @@ def _plans(
             platform=client_properties(context.platform),
             start=share,
             delay=times.delay_ms,
-            idle_timeout=milliseconds(idle) if stream.input.HasField("idle_timeout") else _DEFAULT_IDLE_MS,
+            idle_timeout=milliseconds(stream.input.idle_timeout),
             tolerance=times.tolerance_ms,
             windows=context.windows,
             late_for=context.late_for,
@@ -262,14 +259,11 @@ def _plans(
 
 def _times(stream: spec_pb2.ResolvedStream, context: SourceContext) -> starts.EventTimes:
     """What is known of the stream's event times."""
-    if not stream.input.HasField("future_tolerance"):
-        raise internal("BAD_SPEC", f"Stream {stream.stream.name!r}: it has no future_tolerance.")
-    delay = stream.input.watermark_delay
     message = find_message(message_pool(context.descriptors), stream.stream.message)
     return starts.EventTimes(
         Decoder(message, (), stream.stream.time_field),
         milliseconds(stream.input.future_tolerance),
-        milliseconds(delay) if stream.input.HasField("watermark_delay") else _DEFAULT_DELAY_MS,
+        milliseconds(stream.input.watermark_delay),
     )
 
 

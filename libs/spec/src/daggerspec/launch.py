@@ -1,0 +1,35 @@
+"""What the names of a spec stand for in one launch: the catalogue of its JobSpec."""
+
+from __future__ import annotations
+
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from daggerspec.catalogue import Unresolved
+
+
+class LaunchCatalogue:
+    """Clusters, streams and messages as they were when the launch was prepared."""
+
+    def __init__(self, job: spec_pb2.JobSpec) -> None:
+        self._clusters = {each.name: each for each in job.clusters}
+        self._streams = {each.stream.name: each.stream for each in job.streams}
+        self._pool = DescriptorPool()
+        for file in job.descriptors.file:
+            self._pool.AddSerializedFile(file.SerializeToString())
+
+    def cluster(self, name: str) -> spec_pb2.Cluster | None:
+        """A cluster that the launch has to do with."""
+        return self._clusters.get(name)
+
+    def stream(self, name: str) -> spec_pb2.Stream | None:
+        """A stream that the launch reads."""
+        return self._streams.get(name)
+
+    def message(self, name: str) -> Descriptor:
+        """A message of its streams and sinks. Raises: Unresolved."""
+        try:
+            return self._pool.FindMessageTypeByName(name)
+        except KeyError:
+            raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None

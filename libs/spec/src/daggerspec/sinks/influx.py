@@ -1,0 +1,96 @@
+"""Each row is one point of InfluxDB (1.8 or 2.x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import catalogue, fields
+from daggerspec.columns import Output, Role, time_column
+from daggerspec.keys import Key
+from daggerspec.sinks import Asked
+from daggerspec.violation import Violation
+
+GUARANTEE: Final = "effectively once: a point is identified by measurement, tags and time"
+UPSERTS: Final = True
+TIME_SERIES: Final = True
+KEYS: Final = (
+    Key("measurement", "The points' measurement; without it the dagger's name."),
+    Key("url", "Base URL of the database; without it the cluster's.", "address.url"),
+    Key("org", "Organisation, - for InfluxDB 1.8; without it the cluster's.", "address.org"),
+    Key("bucket", "Bucket, or database/retention_policy; without it the cluster's.", "address.bucket"),
+    Key("token", "Where its API token is; without it the cluster's, for the cluster's url.", "address.token"),
+)
+DEFAULT_ORG: Final = "-"
+
+
+def fill(sink: spec_pb2.InfluxSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del spec
+    sink.measurement = sink.measurement or dagger
+
+
+def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    """Take the empty parts of its address from the dagger's cluster."""
+    cluster = asked.catalogue.cluster(asked.spec.cluster)
+    if cluster is None:
+        return
+    own, default = resolved.sink.influx.address, cluster.influx
+    own.url = own.url or default.url
+    own.org = own.org or default.org or DEFAULT_ORG
+    own.bucket = own.bucket or default.bucket
+    # A token belongs to its server: the cluster's is not sent to an address of the user's own.
+    if not own.HasField("token") and default.HasField("token") and own.url == default.url:
+        own.token.CopyFrom(default.token)
+    for part in ("url", "bucket"):
+        if not getattr(own, part):
+            yield Violation(
+                f"{at}.address.{part}", f"is required: cluster {cluster.name} has none", "REQUIRED"
+            )
+
+
+def violations(at: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    if sink.measurement != asked.dagger:
+        yield from measurement(f"{at}.measurement", sink.measurement)
+    yield from catalogue.influx_address(f"{at}.address", sink.address)
+    if asked.output is not None:
+        yield from points(at, asked.output)
+
+
+def messages(sink: spec_pb2.InfluxSink) -> Mapping[str, str]:
+    """None: points are no messages."""
+    del sink
+    return {}
+
+
+def measurement(at: str, value: str) -> Iterator[Violation]:
+    """Name of a measurement."""
+    yield from fields.text(at, value, limit=256)
+    if wrong := unwritable(value):
+        yield Violation(at, wrong, "INVALID_NAME")
+    elif value.startswith("_"):
+        yield Violation(at, "must not begin with # or _", "INVALID_NAME")
+
+
+def unwritable(name: str) -> str | None:
+    """Why a measurement cannot stand in a line; None when it can."""
+    if not name:
+        return "must not be empty"
+    if name.startswith("#"):
+        return "must not begin with # or _"
+    # It would escape what separates it from the tags.
+    return "must not end with a backslash" if name.endswith("\\") else None
+
+
+def points(at: str, rows: Output) -> Iterator[Violation]:
+    """Whether rows are points: no two columns are one tag, and something is left beside tags and time."""
+    tags = [column.key for column in rows.columns if column.role is Role.TAG]
+    for tag in sorted({tag for tag in tags if tags.count(tag) > 1}):
+        yield Violation(at, f"cannot have two columns as the tag {tag}: rename one of them", "DUPLICATE_TAG")
+    time = time_column(rows.columns, rows.hidden)
+    if not any(column.role is not Role.TAG and column.name != time for column in rows.columns):
+        text = "needs a column that is neither a tag nor the time: a point has at least one field"
+        yield Violation(at, text, "NO_FIELDS")

@@ -1,0 +1,84 @@
+"""Each row is one record of a Kafka topic, as JSON or as a Protobuf message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields, fit, topics
+from daggerspec.catalogue import Unresolved
+from daggerspec.keys import Key
+from daggerspec.sinks import Asked
+from daggerspec.violation import Violation
+
+GUARANTEE: Final = "at least once, and repeats can be told: their key, ce_id and value are the same"
+UPSERTS: Final = False
+TIME_SERIES: Final = False
+KEYS: Final = (
+    Key("topic", "The topic; the broker creates it if it may.", required=True),
+    Key("format", "How a row becomes the record's value.", unsaid="json"),
+    Key(
+        "message",
+        "Full name of the registered message, columns to fields by name; for the format protobuf.",
+        needed_with=("format", "protobuf"),
+    ),
+    Key("cluster", "A registered cluster whose Kafka holds the topic; without it the dagger's."),
+)
+_JSON: Final = spec_pb2.KafkaSink.FORMAT_JSON
+_PROTOBUF: Final = spec_pb2.KafkaSink.FORMAT_PROTOBUF
+
+
+def fill(sink: spec_pb2.KafkaSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger
+    sink.format = sink.format or _JSON
+    sink.cluster = sink.cluster or spec.cluster
+
+
+def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    """Take the address from its cluster."""
+    sink = resolved.sink.kafka
+    name = sink.cluster or asked.spec.cluster
+    cluster = asked.catalogue.cluster(name)
+    if cluster is None:
+        if name != asked.spec.cluster:  # which is told of by itself
+            yield Violation(f"{at}.cluster", f"cluster {name} is not registered", "UNKNOWN_CLUSTER")
+    elif not cluster.kafka.bootstrap_servers:
+        yield Violation(f"{at}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
+    else:
+        resolved.kafka.CopyFrom(cluster.kafka)
+
+
+def violations(at: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    yield from fields.topic(f"{at}.topic", sink.topic)
+    if topics.is_platform(sink.topic):
+        text = f"topics that begin with {topics.PREFIX} are the platform's"
+        yield Violation(f"{at}.topic", text, "RESERVED")
+    for each in asked.spec.streams:
+        stream = asked.catalogue.stream(each.stream)
+        if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:
+            text = f"{sink.topic} is read by this dagger: its rows would come back"
+            yield Violation(f"{at}.topic", text, "LOOP")
+    if sink.format == _PROTOBUF:
+        yield from _message(f"{at}.message", sink.message, asked)
+    elif sink.format != _JSON:
+        yield Violation(f"{at}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
+    elif sink.message:
+        yield Violation(f"{at}.message", "goes with the format Protobuf only", "UNEXPECTED")
+
+
+def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
+    """The message of its records."""
+    return {"message": sink.message} if sink.format == _PROTOBUF and sink.message else {}
+
+
+def _message(at: str, name: str, asked: Asked) -> Iterator[Violation]:
+    if not name:
+        yield Violation(at, "is required for the format Protobuf", "REQUIRED")
+    elif asked.output is not None:
+        with suppress(Unresolved):  # which is told of for every kind
+            yield from fit.mismatches(at, asked.output.columns, asked.catalogue.message(name))

@@ -1,0 +1,42 @@
+"""Prints rows to the driver's log, one JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec.keys import Key
+from daggerspec.sinks import Asked
+from daggerspec.violation import Violation
+
+GUARANTEE: Final = "for people to look at: a batch that is repeated after a crash is printed again"
+UPSERTS: Final = False
+TIME_SERIES: Final = False
+KEYS: Final = (Key("limit", "Rows printed for each batch; without it 100.", least=1, most=1_000_000),)
+DEFAULT_LIMIT: Final = 100
+
+
+def fill(sink: spec_pb2.LogSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger, spec
+    sink.limit = sink.limit or DEFAULT_LIMIT
+
+
+def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    """It has no address."""
+    del at, resolved, asked
+    yield from ()
+
+
+def violations(at: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:
+    """Any limit is one."""
+    del at, sink, asked
+    yield from ()
+
+
+def messages(sink: spec_pb2.LogSink) -> Mapping[str, str]:
+    """None: lines are no messages."""
+    del sink
+    return {}

@@ -1,0 +1,17 @@
+"""Names of the platform's own topics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "daggers."
+"""A forged record in a topic of the platform is a forged fact."""
+CONTROL: Final = "daggers.control"
+HEARTBEATS: Final = "daggers.heartbeats"
+QUARANTINE: Final = "daggers.quarantine"
+ALERTS: Final = "daggers.alerts"
+
+
+def is_platform(topic: str) -> bool:
+    """Whether a topic is the platform's: no dagger writes there."""
+    return topic.startswith(PREFIX)

@@ -1,0 +1,208 @@
+"""Specs, addresses, masters, and what is wrong with each: the reason and the place every member gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+QUERY = (
+    "SELECT city AS tag_city, count(1) AS orders,"
+    " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
+    " FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND), city"
+)
+STREAM: dict[str, Any] = {"stream": "bookings"}
+SPEC: dict[str, Any] = {
+    "team": "pricing", "cluster": "local", "streams": [STREAM], "sql": QUERY, "sinks": [{"influx": {}}],
+}  # fmt: skip
+
+
+class Only(Enum):
+    """Why a gateway says what a driver does not."""
+
+    ASKING = "nobody asks for this; once it was asked, it has become possible"
+    OBJECTION = "what an earlier check accepted goes on with a warning (ADR 23)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec: that of a simple dagger, with some fields replaced."""
+
+    name: str
+    fields: dict[str, Any]
+    wrong: tuple[tuple[str, str], ...] = ()
+    """Place and reason of each violation, in order."""
+    only: Only | None = None
+    """Set where the gateway alone refuses it."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """As protobuf JSON."""
+        return {**SPEC, **self.fields}
+
+
+def stream(**fields: Any) -> dict[str, Any]:
+    return {"streams": [{**STREAM, **fields}]}
+
+
+def sink(**kind: Any) -> dict[str, Any]:
+    return {"sinks": [kind]}
+
+
+def kafka(**fields: Any) -> dict[str, Any]:
+    return sink(kafka={"topic": "out", **fields})
+
+
+def influx(**fields: Any) -> dict[str, Any]:
+    return sink(influx=fields)
+
+
+def early(window: str, having: str = "") -> dict[str, Any]:
+    span = "(rowtime, INTERVAL '1' MINUTE)"
+    sql = (
+        f"SELECT city AS tag_city, COUNT(*) AS n, {window}_END{span} AS window_timestamp FROM data_stream"
+        f" GROUP BY {window}{span}, city {having}"
+    )
+    return {"sql": sql, "emit": "EMIT_EARLY"}
+
+
+def one(place: str, reason: str) -> tuple[tuple[str, str], ...]:
+    return ((f"spec.{place}", reason),)
+
+
+ACCEPTED = (
+    Case("as it is", {}),
+    Case("without an idle timeout", stream(idleTimeout="0s")),
+    Case("from an instant", stream(start={"at": "2023-11-14T22:13:20Z"})),
+    Case("into the log", sink(log={"limit": 5})),
+    Case("into a topic as JSON", kafka()),
+    Case("into a topic as a message", kafka(format="FORMAT_PROTOBUF", message="shop.Summary")),
+    Case("into a database of its own", influx(address={"url": "https://own", "org": "o", "bucket": "b"})),
+    Case("early", {"emit": "EMIT_EARLY"}),
+    Case("in three stores", {"sinks": [{"influx": {}}, {"kafka": {"topic": "out"}}, {"log": {}}]}),
+    Case("with its state on disk", {"state": "STATE_STORE_DISK", "driverMemoryMib": 450}),
+    Case("tags only, and no point is made of it",
+         {"sql": "SELECT city AS tag_city FROM data_stream", **kafka()}),
+)  # fmt: skip
+
+REFUSED = (
+    Case("no cluster", {"cluster": ""}, one("cluster", "REQUIRED")),
+    Case("unknown cluster", {"cluster": "nowhere"}, one("cluster", "UNKNOWN_CLUSTER")),
+    Case("cluster without Spark and bucket", {"cluster": "bare"},
+         (("spec.cluster", "NO_SPARK"), ("spec.sinks[0].influx.address.bucket", "REQUIRED"))),
+    Case("team of two lines", {"team": "a\nb"}, one("team", "INVALID_CHARACTER")),
+    Case("long team", {"team": "a" * 129}, one("team", "TOO_LONG")),
+    Case("no streams", {"streams": []}, one("streams", "REQUIRED")),
+    Case("twelve streams", {"streams": [{**STREAM, "table": f"t{n}"} for n in range(12)],
+                            "sql": QUERY.replace("data_stream", "t1")}, one("streams", "TOO_MANY")),
+    Case("no stream", stream(stream=""), one("streams[0].stream", "REQUIRED")),
+    Case("unknown stream", stream(stream="nothing"), one("streams[0].stream", "UNKNOWN_STREAM")),
+    Case("stream without Kafka", stream(stream="lost"), one("streams[0].stream", "NO_KAFKA")),
+    Case("table that is no name", stream(table="a-b"), one("streams[0].table", "INVALID_NAME")),
+    Case("one table twice", {"streams": [{**STREAM, "table": t} for t in ("data_stream", "DATA_STREAM")]},
+         (("spec.streams[0].table", "DUPLICATE"), ("spec.streams[1].table", "DUPLICATE"))),
+    Case("negative delay", stream(watermarkDelay="-1s"), one("streams[0].watermark_delay", "OUT_OF_RANGE")),
+    Case("delay of a month", stream(watermarkDelay="2764800s"),
+         one("streams[0].watermark_delay", "OUT_OF_RANGE")),
+    Case("negative idle timeout", stream(idleTimeout="-1s"), one("streams[0].idle_timeout", "OUT_OF_RANGE")),
+    Case("no tolerance", stream(futureTolerance="0s"), one("streams[0].future_tolerance", "OUT_OF_RANGE")),
+    Case("before 1970", stream(start={"at": "1969-12-31T23:59:55Z"}),
+         one("streams[0].start.at", "OUT_OF_RANGE")),
+    Case("from the future", stream(start={"at": "2026-07-01T12:02:00Z"}),
+         one("streams[0].start.at", "OUT_OF_RANGE"), Only.ASKING),
+    Case("not latest", stream(start={"latest": False}), one("streams[0].start.latest", "OUT_OF_RANGE")),
+    Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
+    Case("unknown emission", {"emit": 9}, one("emit", "UNKNOWN_ENUM_VALUE")),
+    Case("unknown place of state", {"state": 9}, one("state", "UNKNOWN_ENUM_VALUE")),
+    Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),
+    Case("group that is no name", {"consumerGroup": "a b"}, one("consumer_group", "INVALID_GROUP")),
+    Case("no query", {"sql": " "}, one("sql", "REQUIRED")),
+    Case("large query", {"sql": "SELECT 1 " * 40_000}, one("sql", "QUERY_TOO_LARGE")),
+    Case("unknown table", {"sql": "SELECT city FROM elsewhere"}, one("sql", "UNKNOWN_TABLE")),
+    Case("unknown column", {"sql": "SELECT citty FROM data_stream"}, one("sql", "UNKNOWN_COLUMN")),
+    Case("two mistakes of a query", {"sql": "SELECT citty, plaice FROM data_stream"},
+         (("spec.sql", "UNKNOWN_COLUMN"), ("spec.sql", "UNKNOWN_COLUMN"))),
+    Case("early sessions", early("SESSION"), one("sql", "EARLY_NOT_POSSIBLE")),
+    Case("early, and HAVING turns false again", early("TUMBLE", "HAVING COUNT(*) < 9"),
+         one("sql", "EARLY_NOT_POSSIBLE"), Only.OBJECTION),
+    Case("early into a topic", {**kafka(), "emit": "EMIT_EARLY"}, one("sinks[0]", "NOT_UPSERT")),
+    Case("early into the log", {**sink(log={}), "emit": "EMIT_EARLY"}, one("sinks[0]", "NOT_UPSERT")),
+    Case("no sinks", {"sinks": []}, one("sinks", "REQUIRED")),
+    Case("a sink of no kind", sink(), one("sinks[0]", "REQUIRED")),
+    Case("21 sinks", {"sinks": [{"log": {}}] * 21}, one("sinks", "TOO_MANY")),
+    Case("back into its stream", kafka(topic="bookings-1"), one("sinks[0].kafka.topic", "LOOP")),
+    Case("into a topic of the platform", kafka(topic="daggers.heartbeats"),
+         one("sinks[0].kafka.topic", "RESERVED")),
+    Case("into a topic that is no name", kafka(topic="a b"), one("sinks[0].kafka.topic", "INVALID_TOPIC")),
+    Case("into an unknown cluster", kafka(cluster="nowhere"),
+         one("sinks[0].kafka.cluster", "UNKNOWN_CLUSTER")),
+    Case("into a cluster without Kafka", kafka(cluster="bare"), one("sinks[0].kafka.cluster", "NO_KAFKA")),
+    Case("JSON of a message", kafka(message="shop.Summary"), one("sinks[0].kafka.message", "UNEXPECTED")),
+    Case("unknown format", kafka(format=9), one("sinks[0].kafka.format", "UNKNOWN_ENUM_VALUE")),
+    Case("message without a name", kafka(format="FORMAT_PROTOBUF"),
+         one("sinks[0].kafka.message", "REQUIRED")),
+    Case("unknown message", kafka(format="FORMAT_PROTOBUF", message="shop.Gone"),
+         one("sinks[0].kafka.message", "UNKNOWN_MESSAGE")),
+    Case("columns that are no fields", kafka(format="FORMAT_PROTOBUF", message="shop.Booking"),
+         one("sinks[0].kafka.message", "UNKNOWN_FIELD") * 3),
+    Case("column of another type",
+         {"sql": "SELECT city AS orders FROM data_stream",
+          **kafka(format="FORMAT_PROTOBUF", message="shop.Summary")},
+         one("sinks[0].kafka.message", "TYPE_MISMATCH")),
+    Case("measurement that is InfluxDB's", influx(measurement="_internal"),
+         one("sinks[0].influx.measurement", "INVALID_NAME")),
+    Case("measurement that is a comment", influx(measurement="#m"),
+         one("sinks[0].influx.measurement", "INVALID_NAME")),
+    Case("measurement that escapes its tags", influx(measurement="fares\\"),
+         one("sinks[0].influx.measurement", "INVALID_NAME")),
+    Case("database by another protocol", influx(address={"url": "ftp://x"}),
+         one("sinks[0].influx.address.url", "INVALID_URL")),
+    Case("secret in a URL", influx(address={"url": "http://u:p@x"}),
+         one("sinks[0].influx.address.url", "INLINE_SECRET")),
+    Case("token that is nowhere", influx(address={"token": {}}),
+         one("sinks[0].influx.address.token", "REQUIRED")),
+    Case("token in no variable", influx(address={"token": {"env": "A-B"}}),
+         one("sinks[0].influx.address.token.env", "INVALID_REFERENCE")),
+    Case("points of tags only", {"sql": "SELECT city AS tag_city FROM data_stream"},
+         one("sinks[0].influx", "NO_FIELDS")),
+    Case("one tag of two columns",
+         {"sql": "SELECT city AS tag_city, city AS label_tag_city, 1 AS n FROM data_stream"},
+         one("sql", "DUPLICATE_COLUMN")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Kafka address: what is wrong with it has its place in `cluster.kafka`."""
+
+    name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    wrong: tuple[tuple[str, str], ...] = ()
+
+
+def _property(name: str, reason: str, value: str = "x") -> Address:
+    wrong = ((f'cluster.kafka.properties["{name}"]', reason),)
+    return Address(name, {"bootstrap_servers": "h:1", "properties": {name: value}}, wrong)
+
+
+_OURS = (
+    "auto.commit.enable", "auto.offset.reset", "bootstrap.servers", "enable.auto.commit",
+    "enable.auto.offset.store", "enable.partition.eof", "group.id", "metadata.broker.list",
+)  # fmt: skip
+_CODE = (
+    "plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.id", "ssl.engine.location",
+    "ssl.providers",
+)  # fmt: skip
+ADDRESSES = (
+    Address("plain", {"bootstrap_servers": "127.0.0.1:9092, [::1]:9092"}),
+    Address("with a property", {"bootstrap_servers": "h:1", "properties": {"client.id": "x"}}),
+    Address("nowhere", {}, (("cluster.kafka.bootstrap_servers", "REQUIRED"),)),
+    Address("no port", {"bootstrap_servers": "h"}, (("cluster.kafka.bootstrap_servers", "INVALID_ADDRESS"),)),
+    *(_property(name, "FORBIDDEN_PROPERTY") for name in (*_OURS, *_CODE)),
+    _property("sasl.password", "INLINE_SECRET"),
+    _property("Upper.Case", "INVALID_PROPERTY"),
+    _property("client.id", "INVALID_CHARACTER", "a\nb"),
+)
+
+MASTERS = ("local[2]", "local[*]", "spark://127.0.0.1:7077")
+NO_MASTERS = ("local[0]", "local[10000]", "yarn-client", "spark://h", "mesos://h:1", "local[2] --conf a=b")
