@@ -9,7 +9,8 @@ from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
-from daggerclient.daggerfile.show import secret, to_document
+from daggerclient.daggerfile.show import to_document
+from daggerclient.daggerfile.sinks import shown_secret
 from daggerclient.times import iso
 
 EVENTS = events_pb2.DESCRIPTOR.message_types_by_name
@@ -61,14 +62,16 @@ def cluster(what: spec_pb2.Cluster) -> dict[str, Any]:
         "kafka": {
             "bootstrap_servers": what.kafka.bootstrap_servers,
             "properties": dict(what.kafka.properties),
-            "secret_properties": {name: secret(ref) for name, ref in what.kafka.secret_properties.items()},
+            "secret_properties": {
+                name: shown_secret(ref) for name, ref in what.kafka.secret_properties.items()
+            },
         },
         "spark_master": what.spark_master,
         "influx": {
             "url": influx.url,
             "org": influx.org,
             "bucket": influx.bucket,
-            "token": secret(influx.token) if influx.HasField("token") else None,
+            "token": shown_secret(influx.token) if influx.HasField("token") else None,
         },
     }
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +20,7 @@ from cli.sinks.choice import Reader, reader
 from cli.sinks.row import Row, text
 from cli.sparkline import Series, table
 from daggerclient.times import iso
+from daggerspec import sinks
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000
@@ -30,15 +30,22 @@ LOG_S = 120.0
 quarantine = typer.Typer(help="Records that were set aside.")
 
 
-class SinkKind(StrEnum):
-    """The kinds of sink that rows can be read back from."""
+def _kind(value: str | None) -> str | None:
+    """A kind of sink. Raises: typer.BadParameter."""
+    if value is not None and value not in sinks.names():
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(sinks.names())}.")
+    return value
 
-    INFLUX = "influx"
-    KAFKA = "kafka"
-    LOG = "log"
 
-
-Sink = Annotated[SinkKind | None, typer.Option("--sink", help="Which of its sinks to read.")]
+Sink = Annotated[
+    str | None,
+    typer.Option(
+        "--sink",
+        metavar=f"[{'|'.join(sinks.names())}]",
+        help="Which of its sinks to read.",
+        callback=_kind,
+    ),
+]
 
 
 def add(app: typer.Typer) -> None:
@@ -163,7 +170,7 @@ def _watch_live(session: Session, gateway: Gateway, name: str, read: Reader, end
             time.sleep(WATCH_S)
 
 
-def _reader(session: Session, gateway: Gateway, name: str, sink: SinkKind | None) -> Reader:
+def _reader(session: Session, gateway: Gateway, name: str, sink: str | None) -> Reader:
     return reader(gateway, gateway.get(name), sink.value if sink else None, session.local_dir())
 
 

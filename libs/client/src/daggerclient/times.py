@@ -1,8 +1,14 @@
-"""Instants as they are written: ISO 8601, UTC, with Z and no more digits than needed."""
+"""Instants and durations as they are written.
 
-from datetime import UTC, datetime
+ISO 8601, UTC, with Z and no more digits than needed; 5s, 500ms, 1m.
+"""
 
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+
+UNITS = ((timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
 
 
 def iso(instant: Timestamp | datetime) -> str:
@@ -11,3 +17,12 @@ def iso(instant: Timestamp | datetime) -> str:
     micros = moment.microsecond
     precision = "seconds" if not micros else "milliseconds" if micros % 1000 == 0 else "microseconds"
     return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+
+
+def duration(value: Duration) -> str:
+    """A duration in its largest whole unit: 5s, 500ms, 1m."""
+    span = value.ToTimedelta()
+    for unit, name in UNITS:
+        if span and span % unit == timedelta(0):
+            return f"{span // unit}{name}"
+    return f"{span // timedelta(milliseconds=1)}ms" if span else "0s"

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 
+from daggerclient.daggerfile.sinks import file_key
+
 # The file leaves out a level that the API has, or says it in other words; the rest is called the same.
 KEYS = (
     (re.compile(r"^spec\."), ""),
-    (re.compile(r"^(sinks\[\d+\]\.influx)\.address\b"), r"\1"),
     (re.compile(r"^(streams\[\d+\]\.start)\.\w+$"), r"\1"),
     (re.compile(r"^driver_memory_mib$"), "driver_memory"),
 )
@@ -16,7 +17,7 @@ def key(field: str) -> str:
     """The key of a dagger file that fills a field of a request, for example sinks[0].influx.url."""
     for pattern, replacement in KEYS:
         field = pattern.sub(replacement, field)
-    return field
+    return file_key(field)
 
 
 def place(path: str, places: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:

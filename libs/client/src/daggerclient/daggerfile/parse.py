@@ -7,9 +7,11 @@ from typing import Any
 import yaml
 from daggers.v1 import spec_pb2
 
+from daggerclient.daggerfile import sinks
 from daggerclient.daggerfile.reader import Reader, nearest
 from daggerclient.errors import InvalidFileError
 from daggerclient.findings import headline
+from daggerspec import sinks as kinds
 
 KEYS = (
     "name", "team", "cluster", "streams", "sql", "sinks", "trigger", "emit", "driver_memory",
@@ -17,10 +19,6 @@ KEYS = (
 )  # fmt: skip
 REQUIRED = ("name", "team", "cluster", "streams", "sql", "sinks")
 STREAM_KEYS = ("table", "stream", "watermark_delay", "idle_timeout", "future_tolerance", "start")
-INFLUX_KEYS = ("measurement", "url", "org", "bucket", "token")
-KAFKA_KEYS = ("topic", "format", "message", "cluster")
-SINKS = ("influx", "kafka", "log")
-FORMATS = {"json": spec_pb2.KafkaSink.FORMAT_JSON, "protobuf": spec_pb2.KafkaSink.FORMAT_PROTOBUF}
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
 STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
 MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
@@ -88,8 +86,8 @@ def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
         for path, item in reader.items(found["streams"], "streams", of="streams"):
             spec.streams.append(_stream(reader, item, path))
     if "sinks" in found:
-        for path, item in reader.items(found["sinks"], "sinks", of=", ".join(SINKS)):
-            spec.sinks.append(_sink(reader, item, path))
+        for path, item in reader.items(found["sinks"], "sinks", of=", ".join(kinds.names())):
+            spec.sinks.append(sinks.read(reader, item, path))
     if "trigger" in found:
         spec.trigger.FromTimedelta(reader.duration(found["trigger"], "trigger", positive=True))
     if "emit" in found:
@@ -139,74 +137,6 @@ def _start(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StartPosition
     else:
         position.at.FromDatetime(instant)
     return position
-
-
-def _sink(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
-    if isinstance(node, yaml.ScalarNode) and node.value == "log":
-        return spec_pb2.Sink(log=spec_pb2.LogSink())
-    if isinstance(node, yaml.ScalarNode):
-        reader.fail(node, path, "WRONG_TYPE", f"{path} must be log, or one of {{influx: …}}, {{kafka: …}}")
-        return spec_pb2.Sink()
-    found = reader.mapping(node, path, SINKS)
-    if len(found) > 1:
-        reader.fail(
-            node, path, "MANY_SINKS", f"{path} names {' and '.join(found)}: make them items of the list"
-        )
-    kinds = {"influx": _influx, "kafka": _kafka, "log": _log}
-    for kind, value in found.items():
-        return kinds[kind](reader, value, f"{path}.{kind}")
-    return spec_pb2.Sink()
-
-
-def _influx(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
-    found = reader.mapping(node, path, INFLUX_KEYS)
-    sink = spec_pb2.InfluxSink()
-    for key in ("url", "org", "bucket"):
-        if key in found:
-            setattr(sink.address, key, reader.text(found[key], f"{path}.{key}"))
-    if "measurement" in found:
-        sink.measurement = reader.text(found["measurement"], f"{path}.measurement")
-    if "token" in found:
-        sink.address.token.CopyFrom(_secret(reader, found["token"], f"{path}.token"))
-    return spec_pb2.Sink(influx=sink)
-
-
-def _kafka(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
-    found = reader.mapping(node, path, KAFKA_KEYS, ("topic",))
-    texts = {
-        key: reader.text(found[key], f"{path}.{key}")
-        for key in ("topic", "message", "cluster")
-        if key in found
-    }
-    sink = spec_pb2.KafkaSink(format=spec_pb2.KafkaSink.FORMAT_JSON, **texts)
-    if "format" in found:
-        sink.format = FORMATS[reader.choice(found["format"], f"{path}.format", tuple(FORMATS))]
-    if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF and "message" not in found:
-        reader.fail(node, f"{path}.message", "MISSING_KEY", "message is missing: format protobuf needs it")
-    return spec_pb2.Sink(kafka=sink)
-
-
-def _log(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
-    found = reader.mapping(node, path, ("limit",))
-    limit = (
-        reader.integer(found["limit"], f"{path}.limit", least=1, most=1_000_000) if "limit" in found else 0
-    )
-    return spec_pb2.Sink(log=spec_pb2.LogSink(limit=limit))
-
-
-def _secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
-    if isinstance(node, yaml.ScalarNode):
-        message = (
-            f"{path} must be a reference, {{env: NAME}} or {{file: PATH}}: a secret itself is kept nowhere"
-        )
-        reader.fail(node, path, "INLINE_SECRET", message)
-        return spec_pb2.SecretRef()
-    found = reader.mapping(node, path, ("env", "file"))
-    if len(found) != 1:
-        reader.fail(node, path, "BAD_REFERENCE", f"{path} must be either {{env: NAME}} or {{file: PATH}}")
-        return spec_pb2.SecretRef()
-    [(kind, value)] = found.items()
-    return spec_pb2.SecretRef(**{kind: reader.text(value, f"{path}.{kind}")})
 
 
 def _memory(reader: Reader, node: yaml.Node) -> int:

@@ -1,15 +1,12 @@
 """A DaggerSpec as a dagger file writes it: the inverse of `parse`."""
 
-from datetime import timedelta
 from typing import Any
 
 import yaml
 from daggers.v1 import spec_pb2
-from google.protobuf.duration_pb2 import Duration
 
-from daggerclient.times import iso
-
-UNITS = ((timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
+from daggerclient.daggerfile import sinks
+from daggerclient.times import duration, iso
 
 
 def to_document(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
@@ -19,7 +16,7 @@ def to_document(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
         "cluster": spec.cluster,
         "streams": [_stream(stream) for stream in spec.streams],
         "sql": spec.sql,
-        "sinks": [_sink(sink) for sink in spec.sinks],
+        "sinks": [sinks.show(sink) for sink in spec.sinks],
     }
     if spec.HasField("trigger"):
         document["trigger"] = duration(spec.trigger)
@@ -31,15 +28,6 @@ def to_document(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
     if spec.consumer_group:
         document["consumer_group"] = spec.consumer_group
     return document
-
-
-def duration(value: Duration) -> str:
-    """A duration in its largest whole unit: 5s, 500ms, 1m."""
-    span = value.ToTimedelta()
-    for unit, name in UNITS:
-        if span and span % unit == timedelta(0):
-            return f"{span // unit}{name}"
-    return f"{span // timedelta(milliseconds=1)}ms" if span else "0s"
 
 
 def to_yaml(document: dict[str, Any]) -> str:
@@ -72,27 +60,3 @@ def _stream(stream: spec_pb2.StreamInput) -> dict[str, Any]:
         kind = stream.start.WhichOneof("position") or "latest"
         document["start"] = iso(stream.start.at) if kind == "at" else kind
     return document
-
-
-def _sink(sink: spec_pb2.Sink) -> Any:
-    match sink.WhichOneof("kind"):
-        case "influx":
-            address = sink.influx.address
-            parts = {"measurement": sink.influx.measurement, "url": address.url, "org": address.org}
-            document: dict[str, Any] = {**parts, "bucket": address.bucket}
-            if address.HasField("token"):
-                document["token"] = secret(address.token)
-            return {"influx": {key: value for key, value in document.items() if value}}
-        case "kafka":
-            protobuf = sink.kafka.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF
-            document = {"topic": sink.kafka.topic, "format": "protobuf" if protobuf else "json"}
-            document |= {"message": sink.kafka.message, "cluster": sink.kafka.cluster}
-            return {"kafka": {key: value for key, value in document.items() if value}}
-        case _:
-            return {"log": {"limit": sink.log.limit}} if sink.log.limit else "log"
-
-
-def secret(reference: spec_pb2.SecretRef) -> dict[str, str] | None:
-    """Where a secret is: {env: NAME} or {file: PATH}."""
-    kind = reference.WhichOneof("source")
-    return {kind: getattr(reference, kind)} if kind else None

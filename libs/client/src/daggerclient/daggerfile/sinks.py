@@ -1,0 +1,148 @@
+"""The sinks of a dagger file, of every kind: what a key takes is what the field it fills holds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from daggerclient.daggerfile.reader import Reader
+from daggerclient.times import duration
+from daggerspec import sinks
+from daggerspec.keys import Key
+
+SECRET = spec_pb2.SecretRef.DESCRIPTOR.full_name
+
+
+def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
+    """An item of the list of sinks. A kind that needs nothing said may be the bare word."""
+    sink = spec_pb2.Sink()
+    if isinstance(node, yaml.ScalarNode) and node.value in bare():
+        getattr(sink, node.value).SetInParent()
+        return sink
+    if isinstance(node, yaml.ScalarNode):
+        mappings = ", ".join(f"{{{name}: …}}" for name in sinks.names())
+        what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
+        reader.fail(node, path, "WRONG_TYPE", what)
+        return sink
+    found = reader.mapping(node, path, sinks.names())
+    if len(found) > 1:
+        text = f"{path} names {' and '.join(found)}: make them items of the list"
+        reader.fail(node, path, "MANY_SINKS", text)
+    for kind, value in found.items():
+        message = getattr(sink, kind)
+        message.SetInParent()
+        _fill(reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS)
+        break
+    return sink
+
+
+def show(sink: spec_pb2.Sink) -> Any:
+    """A sink under its keys: the inverse of `read`."""
+    name = sinks.kind_of(sink)
+    if name is None:
+        return {}
+    message = getattr(sink, name)
+    said = {key.name: value for key in sinks.load(name).KEYS if (value := _value(message, key))}
+    return {name: said} if said or name not in bare() else name
+
+
+def file_key(path: str) -> str:
+    """The key of a dagger file behind the path of a field, for example sinks[0].influx.url."""
+    for name, kind in sinks.kinds().items():
+        for key in kind.KEYS:
+            long, short = f".{name}.{key.field}", f".{name}.{key.name}"
+            at = path.find(long)
+            if at >= 0 and path[at + len(long) : at + len(long) + 1] in ("", ".", "["):
+                return path[:at] + short + path[at + len(long) :]
+            parent, nested, _ = key.field.rpartition(".")
+            if nested and path.endswith(f".{name}.{parent}"):
+                return path.removesuffix(f".{parent}")
+    return path
+
+
+def bare() -> list[str]:
+    """The kinds that may be written as a word: nothing of them has to be said."""
+    return [name for name, kind in sinks.kinds().items() if not any(key.required for key in kind.KEYS)]
+
+
+def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
+    """Where a secret is: {env: NAME} or {file: PATH}."""
+    if isinstance(node, yaml.ScalarNode):
+        message = (
+            f"{path} must be a reference, {{env: NAME}} or {{file: PATH}}: a secret itself is kept nowhere"
+        )
+        reader.fail(node, path, "INLINE_SECRET", message)
+        return spec_pb2.SecretRef()
+    found = reader.mapping(node, path, ("env", "file"))
+    if len(found) != 1:
+        reader.fail(node, path, "BAD_REFERENCE", f"{path} must be either {{env: NAME}} or {{file: PATH}}")
+        return spec_pb2.SecretRef()
+    [(kind, value)] = found.items()
+    return spec_pb2.SecretRef(**{kind: reader.text(value, f"{path}.{kind}")})
+
+
+def shown_secret(reference: spec_pb2.SecretRef) -> dict[str, str] | None:
+    """Where a secret is: {env: NAME} or {file: PATH}."""
+    kind = reference.WhichOneof("source")
+    return {kind: getattr(reference, kind)} if kind else None
+
+
+def _fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Sequence[Key]) -> None:
+    required = [key.name for key in keys if key.required]
+    found = reader.mapping(node, path, [key.name for key in keys], required)
+    for key in keys:
+        owner, field = _field(message, key)
+        place = f"{path}.{key.name}"
+        if key.name not in found:
+            if key.unsaid and field.enum_type:
+                setattr(owner, field.name, words(field.enum_type)[key.unsaid])
+            other, word = key.needed_with
+            if other and other in found and getattr(found[other], "value", None) == word:
+                what = f"{key.name} is missing: {other} {word} needs it"
+                reader.fail(node, place, "MISSING_KEY", what)
+            continue
+        value = found[key.name]
+        if field.message_type is not None and field.message_type.full_name == SECRET:
+            getattr(owner, field.name).CopyFrom(secret(reader, value, place))
+        elif field.message_type is not None:
+            getattr(owner, field.name).FromTimedelta(reader.duration(value, place))
+        elif field.enum_type is not None:
+            known = words(field.enum_type)
+            setattr(owner, field.name, known[reader.choice(value, place, tuple(known))])
+        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            setattr(owner, field.name, reader.text(value, place))
+        else:
+            number = reader.integer(value, place, least=key.least, most=key.most)
+            setattr(owner, field.name, number)
+
+
+def words(enum: EnumDescriptor) -> dict[str, int]:
+    """The words of a dagger file for the values of an enumeration, but for what is unsaid."""
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    return {
+        value.name.removeprefix(prefix).lower(): value.number for value in enum.values if value.number != 0
+    }
+
+
+def _value(message: Message, key: Key) -> Any:
+    """What stands under a key; nothing where nothing is said."""
+    owner, field = _field(message, key)
+    value = getattr(owner, field.name)
+    if field.message_type is not None and field.message_type.full_name == SECRET:
+        return shown_secret(value)
+    if field.message_type is not None:
+        return duration(value) if owner.HasField(field.name) else None
+    if field.enum_type is not None:
+        return {number: word for word, number in words(field.enum_type).items()}.get(value, key.unsaid)
+    return value
+
+
+def _field(message: Message, key: Key) -> tuple[Message, FieldDescriptor]:
+    """The field that a key fills, and the message it is in."""
+    *parents, name = key.field.split(".")
+    for parent in parents:
+        message = getattr(message, parent)
+    return message, message.DESCRIPTOR.fields_by_name[name]
