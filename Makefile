@@ -121,6 +121,10 @@ functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions
 receivers-doc: $(STAMPS)/venv ## Write docs/receivers.md from what the kinds of receivers say of themselves
 	@$(BIN)/python -m health_monitor.reference > docs/receivers.md
 
+.PHONY: sinks-doc
+sinks-doc: $(STAMPS)/venv ## Write docs/sinks.md from what the kinds of sinks say of themselves
+	@$(BIN)/python -m daggerspec.reference > docs/sinks.md
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

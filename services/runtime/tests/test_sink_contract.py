@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import spec_pb2
 
+import daggerspec.sinks
 from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.rows import Layout
@@ -41,6 +42,7 @@ Counts = dict[tuple[str, str], int]
 COUNTS: Counts = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): 7,
                   ("2026-01-01T12:02:00Z", "1"): 9}  # fmt: skip
 Reader = Callable[[], Counts]
+Case = tuple[spec_pb2.ResolvedSink, Reader]
 
 
 def batch(counts: Counts) -> pa.RecordBatch:
@@ -128,48 +130,14 @@ def create(kafka: str, topic: NewTopic) -> str:
 
 
 class Bench:
-    """One sink with a place of its own, and a way to read what it wrote there."""
+    """One sink with a place of its own, and a way to read what it wrote there: `sink_cases/NAME.py`."""
 
     def __init__(self, name: str, request: pytest.FixtureRequest) -> None:
         self.dagger = f"d-{uuid4().hex[:8]}"
         self.printed: list[str] = []
-        self._request = request
-        self.target, self.read = getattr(self, name)()
-
-    def influx(self) -> tuple[Target, Reader]:
-        address = self._request.getfixturevalue("influx")
-        if address["token"]:
-            self._request.getfixturevalue("monkeypatch").setenv("SINK_TOKEN", address["token"])
-        sink = influx_sink(address, self.dagger)
-        if address["token"]:
-            sink.sink.influx.address.token.env = "SINK_TOKEN"
-        return target(self.dagger, sink), lambda: {
-            (time, city): n for time, n, city in points(address, self.dagger)
-        }
-
-    def kafka(self) -> tuple[Target, Reader]:
-        servers = self._request.getfixturevalue("kafka")
-        topic = fresh_topic(servers)
-        sink = spec_pb2.ResolvedSink()
-        sink.kafka.bootstrap_servers = servers
-        sink.sink.kafka.topic = topic
-        sink.sink.kafka.format = spec_pb2.KafkaSink.FORMAT_JSON
-
-        def read() -> Counts:
-            found = {record.key(): json.loads(record.value() or b"") for record in records(servers, topic)}
-            return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in found.values()}
-
-        return target(self.dagger, sink), read
-
-    def log(self) -> tuple[Target, Reader]:
-        sink = spec_pb2.ResolvedSink()
-        sink.sink.log.limit = 10
-
-        def read() -> Counts:
-            rows = [json.loads(line.removeprefix("row ")) for line in self.printed]
-            return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in rows}
-
-        return target(self.dagger, sink), read
+        case = importlib.import_module(f"services.runtime.tests.sink_cases.{name}").case
+        resolved, self.read = case(self.dagger, request, self.printed)
+        self.target = target(self.dagger, resolved)
 
     def write(self, counts: Counts, batch_id: int = 0) -> list[Any]:
         """Write as a task does; the refusals."""
@@ -183,11 +151,29 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(request.param, request)
 
 
+KINDS = spec_pb2.Sink.DESCRIPTOR.oneofs_by_name["kind"].fields
+
+
+def test_what_is_known_of_a_sink_and_how_it_is_written_to_are_of_one_name() -> None:
+    assert sinks.names() == daggerspec.sinks.names()
+    assert sinks.names() == sorted(each.name for each in KINDS)
+
+
+@pytest.mark.parametrize("name", sinks.names())
+def test_a_kind_says_all_that_the_rule_book_asks(name: str) -> None:
+    kind = daggerspec.sinks.load(name)
+    asked = vars(daggerspec.sinks.Kind).keys() | daggerspec.sinks.Kind.__annotations__.keys()
+    said = {each for each in asked if not each.startswith("_")}
+
+    assert [each for each in sorted(said) if not hasattr(kind, each)] == []
+
+
 @pytest.mark.parametrize("name", sinks.names())
 def test_a_sink_states_its_guarantee_and_has_both_functions(name: str) -> None:
     module = importlib.import_module(f"runtime.sinks.{name}")
 
     assert "Guarantee:" in (module.__doc__ or "")
+    assert daggerspec.sinks.load(name).GUARANTEE
     assert list(inspect.signature(module.check).parameters) == ["target"]
     assert list(inspect.signature(module.open).parameters) == ["target"]
 
@@ -196,7 +182,8 @@ def test_a_sink_with_a_typo_lists_what_exists() -> None:
     with pytest.raises(JobError) as refused:
         sinks.load("inlfux")
 
-    assert refused.value.error.detail == "There is no sink 'inlfux'; choose one of influx, kafka, log."
+    known = ", ".join(sinks.names())
+    assert refused.value.error.detail == f"There is no sink 'inlfux'; choose one of {known}."
 
 
 @pytest.mark.integration

@@ -19,7 +19,7 @@ UPSERTS: Final = False
 TIME_SERIES: Final = False
 KEYS: Final = (
     Key("topic", "The topic; the broker creates it if it may.", required=True),
-    Key("format", "How a row becomes the record's value.", unsaid="json"),
+    Key("format", "How a row becomes the record's value: json or protobuf; without it json.", unsaid="json"),
     Key(
         "message",
         "Full name of the registered message, columns to fields by name; for the format protobuf.",

@@ -1,0 +1,51 @@
+"""The reference of sinks, docs/sinks.md, from what kinds say of themselves; `make sinks-doc` writes it."""
+
+from __future__ import annotations
+
+import sys
+
+from daggerspec import sinks
+from daggerspec.keys import Key
+from daggerspec.sinks import Kind
+
+_HEAD = """# Sinks
+
+Made by `make sinks-doc` from `libs/spec/src/daggerspec/sinks/`. A dagger has up to 20, items of `sinks` in
+its file: `{influx: {measurement: bookings}}`. A kind of which nothing has to be said may be the bare word:
+`log`.
+"""
+
+
+def text() -> str:
+    """The whole reference, as Markdown."""
+    return "\n".join([_HEAD, *(_section(name, kind) for name, kind in sinks.kinds().items())])
+
+
+def _section(name: str, kind: Kind) -> str:
+    rows = [f"| `{key.name}` | {_needed(key)} | {key.about} |" for key in kind.KEYS]
+    early = "yes: a row that is written again takes its place" if kind.UPSERTS else "no"
+    lines = [
+        f"## {name}",
+        "",
+        sinks.about(kind),
+        "",
+        f"* Guarantee: {kind.GUARANTEE}.",
+        f"* `emit: early`: {early}.",
+        "",
+        "| key | needed | what it says |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _needed(key: Key) -> str:
+    other, word = key.needed_with
+    if other:
+        return f"with `{other}: {word}`"
+    return "yes" if key.required else "no"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

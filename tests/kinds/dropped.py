@@ -1,0 +1,67 @@
+"""Run in the copy by test_dropped_sink: what each member knows of the sink `dummy`, as one JSON object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from tests.parity.corpus import SPEC
+from tests.parity.test_parity import NAME, PLATFORM, fleet
+from typer.testing import CliRunner
+
+from api_gateway import specs
+from api_gateway.checks import Checks
+from cli.__main__ import app
+from daggerclient.daggerfile import parse, show
+from daggerspec import reference
+from daggerspec.defaults import filled
+from eventlog.testing import given
+from fleet import resolve
+from runtime import job
+
+FILE = """
+name: d
+team: t
+cluster: local
+streams: [{stream: bookings}]
+sql: SELECT 1
+sinks: [{dummy: {place: /srv/rows}}]
+"""
+
+
+def main() -> None:
+    folded = fleet()
+    wrong = spec(place="nowhere")
+    judged = asyncio.run(
+        specs.judge("spec", NAME, wrong, folded, Checks(), now=datetime(2026, 7, 1, tzinfo=UTC))
+    )
+    good = spec()
+    for record in given(events_pb2.DaggerRequested(name=NAME, spec=good), since=folded.sequence):
+        folded.apply(record)
+    launch = resolve.job(
+        folded, folded.daggers[NAME], 7, platform=PLATFORM, checkpoint_root="/c", run_dir="/r"
+    )
+    [read] = parse.parse(FILE, "d.yaml")
+    found = {
+        "refused": [(each.field, each.reason) for each in judged.violations],
+        "default": MessageToDict(good.sinks[0]),
+        "resolved": MessageToDict(launch.sinks[0].sink),
+        "columns": len(job.checked(launch).columns),
+        "read": MessageToDict(read.spec.sinks[0]),
+        "shown": show.to_document(read.spec)["sinks"],
+        "help": "dummy" in CliRunner().invoke(app, ["rows", "--help"]).output,
+        "docs": "## dummy\n\nEach row is one line of a file." in reference.text(),
+    }
+    json.dump(found, sys.stdout)
+
+
+def spec(**dummy: str) -> spec_pb2.DaggerSpec:
+    return filled(NAME, ParseDict({**SPEC, "sinks": [{"dummy": dummy}]}, spec_pb2.DaggerSpec()))
+
+
+if __name__ == "__main__":
+    main()
