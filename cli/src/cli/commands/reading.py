@@ -171,7 +171,7 @@ def _watch_live(session: Session, gateway: Gateway, name: str, read: Reader, end
 
 
 def _reader(session: Session, gateway: Gateway, name: str, sink: str | None) -> Reader:
-    return reader(gateway, gateway.get(name), sink.value if sink else None, session.local_dir())
+    return reader(gateway, gateway.get(name), sink, session.local_dir())
 
 
 def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:

@@ -1,7 +1,7 @@
 """The sinks of a dagger file, of every kind: what a key takes is what the field it fills holds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from daggers.v1 import spec_pb2
@@ -145,4 +145,5 @@ def _field(message: Message, key: Key) -> tuple[Message, FieldDescriptor]:
     *parents, name = key.field.split(".")
     for parent in parents:
         message = getattr(message, parent)
-    return message, message.DESCRIPTOR.fields_by_name[name]
+    field = message.DESCRIPTOR.fields_by_name[name]
+    return message, cast(FieldDescriptor, field)
