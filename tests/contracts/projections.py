@@ -101,10 +101,10 @@ class ProjectionContract:
         for at in range(0, len(records), step):
             part = records[at : at + step]
             rows = change(fleet, touched(fleet, part))
-            assert projection.write(rows, before=before, applied=fleet.mark)
+            assert projection.write(rows, before=before, applied=fleet.position)
             before = part[-1].sequence
         followed = content(projection)
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
 
         rebuilt = content(projection)
 
@@ -126,10 +126,10 @@ class ProjectionContract:
         records, ahead, behind = history(), Fleet(), Fleet()
         touched(ahead, records)
         touched(behind, records[:5])
-        projection.write(change(ahead, Touched()), before=-1, applied=ahead.mark)
+        projection.write(change(ahead, Touched()), before=-1, applied=ahead.position)
         written = content(projection)
 
-        kept = projection.write(change(behind, Touched()), before=-1, applied=behind.mark)
+        kept = projection.write(change(behind, Touched()), before=-1, applied=behind.position)
 
         assert (kept, content(projection)) == (True, written)
 
@@ -138,7 +138,7 @@ class ProjectionContract:
         touched(fleet, records[:10])
         part = touched(fleet, records[10:])
 
-        kept = projection.write(change(fleet, part), before=9, applied=fleet.mark)
+        kept = projection.write(change(fleet, part), before=9, applied=fleet.position)
 
         assert (kept, content(projection)["projection"]) == (False, [])
 
@@ -147,21 +147,21 @@ class ProjectionContract:
     ) -> None:
         fleet = Fleet()
         touched(fleet, history())
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
         with Session(projection._engine) as session:
             session.exec(update(ProjectionRow).values(shape="of another time"))
             session.commit()
 
         held = projection.prepare()
 
-        assert (held, content(projection)["daggers"]) == (fleet.mark, [])
+        assert (held, content(projection)["daggers"]) == (fleet.position, [])
 
     def test_names_sort_by_their_bytes_on_every_database(self, projection: Projection) -> None:
         names = ["ab_", "ab-c", "abc", "ab0", "a_b"]
         fleet = Fleet()
         for record in given(cluster("local"), *map(asked, names)):
             fleet.apply(record)
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
 
         listed, _ = projection.daggers([], after="ab-c", limit=10)
 

@@ -149,7 +149,11 @@ class Life:
             again.apply(record)
             again.apply(record)
         witness = self.world.control_witness.fleet
-        if (again.daggers, again.answers, again.mark) != (witness.daggers, witness.answers, witness.mark):
+        if (again.daggers, again.answers, again.position) != (
+            witness.daggers,
+            witness.answers,
+            witness.position,
+        ):
             raise Violation("the fold of the log, each record twice, is another state")
         if never := self.world.alert_witness.sent.keys() - set(self.crew.webhooks.told):
             raise Violation(f"recorded as sent, and no receiver has it: {sorted(never)}")

@@ -24,7 +24,7 @@ from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.server import fold_on, following
 from api_gateway.writer import Writer
-from eventlog import LogUnavailable, Mark
+from eventlog import LogPosition, LogUnavailable
 from fleet.health import SHOWN, Limits
 from fleet.observation import Policy
 from health_monitor.alert import Policy as AlertPolicy
@@ -112,7 +112,7 @@ class Gateway:
     async def run(self) -> None:
         """As `api_gateway.server.serving`. Raises: LogUnavailable."""
         world = self._world
-        seen = await asyncio.to_thread(self._projection.prepare) if self._projection else Mark()
+        seen = await asyncio.to_thread(self._projection.prepare) if self._projection else LogPosition()
         fold = Fold()
         follower = following(world.control, fold, seen)
         end = await world.control.end()

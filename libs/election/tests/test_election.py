@@ -12,7 +12,7 @@ import pytest
 from daggers.v1 import alerts_pb2
 
 from election import Deposed, Election, Holder, Office, host_name, identity, proven_dead
-from eventlog import Mark, Record, chained
+from eventlog import LogPosition, Record, chained
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -25,10 +25,10 @@ class Claims:
 
     def __init__(self) -> None:
         self.holder: Holder | None = None
-        self.mark = Mark()
+        self.position = LogPosition()
 
     def apply(self, record: Record) -> None:
-        self.mark = Mark(record.sequence, chained(self.mark.history, record))
+        self.position = LogPosition(record.sequence, chained(self.position.history, record))
         if isinstance(record.message, alerts_pb2.MonitorStarted):
             self.holder = Holder(record.sequence, record.message.monitor_id)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from daggers.v1 import events_pb2
 
-from eventlog import Draft, LogDamaged, LogReplaced, LogUnavailable, Mark, Record, chained
+from eventlog import Draft, LogDamaged, LogPosition, LogReplaced, LogUnavailable, Record, chained
 from eventlog.fold import BACKLOG, Seen
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
@@ -23,12 +23,12 @@ class Ids:
 
     def __init__(self) -> None:
         self.ids: list[str] = []
-        self.mark = Mark()
+        self.position = LogPosition()
 
     def apply(self, record: Record) -> bool:
         new = record.id not in self.ids
         self.ids.append(record.id)
-        self.mark = Mark(record.sequence, chained(self.mark.history, record))
+        self.position = LogPosition(record.sequence, chained(self.position.history, record))
         return new
 
 
@@ -156,7 +156,7 @@ async def test_catching_up_takes_as_long_as_records_come() -> None:
 
 
 async def test_a_log_that_ends_before_what_was_read_is_damage_and_everybody_who_waits_hears_it() -> None:
-    follower = Follower(await written("a"), Ids(), seen=Seen(Mark(5, b"x"), "remove the file"))
+    follower = Follower(await written("a"), Ids(), seen=Seen(LogPosition(5, b"x"), "remove the file"))
     async with running(follower) as task:
         with pytest.raises(LogDamaged, match=r"ends at sequence 0, but 5 was read.*remove the file"):
             await follower.reached(5)
@@ -171,7 +171,7 @@ async def test_a_log_that_ends_before_what_was_read_is_damage_and_everybody_who_
 async def test_a_log_with_other_records_where_it_was_read_is_replaced_and_nobody_sees_that_step() -> None:
     told: list[int] = []
     log = await written("a", "b", "c")
-    known = Seen(Mark(1, b"of another log"))
+    known = Seen(LogPosition(1, b"of another log"))
     follower = Follower(log, Ids(), seen=known, on_step=lambda step: told.append(step.record.sequence))
     async with running(follower) as task:
         with pytest.raises(LogReplaced, match="was made anew"):
@@ -188,7 +188,7 @@ async def test_the_log_that_was_read_before_is_followed_on() -> None:
     before = Follower(log, first)
     async with running(before):
         await before.catch_up()
-    follower = Follower(log, again, seen=Seen(first.mark))
+    follower = Follower(log, again, seen=Seen(first.position))
     async with running(follower):
         step = await follower.append(draft("c"))
 

@@ -47,7 +47,7 @@ async def test_a_gateway_follows_into_its_database_what_a_rebuild_gives(
     followed = content(projection)
     async for record in log.replay():
         fleet.apply(record)
-    projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+    projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
 
     rebuilt = content(projection)
 

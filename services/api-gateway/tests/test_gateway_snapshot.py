@@ -1,4 +1,4 @@
-"""The gateway's snapshot is its tables with the mark beside them. Snapshot and tail are the full replay."""
+"""The gateway's snapshot is its tables with its log position. Snapshot and tail are the full replay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from api_gateway.fold import Fold, Touched
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from api_gateway.tables import CONTENT, ProjectionRow
-from eventlog import Mark, read_record
+from eventlog import LogPosition, read_record
 from eventlog.memory import MemoryLog
 from eventlog.testing import record
 from fleet import Fleet
@@ -114,22 +114,22 @@ async def followed(log: MemoryLog, url: str, cuts: Sequence[int]) -> None:
             fold.apply(each)
             if each.sequence in cuts or each.sequence == await log.end():
                 rows = change(fold.fleet, fold.take_touched())
-                assert projection.write(rows, before=before, applied=fold.mark)
+                assert projection.write(rows, before=before, applied=fold.position)
                 before = each.sequence
     projection.close()
 
 
-def content(url: str) -> tuple[Mark, dict[str, list[tuple[Any, ...]]]]:
-    """The mark, and every row of every table, in the order of their keys."""
+def content(url: str) -> tuple[LogPosition, dict[str, list[tuple[Any, ...]]]]:
+    """The position, and every row of every table, in the order of their keys."""
     projection = Projection(url)
-    mark = projection.prepare()
+    position = projection.prepare()
     with Session(projection._engine) as session:
         tables = {
             kind.__tablename__: sorted(tuple(row.model_dump().values()) for row in session.exec(select(kind)))
             for kind in (*CONTENT, ProjectionRow)
         }
     projection.close()
-    return mark, tables
+    return position, tables
 
 
 @given(STEPS, st.sets(st.integers(0, 40)))
@@ -145,9 +145,9 @@ def test_a_snapshot_at_any_sequence_and_the_tail_are_the_full_replay(
         asyncio.run(followed(log, tail, sorted(cuts)))
         projection = Projection(whole)
         projection.prepare()
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.mark)
+        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
         projection.close()
         found, expected = content(tail), content(whole)
 
     assert found == expected
-    assert found[0] == fleet.mark
+    assert found[0] == fleet.position

@@ -5,16 +5,16 @@ What stands here is pure: importing it loads no client and no event loop. `event
 """
 
 from eventlog.log import Log, LogDamaged, LogError, LogReplaced, LogUnavailable, RecordTooLarge
-from eventlog.record import Draft, Mark, Record, chained, read_record
+from eventlog.record import Draft, LogPosition, Record, chained, read_record
 
 __all__ = [
     "Draft",
     "Log",
     "LogDamaged",
     "LogError",
+    "LogPosition",
     "LogReplaced",
     "LogUnavailable",
-    "Mark",
     "Record",
     "RecordTooLarge",
     "chained",

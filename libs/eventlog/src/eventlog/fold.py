@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from eventlog.log import LogDamaged, LogReplaced
-from eventlog.record import Mark, Record
+from eventlog.record import LogPosition, Record
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -20,7 +20,7 @@ class Fold(Protocol[A_co]):
     """A state made of records, one after the other."""
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> LogPosition:
         """How far the log is folded, and which log it is."""
 
     def apply(self, record: Record) -> A_co:
@@ -54,24 +54,24 @@ class Subscription(Generic[A]):
 class Seen:
     """What log was read before this process began, and how far: a shorter or another one is damage."""
 
-    mark: Mark = Mark()  # noqa: RUF009 - a constant
+    position: LogPosition = LogPosition()  # noqa: RUF009 - a constant
     anew: str = ""
     """How a person makes the service forget that, in a sentence."""
 
     def check_end(self, end: int) -> None:
         """Raises: LogDamaged when the log ends, at the sequence `end`, before what was read."""
-        if end < self.mark.sequence:
+        if end < self.position.sequence:
             raise LogDamaged(
-                f"the log ends at sequence {end}, but {self.mark.sequence} was read before: it lost records,"
-                f" or is another one{self._advice}"
+                f"the log ends at sequence {end}, but {self.position.sequence} was read before: it lost"
+                f" records, or is another one{self._advice}"
             )
 
-    def check(self, mark: Mark) -> None:
+    def check(self, position: LogPosition) -> None:
         """Raises: LogReplaced when the log, folded as far as it was read before, is not that one."""
-        if mark.sequence == self.mark.sequence and mark != self.mark:
+        if position.sequence == self.position.sequence and position != self.position:
             raise LogReplaced(
-                f"the log was read up to sequence {mark.sequence} before, and holds other records there now:"
-                f" it was made anew, or is another one{self._advice}"
+                f"the log was read up to sequence {position.sequence} before, and holds other records there"
+                f" now: it was made anew, or is another one{self._advice}"
             )
 
     @property

@@ -54,7 +54,7 @@ class Follower(Generic[A]):
     @property
     def sequence(self) -> int:
         """How far the log is folded."""
-        return self._fold.mark.sequence
+        return self._fold.position.sequence
 
     @property
     def damage(self) -> str:
@@ -79,7 +79,7 @@ class Follower(Generic[A]):
             raise
 
     async def _follow(self) -> None:
-        if self.sequence < self._seen.mark.sequence:
+        if self.sequence < self._seen.position.sequence:
             self._seen.check_end(await self._log.end())
         self._begun = True
         self.wake()
@@ -91,7 +91,7 @@ class Follower(Generic[A]):
 
     def _take(self, record: Record) -> None:
         step = Step(record, self._fold.apply(record))
-        self._seen.check(self._fold.mark)
+        self._seen.check(self._fold.position)
         for expected in self._awaited.pop(record.id, ()):
             if not expected.done():
                 expected.set_result(step)

@@ -80,7 +80,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogPosition:
     """How far a log was read, and which log it was: what is kept beside what was made from it."""
 
     sequence: int = -1

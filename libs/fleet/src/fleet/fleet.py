@@ -15,7 +15,7 @@ from typing import Any, Final
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from eventlog import Mark, Record, chained
+from eventlog import LogPosition, Record, chained
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import Catalogue, Entry
 from fleet.dagger import DECISIONS, Dagger, decide
@@ -113,9 +113,9 @@ class Fleet:
         return self._catalogue.references
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> LogPosition:
         """How far the log is folded, and which log it is."""
-        return Mark(self.sequence, self.history)
+        return LogPosition(self.sequence, self.history)
 
     def living(self, name: str) -> Dagger | None:
         """A dagger that is not deleted."""

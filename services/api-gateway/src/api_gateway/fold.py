@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from daggers.v1 import events_pb2
 
-from eventlog import Mark, Record
+from eventlog import LogPosition, Record
 from fleet import Applied, Fleet
 
 
@@ -33,9 +33,9 @@ class Fold:
         self._touched = Touched()
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> LogPosition:
         """How far the log is folded, and which log it is."""
-        return self.fleet.mark
+        return self.fleet.position
 
     def refused(self, sequence: int) -> str:
         """Why the record at `sequence` is not applied; empty when it is."""

@@ -29,7 +29,7 @@ from api_gateway.tables import (
     SchemaRow,
     StreamRow,
 )
-from eventlog import Mark
+from eventlog import LogPosition
 
 # Raise it when rows are made in another way from the same messages.
 _REVISION: Final = 2
@@ -59,7 +59,7 @@ class Projection:
         """The database's URL, without a password."""
         return self._engine.url.render_as_string(hide_password=True)
 
-    def prepare(self) -> Mark:
+    def prepare(self) -> LogPosition:
         """Create the tables, anew when their shape changed; answers which log they held, and how far."""
         applied, shape = self._found()
         if shape != self._shape:
@@ -67,7 +67,7 @@ class Projection:
         SQLModel.metadata.create_all(self._engine, self._tables)
         return applied
 
-    def write(self, change: Change, *, before: int, applied: Mark) -> bool:
+    def write(self, change: Change, *, before: int, applied: LogPosition) -> bool:
         """Bring the tables from the sequence `before` to `applied`.
 
         False when the tables are behind `before`, so that everything must be written. Tables that are ahead
@@ -86,8 +86,13 @@ class Projection:
                 connection.execute(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
             for names in _chunks(change.gone):
                 connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
-            mark = {"id": 1, "applied": applied.sequence, "history": applied.history, "shape": self._shape}
-            connection.execute((insert if at is None else update)(ProjectionRow).values(mark))
+            position = {
+                "id": 1,
+                "applied": applied.sequence,
+                "history": applied.history,
+                "shape": self._shape,
+            }
+            connection.execute((insert if at is None else update)(ProjectionRow).values(position))
         return True
 
     def dagger(self, name: str) -> tuple[gateway_pb2.Dagger | None, int]:
@@ -145,13 +150,13 @@ class Projection:
         """Give the connections back."""
         self._engine.dispose()
 
-    def _found(self) -> tuple[Mark, str]:
+    def _found(self) -> tuple[LogPosition, str]:
         try:
             with Session(self._engine) as session:
                 row = session.get(ProjectionRow, 1)
         except (OperationalError, ProgrammingError):
-            return Mark(), ""  # no such table yet, or one of another time
-        return (Mark(), "") if row is None else (Mark(row.applied, row.history), row.shape)
+            return LogPosition(), ""  # no such table yet, or one of another time
+        return (LogPosition(), "") if row is None else (LogPosition(row.applied, row.history), row.shape)
 
     @cached_property
     def _shape(self) -> str:

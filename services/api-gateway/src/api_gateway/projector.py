@@ -43,12 +43,12 @@ class Projector:
         written, touched = -1, self._fold.take_touched()
         while True:
             fleet = self._fold.fleet
-            mark = fleet.mark
+            position = fleet.position
             rows = change(fleet, touched)
             try:
                 if self.failure:  # the tables may be gone
                     await asyncio.to_thread(self._projection.prepare)
-                kept = await asyncio.to_thread(self._projection.write, rows, before=written, applied=mark)
+                kept = await asyncio.to_thread(self._projection.write, rows, before=written, applied=position)
             except SQLAlchemyError as error:
                 kept = False
                 self._report(f"the gateway's database does not answer ({type(error).__name__})")
@@ -59,7 +59,7 @@ class Projector:
                 self._fold.take_touched()
                 touched = Touched()
                 continue
-            written = self.sequence = mark.sequence
+            written = self.sequence = position.sequence
             self._report("")
             await self._until_news(written)
             if fleet.sequence == written:

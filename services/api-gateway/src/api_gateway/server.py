@@ -24,7 +24,7 @@ from api_gateway.reader import Reader
 from api_gateway.writer import Writer
 from chassis.interceptors import interceptor
 from chassis.logging import logger
-from eventlog import Log, LogDamaged, LogReplaced, Mark
+from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied
@@ -119,7 +119,7 @@ async def serving(
         await asyncio.to_thread(projection.close)
 
 
-def following(log: Log, fold: Fold, seen: Mark) -> Follower[Applied]:
+def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
     """What follows the control topic for a gateway whose database has `seen` that much of it."""
     known = Seen(seen, "give the gateway an empty database")
     return Follower(log, fold, seen=known, patience_s=_PATIENCE_S)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from daggers.v1 import alerts_pb2
 
-from eventlog import Mark, Record, chained
+from eventlog import LogPosition, Record, chained
 from health_monitor.alert import Alert, Notify, evolve, next_notification
 from health_monitor.condition import Condition
 
@@ -47,9 +47,9 @@ class Ledger:
         self._paused: dict[str, datetime] = {}
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> LogPosition:
         """How far the log is folded, and which log it is."""
-        return Mark(self.sequence, self.history)
+        return LogPosition(self.sequence, self.history)
 
     def alert(self, dagger: str, condition: Condition) -> Alert:
         """The alert of a dagger and a condition, whether or not it ever fired."""

@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2
 
 from chassis.logging import unit_of_work
 from election import Election
-from eventlog import Draft, Mark
+from eventlog import Draft, LogPosition
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
@@ -28,11 +28,11 @@ SEEN: Final = "control.json"
 
 def seen(state_dir: Path) -> Seen:
     """What a scheduler of this state directory read of the log."""
-    file, mark = state_dir / SEEN, Mark()
+    file, position = state_dir / SEEN, LogPosition()
     with suppress(FileNotFoundError, ValueError, KeyError):
         found = json.loads(file.read_text())
-        mark = Mark(int(found["sequence"]), bytes.fromhex(found["history"]))
-    return Seen(mark, f"remove {file}")
+        position = LogPosition(int(found["sequence"]), bytes.fromhex(found["history"]))
+    return Seen(position, f"remove {file}")
 
 
 class Sweeper:
