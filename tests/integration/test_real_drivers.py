@@ -1,0 +1,81 @@
+"""Real drivers keep the promises that scheduler, monitor and their doubles rely on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests.launches import Dagger
+from tests.contracts.drivers import NAME, DriversContract, Handle, until
+from tests.contracts.spark_ui import SparkUiContract
+
+from scheduler import command
+from scheduler.__main__ import find_installation, find_java
+from scheduler.drivers import Drivers
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+
+
+class RealDrivers(Drivers):
+    """The drivers of this host, and the dagger that they run."""
+
+    def __init__(self, runs: Path, dagger: Dagger) -> None:
+        super().__init__(runs, host="here", python=str(find_installation().python))
+        self.dagger = dagger
+
+    def launch(self, name: str, generation: int) -> Handle:
+        """Start a driver as the scheduler does."""
+        self.dagger.name, self.dagger.generation = name, generation
+        job = self.dagger.spec(self.run_dir(name, generation))
+        inherited = {"JAVA_HOME": str(find_java(None, os.environ))}  # noqa: TID251 - as the scheduler's root does
+        environment = command.environment(job, "local[1]", find_installation(), inherited)
+        return self.start(job, command.spark_submit(job, "local[1]", find_installation()), environment)
+
+
+@pytest.fixture
+async def drivers(tmp_path: Path, kafka: str) -> AsyncIterator[RealDrivers]:
+    log = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+    made = RealDrivers(tmp_path / "runs", Dagger(tmp_path, kafka, sinks=[log]))
+    yield made
+
+    def gone() -> bool:
+        for living in made.living():
+            made.kill(living.handle)
+        return not made.living()
+
+    await until(gone)
+
+
+def told(handle: Handle) -> dict[str, Any]:
+    """What the driver says of itself."""
+    file = Path(handle.run_dir) / "driver.json"
+    said: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return said
+
+
+class TestRealDrivers(DriversContract):
+    def start(self, drivers: RealDrivers, generation: int) -> Handle:
+        return drivers.launch(NAME, generation)
+
+    async def ready(self, handle: Handle) -> None:
+        await until(lambda: bool(told(handle)))
+
+    def restarted(self, drivers: RealDrivers) -> RealDrivers:
+        return RealDrivers(drivers.runs, drivers.dagger)
+
+
+class TestRealSparkUi(SparkUiContract):
+    @pytest.fixture
+    async def ui(self, drivers: RealDrivers) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
+        handle = drivers.launch(self.DAGGER, self.GENERATION)
+        await until(lambda: bool(told(handle).get("ui_url")))
+        async with httpx.AsyncClient(trust_env=False) as client:
+            url = told(handle)["ui_url"]
+            await client.get(f"{url}/api/v1/applications", timeout=60)  # its first answer takes longest
+            yield client, url
