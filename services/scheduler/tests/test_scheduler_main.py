@@ -1,6 +1,7 @@
 """The scheduler as a process: its settings, and its place beside another one."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,9 +55,11 @@ def test_a_kafka_that_does_not_answer_is_said_in_one_sentence(tmp_path: Path) ->
 
     done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
 
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "scheduler: Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError"
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert (done.returncode, last["event"], last["detail"]) == (
+        69,
+        "stopped",
+        "Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError",
     )
     assert "Traceback" not in done.stderr
 
@@ -117,4 +120,4 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
         code = standby.wait(DEADLINE_S)
 
     assert '"event": "scheduler.standby"' in line
-    assert (code, rest) == (0, "")
+    assert (code, [json.loads(each)["event"] for each in rest.splitlines()]) == (0, ["stopped"])

@@ -1,6 +1,6 @@
 """`python -m api_gateway`: reads the settings, puts the parts together, serves until SIGTERM.
 
-Exit codes: 0 drained, 2 bad settings, 69 no Kafka, no database or no address to serve on, 70 our fault.
+It has the shape and the exit codes of `chassis.service`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sys
+from dataclasses import dataclass
 
 import grpc
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,47 +19,48 @@ from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
 from api_gateway.server import CannotBind, Door, serving
 from api_gateway.settings import GatewaySettings
-from chassis import logging, settings, shutdown
+from chassis import logging, service
 from chassis.collector import relieve
 from chassis.interceptors import first_token, read_tokens
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 
-_UNAVAILABLE = 69
-_INTERNAL = 70
 # Objects: more than what the calls under way hold.
 _ALIVE = 20_000
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the settings name."""
+
+    found: GatewaySettings
+    door: Door
+    access: HostAccess
+
+
 def main() -> int:
     """Serve; answers the exit code."""
-    found = settings.load(GatewaySettings, sys.argv[1:], prog="python -m api_gateway")
-    logging.configure("api-gateway")
+    away = (LogError, CannotBind)
+    return service.run("api-gateway", GatewaySettings, sys.argv[1:], read=_read, serve=_serve, away=away)
+
+
+def _read(found: GatewaySettings) -> Parts:
+    """Raises: OSError, ValueError when a file cannot be used."""
+    return Parts(found, _door(found), _host_access(found))
+
+
+async def _serve(parts: Parts, asked: asyncio.Event) -> None:
+    projection = Projection(parts.found.database_url)
     try:
-        door, access = _door(found), _host_access(found)
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"python -m api_gateway: {error}\n")
-        return 2
-    projection = Projection(found.database_url)
-    try:
-        asyncio.run(_serve(found, projection, door, access))
-    except (LogError, CannotBind) as error:
-        logging.logger().error("stopped", detail=str(error))
-        return _UNAVAILABLE
+        await _serve_from(projection, parts, asked)
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()[0]
-        detail = f"the database {projection.place} cannot be used: {cause}"
-        logging.logger().error("stopped", detail=detail)
-        return _UNAVAILABLE
-    except Exception:  # noqa: BLE001 - the last place before the process ends
-        logging.logger().exception("stopped")
-        return _INTERNAL
-    return 0
+        raise service.Unavailable(f"the database {projection.place} cannot be used: {cause}") from error
 
 
-async def _serve(found: GatewaySettings, projection: Projection, door: Door, access: HostAccess) -> None:
-    asked = shutdown.on_signal()
+async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
+    found, door = parts.found, parts.door
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     await ensure_topics(found.kafka_bootstrap_servers)
     quarantine = KafkaQuarantine(found.kafka_bootstrap_servers)
@@ -72,7 +74,7 @@ async def _serve(found: GatewaySettings, projection: Projection, door: Door, acc
             source=source,
             reference_places=found.allowed_references,
             away=lambda: log.away,
-            host_access=access,
+            host_access=parts.access,
         ) as gateway,
     ):
         relieve(_ALIVE)

@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx
 
-from chassis import logging, settings, shutdown
+from chassis import logging, service
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -26,30 +26,22 @@ from health_monitor.monitor import Identity, Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
 
-PROG: Final = "python -m health_monitor"
 _GRACE: Final = timedelta(seconds=15)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; answers the exit code."""
-    configured = settings.load(monitor_settings(), argv, prog=PROG)
-    try:
-        channels = configured.channels()
-    except ValueError as error:
-        sys.stderr.write(f"{PROG}: bad settings:\n  {error}\n`{PROG} --help` explains each setting.\n")
-        return 2
-    logging.configure("health-monitor")
-    try:
-        asyncio.run(run(configured, channels))
-    except LogError as error:
-        logging.logger().error("ended", error=type(error).__name__, detail=str(error))
-        return 1
-    return 0
+    kind = monitor_settings()
+    return service.run("health-monitor", kind, argv, read=_read, serve=_serve, away=(LogError,))
 
 
-async def run(configured: MonitorSettings, channels: Sequence[Channel]) -> None:
-    """Serve until a signal comes. Raises: as `serve`."""
-    await serve(configured, channels, shutdown.on_signal())
+def _read(configured: MonitorSettings) -> tuple[MonitorSettings, Sequence[Channel]]:
+    """Raises: ValueError."""
+    return configured, configured.channels()
+
+
+async def _serve(parts: tuple[MonitorSettings, Sequence[Channel]], stop: asyncio.Event) -> None:
+    await serve(*parts, stop)
 
 
 async def serve(
@@ -114,7 +106,6 @@ async def serve(
             for task in following:
                 task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
-    log.info("stopped")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m scheduler`: the composition root. SIGTERM ends it with exit code 0; drivers go on."""
+"""`python -m scheduler`: the composition root, shaped as `chassis.service`. Drivers go on when it ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 from daggers.v1 import events_pb2, spec_pb2
 
-from chassis import logging, settings, shutdown
+from chassis import logging, service
 from chassis.interceptors import read_tokens
 from election import host_name, identity
 from eventlog import LogError
@@ -39,21 +39,21 @@ class Missing(Exception):  # noqa: N818 - reads as what is wrong
 
 def main() -> int:
     """Run a scheduler until it is told to stop."""
-    told = settings.load(SchedulerSettings, sys.argv[1:], prog="python -m scheduler")
+    away = (LogError, Missing, CannotBind)
+    return service.run("scheduler", SchedulerSettings, sys.argv[1:], read=_read, serve=_serve, away=away)
+
+
+def _read(told: SchedulerSettings) -> SchedulerSettings:
     logging.configure("scheduler", level=told.log_level)
-    refused: list[str] = []
-    try:
-        asyncio.run(serve(told, os.environ))  # noqa: TID251 - the composition root hands it on
-    except* (LogError, Missing, CannotBind) as errors:
-        refused = list(dict.fromkeys(map(str, _leaves(errors))))  # whoever waits for the log says the same
-    for error in refused:
-        sys.stderr.write(f"scheduler: {error}\n")
-    return 1 if refused else 0
+    return told
 
 
-async def serve(told: SchedulerSettings, inherited: Mapping[str, str]) -> None:
-    """Serve until SIGTERM. Raises: LogError, Missing, CannotBind (alone or in an ExceptionGroup)."""
-    asked = shutdown.on_signal()
+async def _serve(told: SchedulerSettings, asked: asyncio.Event) -> None:
+    await serve(told, os.environ, asked)  # noqa: TID251 - the composition root hands it on
+
+
+async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: asyncio.Event) -> None:
+    """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
     state_dir = told.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable)
@@ -163,15 +163,6 @@ def _package(name: str) -> Path:
     if spec is None or spec.origin is None:
         raise Missing(f"the Python package {name} is missing: install it beside the scheduler")
     return Path(spec.origin).parent
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions of a group and of the groups in it."""
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
-    else:
-        yield error
 
 
 if __name__ == "__main__":

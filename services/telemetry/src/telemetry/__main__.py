@@ -1,6 +1,6 @@
 """`python -m telemetry`: reads the settings, puts the parts together, serves until SIGTERM.
 
-Exit codes: 0 told to stop, 2 bad settings, 69 no Kafka or no database: start it again, it loses nothing.
+It has the shape and the exit codes of `chassis.service`. Started again, it loses nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from chassis import logging, settings, shutdown
+from chassis import service
 from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, forever
@@ -18,30 +18,27 @@ from telemetry import points
 from telemetry.projector import Database, DatabaseUnavailable, project
 from telemetry.settings import TelemetrySettings
 
-_UNAVAILABLE = 69
-
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; answers the exit code."""
-    told = settings.load(TelemetrySettings, argv, prog="python -m telemetry")
-    try:
-        token = _token(told.influx_token_file)
-    except (OSError, UnicodeDecodeError):
-        sys.stderr.write(f"python -m telemetry: the token file {told.influx_token_file} cannot be read\n")
-        return 2
-    logging.configure("telemetry")
-    database = Database(told.influx_url, told.influx_org, told.influx_bucket, token)
-    try:
-        asyncio.run(serve(told.kafka_bootstrap_servers, database))
-    except (LogError, DatabaseUnavailable) as error:
-        logging.logger().error("ended", error=type(error).__name__, detail=str(error))
-        return _UNAVAILABLE
-    return 0
+    away = (LogError, DatabaseUnavailable)
+    return service.run("telemetry", TelemetrySettings, argv, read=_read, serve=_serve, away=away)
 
 
-async def serve(kafka: str, database: Database) -> None:
-    """Serve until a signal comes. Raises: LogError, DatabaseUnavailable."""
-    asked = asyncio.create_task(shutdown.on_signal().wait())
+def _read(told: TelemetrySettings) -> tuple[str, Database]:
+    """Raises: ValueError."""
+    return told.kafka_bootstrap_servers, Database(
+        told.influx_url, told.influx_org, told.influx_bucket, _token(told.influx_token_file)
+    )
+
+
+async def _serve(parts: tuple[str, Database], stop: asyncio.Event) -> None:
+    await serve(*parts, stop)
+
+
+async def serve(kafka: str, database: Database, stop: asyncio.Event) -> None:
+    """Serve until it is asked to stop. Raises: LogError, DatabaseUnavailable."""
+    asked = asyncio.create_task(stop.wait())
     await ensure_topics(kafka, (*TOPICS, forever(ALERTS)))
     projections = {HEARTBEATS: points.of_beat, CONTROL: points.of_event, ALERTS: points.of_alert}
     projecting = asyncio.create_task(project(kafka, projections, database.writer()))
@@ -54,7 +51,11 @@ async def serve(kafka: str, database: Database) -> None:
 
 
 def _token(file: Path | None) -> str:
-    return file.read_text(encoding="utf-8").strip() if file else ""
+    """Raises: ValueError."""
+    try:
+        return file.read_text(encoding="utf-8").strip() if file else ""
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"the token file {file} cannot be read") from None
 
 
 if __name__ == "__main__":

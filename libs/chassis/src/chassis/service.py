@@ -1,0 +1,81 @@
+"""The shape of a service: its settings, what they name, serving until SIGTERM, an exit code.
+
+    0   drained, after SIGTERM or SIGINT
+    2   bad settings: stderr says which
+    69  something that it needs is away: start it again
+    70  our fault
+
+The last line of its log is the event `stopped`: the exit code, and what was wrong if anything was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from chassis import logging, settings, shutdown
+
+DRAINED: Final = 0
+BAD_SETTINGS: Final = 2
+UNAVAILABLE: Final = 69
+INTERNAL: Final = 70
+
+S = TypeVar("S", bound=settings.Settings)
+P = TypeVar("P")
+
+
+class Unavailable(Exception):  # noqa: N818 - reads as what is wrong
+    """Something that a service needs is not there. One sentence."""
+
+
+def run(
+    name: str,
+    kind: type[S],
+    argv: Sequence[str],
+    *,
+    read: Callable[[S], P],
+    serve: Callable[[P, asyncio.Event], Coroutine[Any, Any, None]],
+    away: tuple[type[Exception], ...] = (),
+) -> int:
+    """Run the service `name`, which `python -m NAME` starts; answers the exit code.
+
+    `read` takes what the settings name: files, addresses; what it raises of OSError and ValueError is a bad
+    setting. `serve` returns soon after the event is set. `away`, and Unavailable: what says that something
+    is not there; their text is one sentence.
+    """
+    prog = f"python -m {name.replace('-', '_')}"
+    found = settings.load(kind, argv, prog=prog)
+    logging.configure(name)
+    try:
+        parts = read(found)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{prog}: bad settings:\n  {error}\n`{prog} --help` explains each setting.\n")
+        return BAD_SETTINGS
+
+    async def serving() -> None:
+        await serve(parts, shutdown.on_signal())
+
+    try:
+        asyncio.run(serving())
+    except Exception as error:  # noqa: BLE001 - the last place before the process ends
+        causes = list(_leaves(error))
+        if all(isinstance(each, (*away, Unavailable)) for each in causes):
+            # Whoever waits for the same thing says the same.
+            detail = "; ".join(dict.fromkeys(map(str, causes)))
+            logging.logger().error("stopped", exit_code=UNAVAILABLE, detail=detail)
+            return UNAVAILABLE
+        logging.logger().exception("stopped", exit_code=INTERNAL)
+        return INTERNAL
+    logging.logger().info("stopped", exit_code=DRAINED)
+    return DRAINED
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a group and of the groups in it."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
