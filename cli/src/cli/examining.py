@@ -6,6 +6,7 @@ from typing import Any
 
 from daggers.v1 import gateway_pb2
 
+from cli import json_views
 from cli.errors import RefusedError, UnreachableError
 from cli.excerpt import excerpt, lines
 from cli.gateway import Gateway, in_words
@@ -74,30 +75,12 @@ def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedErr
     )
 
 
-def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
-    """An output column as the JSON document shows it."""
-    role = gateway_pb2.OutputColumn.Role.Name(what.role).removeprefix("ROLE_").lower()
-    return {"name": what.name, "role": role, "key": what.key, "type": what.type}
-
-
 def _asked(gateway: Gateway, file: DaggerFile) -> tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]:
     request = gateway_pb2.ValidateRequest(name=file.name, spec=file.spec)
     answer = gateway.call(gateway.daggers.Validate, request)
-    return [_document(each) for each in answer.findings], [column(each) for each in answer.columns]
-
-
-def _document(finding: gateway_pb2.Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": gateway_pb2.Severity.Name(finding.severity).removeprefix("SEVERITY_").lower(),
-        "field": finding.field,
-        "message": finding.message,
-        "line": finding.line or None,
-        "column": finding.column or None,
-        "end_line": finding.end_line or None,
-        "end_column": finding.end_column or None,
-        "suggestion": finding.suggestion or None,
-    }
+    return [json_views.finding(each) for each in answer.findings], [
+        json_views.column(each) for each in answer.columns
+    ]
 
 
 def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
