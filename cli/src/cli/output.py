@@ -74,13 +74,25 @@ class Printer:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
 
+    def line(self, text: str) -> None:
+        """Print a line, or several, as they are."""
+        print_line(self.console, text)
+
+    def findings(self, findings: Iterable[Mapping[str, Any]]) -> None:
+        """Print what was found, as a part of the answer."""
+        print_findings(self.console, findings)
+
+    def note(self, sentence: str) -> None:
+        """A line on stderr beside the answer."""
+        self.steps.note(sentence)
+
     def warn(self, sentence: str) -> None:
         """A warning on stderr, in both formats."""
         self.messages.print(Text.assemble(("warning: ", "yellow"), sentence), highlight=False, soft_wrap=True)
 
     def done(self, document: Any, sentence: str) -> None:
         """Answer with one sentence, or the document."""
-        self.show(document, lambda console: console.print(sentence, highlight=False, markup=False))
+        self.show(document, lambda _: self.line(sentence))
 
 
 def print_line(console: Console, line: str) -> None:

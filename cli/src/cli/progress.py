@@ -39,7 +39,7 @@ class Steps:
     def note(self, text: str) -> None:
         """A line beside the steps."""
         if not self._quiet:
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _plain(self, title: str) -> Report:
         last = time.monotonic()

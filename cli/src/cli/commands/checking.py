@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from cli.commands.daggers import read_file
 from cli.errors import RefusedError
 from cli.examining import examine
-from cli.output import print_findings
 from cli.session import Session, command
 
 sql = typer.Typer(help="Queries, without a gateway.")
@@ -45,8 +43,8 @@ def validate(
     ]
     valid = not examined.errors
 
-    def text(console: Console) -> None:
-        print_findings(console, examined.findings)
+    def text(_: object) -> None:
+        session.out.findings(examined.findings)
         for each in documents:
             if each["columns"]:
                 _print_columns(session, f"{each['name']} gives", each["columns"])
@@ -56,7 +54,7 @@ def validate(
     )
     _end(session, valid=valid, errors=len(examined.errors), what=str(file))
     if examined.unreached:
-        session.out.steps.note("the gateway does not answer, so the rest was not checked")
+        session.out.note("the gateway does not answer, so the rest was not checked")
 
 
 @command(sql, "check", example="daggers sql check --streams streams.json < query.sql")
@@ -77,15 +75,15 @@ def check_sql(
 
     tables = streams.tables(file, include or ())
     if sys.stdin.isatty():
-        session.out.steps.note("reads the query from standard input; Ctrl-D ends it")
+        session.out.note("reads the query from standard input; Ctrl-D ends it")
     try:
         query = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise RefusedError("the query is not UTF-8 text", reason="INVALID_QUERY") from error
     document = queries.check(query, tables)
 
-    def text(console: Console) -> None:
-        print_findings(console, document["findings"])
+    def text(_: object) -> None:
+        session.out.findings(document["findings"])
         if document["columns"]:
             _print_columns(session, "the query gives", document["columns"])
 
@@ -95,7 +93,7 @@ def check_sql(
 
 
 def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:
-    session.out.console.print(f"{title}:", highlight=False, markup=False)
+    session.out.line(f"{title}:")
     rows = [(each["name"], each["role"], each["key"], each["type"]) for each in columns]
     session.out.table(("COLUMN", "ROLE", "KEY", "TYPE"), rows, empty="")
 
@@ -104,6 +102,6 @@ def _end(session: Session, *, valid: bool, errors: int, what: str) -> None:
     """Say how it went, on stderr, and end with the exit code. Raises: typer.Exit."""
     if not valid:
         things = "one thing is" if errors == 1 else f"{errors} things are"
-        session.out.steps.note(f"{things} wrong with {what}")
+        session.out.note(f"{things} wrong with {what}")
         raise typer.Exit(REFUSED)
-    session.out.steps.note(f"{what} can run")
+    session.out.note(f"{what} can run")

@@ -7,7 +7,6 @@ from typing import Annotated, TypeVar
 
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
-from rich.console import Console
 
 from cli import json_views
 from cli.errors import MisusedError, RefusedError
@@ -63,9 +62,9 @@ def apply(
         for one in applied:
             action, dagger = json_views.action(one.action), one.dagger
             for warning in dagger.warnings:
-                session.out.steps.note(f"warning: {warning}")
+                session.out.note(f"warning: {warning}")
             if not session.out.json:
-                session.out.console.print(f"{dagger.name} {action}", highlight=False, markup=False)
+                session.out.line(f"{dagger.name} {action}")
             if wait:
                 dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
             documents.append(json_views.dagger(dagger) | {"action": action})
@@ -78,7 +77,7 @@ def get(session: Session, name: Name) -> None:
         dagger = gateway.get(name)
     document = json_views.dagger(dagger)
 
-    def text(console: Console) -> None:
+    def text(_: object) -> None:
         spec = {"name": name, **document.pop("spec")}
         error = document.pop("last_error")
         warnings = document.pop("warnings")
@@ -89,10 +88,10 @@ def get(session: Session, name: Name) -> None:
         rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
         session.out.table(("", ""), rows, empty="")
         if error:
-            console.print(f"last error: {error['domain']} {error['reason']}: {error['detail']}", markup=False)
+            session.out.line(f"last error: {error['domain']} {error['reason']}: {error['detail']}")
         for warning in warnings:
-            console.print(f"warning: {warning}", markup=False)
-        console.print(to_yaml(spec), highlight=False, markup=False)
+            session.out.line(f"warning: {warning}")
+        session.out.line(to_yaml(spec))
 
     session.out.show(document, text)
 

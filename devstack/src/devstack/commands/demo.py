@@ -61,12 +61,12 @@ def demo(
     finally:
         if keep:
             remembered.remember(session.settings.state_home, folder)
-            session.out.steps.note(f"the stack in {folder} is left up: `daggers local down` stops it")
+            session.out.note(f"the stack in {folder} is left up: `daggers local down` stops it")
         else:
             with uninterrupted():
                 stop(session, folder)
             if failed:
-                session.out.steps.note(f"logs are kept in {folder}")
+                session.out.note(f"logs are kept in {folder}")
             elif session.state_dir is None:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -74,7 +74,7 @@ def demo(
 def _answer(session: Session, verdict: "Verdict") -> None:
     aside = f"{verdict.late} late and {verdict.quarantined} broken or future records set aside, as fed"
     if verdict.mismatches:
-        session.out.messages.print(verdict.sentence(), highlight=False, markup=False)
+        session.out.note(verdict.sentence())
         findings = [{"code": "MISMATCH", "message": one} for one in verdict.mismatches[:SHOWN_MISMATCHES]]
         raise RefusedError(
             f"{len(verdict.mismatches)} mismatches", reason="MISMATCH", findings=findings,

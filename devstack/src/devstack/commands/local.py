@@ -164,7 +164,7 @@ def dump(session: Session) -> None:
 
     def text(_: object) -> None:
         for row in rows:
-            session.out.console.print(line(row), highlight=False, markup=False, soft_wrap=True)
+            session.out.line(line(row))
 
     session.out.show(rows, text)
 
@@ -224,14 +224,14 @@ def _own_influx(
 
 def _say(session: Session, stack: Stack, what: str) -> None:
     out = session.out
-    out.console.print(f"{what}: {stack.state_dir}", highlight=False, markup=False)
+    out.line(f"{what}: {stack.state_dir}")
     rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
     out.table(("", ""), rows, empty="")
 
 
 def _stay(session: Session, stack: Stack) -> None:
     """Tell of what ends by itself, until a `local down` from elsewhere or the directory's end."""
-    note = session.out.steps.note
+    note = session.out.note
     note("Ctrl-C stops it")
     reported: set[Started] = set()
     while True:
