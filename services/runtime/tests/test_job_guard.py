@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from services.runtime.tests.sessions import spark_session
-from tests.conformance.corpus import public
+from tests.conformance.corpus import public, tables
 
 import daggersql
 from runtime import errors, guard
@@ -104,6 +104,17 @@ def test_every_accepted_query_of_the_corpus_passes(session: SparkSession) -> Non
 
     assert refused == {}
     assert checked > 0
+
+
+def test_the_list_of_a_partial_session_is_unfolded(session: SparkSession) -> None:
+    sql = """SELECT e, COUNT(*) AS k FROM (SELECT CollectArray(event_name) AS events,
+        SESSION_ROWTIME(rowtime, INTERVAL '1' MINUTE) AS rt FROM customer_events
+        GROUP BY SESSION(rowtime, INTERVAL '1' MINUTE)) AS s, UNNEST(events) AS t(e)
+        GROUP BY TUMBLE(rt, INTERVAL '1' MINUTE), e"""
+    plan = daggersql.check(sql, tables()).plan
+
+    assert plan is not None
+    guard.check(session, plan.spark_sql, ["customer_events"], plan.functions)
 
 
 def test_a_query_reads_the_streams_of_its_dagger_and_calls_the_functions_of_its_plan(

@@ -48,6 +48,15 @@ SESSIONS = grouped("COUNT(*)", "SESSION 6")
 SOME_SESSIONS = grouped("COUNT(*)", "SESSION 6", "HAVING COUNT(*) BETWEEN 2 AND 4")
 BY_TEN = "GROUP BY TUMBLE({}rowtime, INTERVAL '10' SECOND)"
 BY_TWENTY = "GROUP BY TUMBLE(rt, INTERVAL '20' SECOND)"
+BY_TEN_OF_THEM = "GROUP BY TUMBLE(rt, INTERVAL '10' SECOND)"
+EARLY = "EXTRACT(SECOND FROM rowtime)"
+LISTS = grouped(f"CollectArray({EARLY}) FILTER (WHERE {EARLY} BETWEEN 10 AND 50)", "SESSION 6")
+OTHERS = grouped("CASE WHEN COUNT(*) > 3 THEN 'a' ELSE 'b' END", "SESSION 6")
+NEAR = "i.rt BETWEEN b.rowtime - INTERVAL '9' SECOND AND b.rowtime + INTERVAL '9' SECOND"
+MEETING = f"ON b.order_number = i.n AND {NEAR}"
+BY_COUNT = f"""(SELECT COUNT(*) AS s, n, TUMBLE_ROWTIME(rt, INTERVAL '10' SECOND) AS rt2
+    FROM {SESSIONS} {BY_TEN_OF_THEM}, n) AS o"""
+TUMBLE_TWENTY = "TUMBLE(rt2, INTERVAL '20' SECOND)"
 BY_SESSION = "GROUP BY SESSION(rowtime, INTERVAL '6' SECOND)"
 JOINED = """JOIN payments p ON b.order_number = p.order_id
     AND p.rowtime BETWEEN b.rowtime - INTERVAL '5' SECOND AND b.rowtime + INTERVAL '9' SECOND"""
@@ -58,6 +67,9 @@ QUICK = {
         HAVING EXTRACT(SECOND FROM SESSION_START(rowtime, INTERVAL '6' SECOND)) > 20""",
     "tumble over some sessions": f"SELECT SUM(n) AS m, COUNT(*) AS s, c FROM {SOME_SESSIONS} {BY_TWENTY}, c",
     "left join": f"SELECT b.fare, p.fee FROM bookings b LEFT {JOINED}",
+    "tumble over session by count": f"SELECT COUNT(*) AS s, n FROM {SESSIONS} {BY_TEN_OF_THEM}, n",
+    "tumble over unfolded sessions": f"""SELECT e, COUNT(*) AS s FROM {LISTS}, UNNEST(i.n) AS t(e)
+        {BY_TEN_OF_THEM}, e""",
 }
 LONG = {
     "tumble": f"SELECT COUNT(*) AS n FROM customer_events {BY_TEN.format('')}",
@@ -81,6 +93,27 @@ LONG = {
     "records with sessions": f"""SELECT i.n, b.fare
         FROM bookings b LEFT JOIN {SESSIONS} ON b.order_number = i.c AND i.rt
         BETWEEN b.rowtime - INTERVAL '9' SECOND AND b.rowtime + INTERVAL '9' SECOND""",
+    "sessions filtered by count": f"""SELECT COUNT(*) AS s FROM {SESSIONS}
+        WHERE n BETWEEN 2 AND 4 {BY_TEN_OF_THEM}""",
+    "hop over some sessions by count": f"""SELECT SUM(n) AS m, n FROM {SOME_SESSIONS} WHERE n <> 3
+        GROUP BY HOP(rt, INTERVAL '5' SECOND, INTERVAL '10' SECOND), n""",
+    "groups by count, filtered": f"SELECT s, n, rt2 FROM {BY_COUNT} WHERE s < 2",
+    "tumble over groups by count": f"SELECT MAX(s) AS m FROM {BY_COUNT} GROUP BY {TUMBLE_TWENTY}",
+    "tumble by count over groups by count": f"""SELECT COUNT(*) AS m, s FROM {BY_COUNT}
+        GROUP BY {TUMBLE_TWENTY}, s""",
+    "unfolded sessions": f"SELECT e, c, rt FROM {LISTS}, UNNEST(i.n) AS t(e)",
+    "tumble over all that is unfolded": f"""SELECT COUNT(*) AS s, COUNT(e) AS m
+        FROM {LISTS}, UNNEST(i.n) AS t(e) {BY_TEN_OF_THEM}""",
+    "tumble over sessions unfolded with the empty ones": f"""SELECT e, COUNT(*) AS s
+        FROM {LISTS} LEFT JOIN UNNEST(i.n) AS t(e) ON TRUE {BY_TEN_OF_THEM}, e""",
+    "records joined by the result of a session": f"SELECT i.c FROM bookings b JOIN {OTHERS} {MEETING}",
+    "records before a comma with sessions": f"""SELECT b.fare, i.n FROM bookings b, {SESSIONS}
+        WHERE b.order_number = i.c AND i.n > 1 AND {NEAR}""",
+    "tumble over records with sessions by count": f"""SELECT COUNT(*) AS s, i.n
+        FROM bookings b LEFT JOIN {SESSIONS} ON b.order_number = i.c AND {NEAR}
+        {BY_TEN.format("b.")}, i.n""",
+    "union of groups by count": f"""SELECT COUNT(*) AS s, n FROM {SESSIONS} {BY_TEN_OF_THEM}, n
+        UNION ALL SELECT COUNT(*) AS s, 0 AS n FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '9' SECOND)""",
     "union": f"""SELECT COUNT(*) AS n FROM customer_events {BY_TEN.format("")}
         UNION ALL SELECT COUNT(*) AS n FROM bookings {BY_SESSION}""",
     "union of records and windows": f"""SELECT CAST(fare AS BIGINT) AS n FROM bookings
@@ -92,7 +125,7 @@ LONG = {
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with spark_session() as started:
+    with spark_session("collectarray") as started:
         yield started
 
 
@@ -128,11 +161,13 @@ def test_rows_that_are_written_from_the_middle_on_are_those_of_the_whole_history
 ) -> None:
     whole = planned(sql).spark_sql
     # The cut is at the same second of each day.
-    day = rf" OR \1 < date_trunc('DAY', \1) + INTERVAL '{12 * 3600 + CUT_S}' SECOND"
-    cut = re.sub(r" OR ([^<>]+) < :complete_from", day, whole)
+    day = rf" \1 \2 < date_trunc('DAY', \2) + INTERVAL '{12 * 3600 + CUT_S}' SECOND"
+    cut = re.sub(r" (OR|AND) ((?:(?! OR | AND )[^<>])+) < :complete_from", day, whole)
     history = Counter(map(plain, ask(session, whole, views, 0)))
-    written = Counter(plain(row) for row in ask(session, cut, views, 1) if second(row) in (None, CUT_S))
-    owed = Counter(plain(row) for row in ask(session, cut, views, 0) if second(row) == CUT_S)
+    written = Counter(
+        plain(row) for row, since in told(ask(session, cut, views, 1)) if since in (None, CUT_S)
+    )
+    owed = Counter(plain(row) for row, since in told(ask(session, cut, views, 0)) if since == CUT_S)
 
     assert not written - history
     assert not owed - written
@@ -146,11 +181,28 @@ def ask(session: SparkSession, sql: str, views: Views, which: int) -> list[Row]:
 
 
 def plain(row: Row) -> tuple[Any, ...]:
-    return tuple(value for name, value in row.asDict().items() if name != "__since")
+    values = row.asDict(recursive=True)
+    return tuple(value for name, value in values.items() if not name.startswith("__since"))
+
+
+def told(rows: list[Row]) -> list[tuple[Row, float | None]]:
+    """Each row, and since when records must be known for it: of groups that stand together, for all."""
+    if not rows or "__since_of_window" not in rows[0]:
+        return [(row, second(row)) for row in rows]
+    windows: dict[Any, list[float]] = {}
+    for row in rows:
+        time = second(row)
+        windows.setdefault(window(row), []).extend([] if time is None else [time])
+    return [(row, min(windows[window(row)], default=None)) for row in rows]
+
+
+def window(row: Row) -> tuple[datetime, datetime]:
+    return row["__window_start"], row["__window_end"]
 
 
 def second(row: Row) -> float | None:
     """The cut, where all records that the row needs come after it; None for a row that needs no others."""
-    told = row.asDict()
-    time = told["__since"] if "__since" in told else told.get("__window_start")
+    values = row.asDict()
+    names = ("__since_of_window", "__since", "__window_start")
+    time = next((values[name] for name in names if name in values), None)
     return None if time is None else min(CUT_S, (time.replace(tzinfo=UTC) - NOON).total_seconds() % 86400)

@@ -58,6 +58,13 @@ def _plan(
         return None
     if isinstance(select, Select):
         refuse_bounds_of_rows(select, report)
+    if whole.mixed(select) and emit.identity(select).window is None:
+        report.object_to(
+            "UNSUPPORTED_SET_OPERATION",
+            select.outputs[0].span,
+            "Groups by results of sessions stand under UNION ALL with other groups only: of a session that"
+            " began before the first record read they are not known.",
+        )
     columns = check_outputs(select.outputs, report, sql)
     if report.failed:
         return None

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from daggerspec.columns import KEY, RECORD_TIME, SINCE, WINDOW_END, WINDOW_START
+from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from daggersql import reach, relations, rendering, whole
 from daggersql.outputs import Output, storable
 from daggersql.plan import Read, Window
@@ -41,7 +41,8 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
     """The columns behind the visible ones: the row's time and key."""
     found = identity(query)
     first = (WINDOW_START, WINDOW_END) if found.window else (RECORD_TIME,)
-    since = (SINCE,) if whole.tells(query) else ()
+    of_window = found.window is not None and whole.mixed(query)
+    since = (SINCE_OF_WINDOW if of_window else SINCE,) if whole.tells(query) else ()
     return (*first, *(f"{KEY}{number}" for number in range(len(found.keys))), *since)
 
 

@@ -14,7 +14,8 @@ from daggersql.findings import Report, Span
 from daggersql.grammar.cursor import span
 from daggersql.limits import MAX_JOIN_BOUND
 from daggersql.relations import Join, Picked, Relation
-from daggersql.rendering import minus
+from daggersql.rendering import has_session, minus
+from daggersql.results import object_to_join
 from daggersql.scope import Scope, Source
 from daggersql.tree import Expr, Kind, call
 from daggersql.types import BOOLEAN, ROWTIME, WINDOW_TIME
@@ -75,7 +76,18 @@ class JoinChecker:
             left = replace(left, time=min(self._times))
         # Under a comma the condition is WHERE, which stays where it is.
         on = call("TRUE", BOOLEAN, on.span) if comma else on
-        return Join(left, right, on, outer, lower, upper, self._alone(right, lower))
+        if not outer and where is not None and (has_session(left) or has_session(right)):
+            on = self._with_where(on, _conjuncts(where.this))
+        found = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
+        object_to_join(found, place, self._report)
+        return found
+
+    def _with_where(self, on: Expr, conditions: Iterator[exp.Expr]) -> Expr:
+        """The condition with the keys and bounds of WHERE, which partial sessions pass."""
+        for node in conditions:
+            if self._is_key(node) or self._bounds([node]) != (None, None):
+                on = call("({0} AND {1})", BOOLEAN, on.span, on, self._analyser.check(node))
+        return on
 
     def _alone(self, right: Relation, lower: timedelta) -> str:
         """Since when records must be known for a row without a partner, as SQL; NULL for all others."""

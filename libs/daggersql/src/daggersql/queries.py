@@ -23,6 +23,7 @@ from daggersql.scope import Source
 from daggersql.select import Select, SelectChecker, Union
 from daggersql.sources import FromChecker
 from daggersql.tree import Expr, Kind, quote_name
+from daggersql.types import ROWTIME, TIMESTAMP
 from daggersql.unions import unite
 
 
@@ -178,6 +179,9 @@ class QueryChecker:
         name = query.name if isinstance(query, Union) else self._names.fresh("q")
         selects = query.branches if isinstance(query, Union) else (query,)
         found = emit.identity(query)
+        names = [
+            self._column(name, number, output, query).text for number, output in enumerate(query.outputs)
+        ]
         relation = Query(
             name,
             (lambda identify: emit.union(query, identify=identify))
@@ -191,6 +195,8 @@ class QueryChecker:
             max(map(whole.before_row, selects)),
             whole.tells(query) or not isinstance(query, Union),
             any(map(whole.has_sessions, selects)),
+            frozenset(names[at] for at in whole.results_of(query)),
+            whole.mixed(query),
         )
         columns = {
             output.name or "": self._column(name, number, output, query)
@@ -202,7 +208,9 @@ class QueryChecker:
         if isinstance(query, Union):
             return output.value
         text = f"`{table}`.{quote_name(output.name or '')}"
-        return Expr(text, output.value.type, output.span, kind=Kind.COLUMN)
+        # Of the times of a group only its window's is event time to Spark: a key or the first one is none.
+        kind = TIMESTAMP if output.value.type == ROWTIME else output.value.type
+        return Expr(text, kind, output.span, kind=Kind.COLUMN)
 
 
 def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:

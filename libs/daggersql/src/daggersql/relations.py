@@ -110,6 +110,10 @@ class Query:
     """Whether its rows say since when records must be known, in the column `__since`."""
     sessions: bool
     """Whether its rows are made of sessions: they may be partial long after the first record read."""
+    results: Used
+    """Its columns that are made of results of sessions; see `daggersql.results`."""
+    mixed: bool
+    """Whether rows may be partial without a word, where another one of their window says so."""
 
 
 Relation: TypeAlias = Stream | Unnest | Join | Picked | Query

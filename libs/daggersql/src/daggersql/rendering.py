@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from daggerspec.columns import SINCE
+from daggersql import results
 from daggersql.relations import (
     Join,
     Picked,
@@ -94,7 +95,7 @@ def sql(of: Relation, used: Used, *, identify: bool) -> str:
         case Stream(table=table, name=name):
             return f"{quote_name(table.name)} AS {quote_name(name)}"
         case Unnest(below=below, value=value, name=name, outer=outer):
-            view = f"LATERAL VIEW {'OUTER ' if outer else ''}posexplode({value.text}) `{name}` AS `p`, `c`"
+            view = f"LATERAL VIEW {'OUTER ' if outer else ''}posexplode({_list(of)}) `{name}` AS `p`, `c`"
             return f"{sql(below, used | texts([value]), identify=identify)} {view}"
         case Join(left=left, right=right, on=on, outer=outer):
             inside = used | texts([on])
@@ -104,6 +105,15 @@ def sql(of: Relation, used: Used, *, identify: bool) -> str:
             return _picked(of, used, identify=identify)
         case Query(name=name, render=render):
             return f"({render(identify)}) AS `{name}`"
+
+
+def _list(of: Unnest) -> str:
+    """What is unfolded, as SQL. A partial session's list is never empty: a row says that it is partial."""
+    text = of.value.text
+    if of.outer or not results.made_of(of.value, results.of(of.below)):
+        return text
+    partial = f"{least(sinces(of.below))} < {COMPLETE_FROM}"
+    return f"CASE WHEN coalesce(size({text}), -1) < 1 AND {partial} THEN array(NULL) ELSE {text} END"
 
 
 def _picked(of: Picked, used: Used, *, identify: bool) -> str:

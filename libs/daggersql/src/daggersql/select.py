@@ -15,6 +15,7 @@ from daggersql.limits import Budget
 from daggersql.outputs import Output
 from daggersql.plan import Table
 from daggersql.relations import Identity, Relation
+from daggersql.results import object_to_groups
 from daggersql.scope import Scope
 from daggersql.sources import From
 from daggersql.tree import Expr, Kind, both, quote_name, wrong
@@ -90,6 +91,8 @@ class SelectChecker:
                 "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
             )
         self._aggregate(node, select)
+        if window is not None:
+            object_to_groups(window, keys, found.relation, report)
         windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
         return select
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
 from daggerspec.columns import SINCE
-from daggersql import reach, rendering
+from daggersql import reach, rendering, results
 from daggersql.plan import Window
 from daggersql.rendering import least, minus
 from daggersql.select import Select, Union
+from daggersql.tree import Expr
+from daggersql.windows import BOUND_SQL
 
 Result: TypeAlias = Select | Union
 _START, _GROUP = "`g`.`w`.`start`", f"`g`.`{SINCE}`"
@@ -44,6 +47,45 @@ def remembers(select: Select) -> bool:
 def has_sessions(select: Select) -> bool:
     """Whether its rows are made of sessions."""
     return remembers(select) or rendering.has_session(select.relation)
+
+
+def results_of(query: Result) -> frozenset[int]:
+    """The places of its outputs that are made of results of sessions."""
+    if isinstance(query, Union):
+        branches = zip(query.branches, query.values, strict=True)
+        return frozenset(at for branch, values in branches for at in _places_of_results(branch, values))
+    return frozenset(_places_of_results(query, [each.value for each in query.outputs]))
+
+
+def _places_of_results(select: Select, values: Sequence[Expr]) -> Iterator[int]:
+    known = _results_of_groups(select) if select.window else results.of(select.relation)
+    return (at for at, value in enumerate(values) if results.made_of(value, known))
+
+
+def _results_of_groups(select: Select) -> list[str]:
+    """The columns of its groups that are results of sessions: all but keys, and when they end."""
+    if not remembers(select):
+        return []
+    assert select.window is not None
+    below = results.of(select.relation)
+    found = [f"`g`.`a{at}`" for at in range(len(select.aggregates))]
+    found += [f"`g`.`k{at}`" for at, key in enumerate(select.keys) if results.made_of(key, below)]
+    if select.window.window.kind == "SESSION":
+        found.append(BOUND_SQL["START"])
+        # Sessions that a filter should not have let through join others of theirs.
+        if rendering.has_session(select.relation):
+            found += [BOUND_SQL["END"], BOUND_SQL["ROWTIME"]]
+    return found
+
+
+def mixed(query: Result) -> bool:
+    """Whether rows may be partial without a word, where another one of their window says so."""
+    if isinstance(query, Union):
+        return any(map(mixed, query.branches))
+    if query.window is None:
+        return results.mixed(query.relation)
+    below = results.of(query.relation)
+    return any(results.made_of(key, below) for key in query.keys)
 
 
 def of_row(select: Select) -> list[str]:

@@ -33,12 +33,13 @@ _EXAMPLE = {
     "SESSION": "SESSION(rowtime, INTERVAL '5' MINUTE)",
 }
 BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
-_BOUND_SQL = {
+BOUND_SQL = {
     "START": "`g`.`w`.`start`",
     "END": "`g`.`w`.`end`",
     # The last instant inside: rows of the next window begin at END. Spark knows it as event time.
     "ROWTIME": "window_time(`g`.`w`)",
 }
+"""The bounds of groups."""
 _NUMBER = re.compile(r"\s*(\d{1,30})(?:\.(\d{1,6}))?\s*")
 _CLOCK = {
     "DAY TO HOUR": r"(\d+) (\d+)()()",
@@ -233,7 +234,7 @@ def bound(
 def _bound(which: str, place: Span) -> Expr:
     if which == "PROCTIME":
         return Expr(NOW, TIMESTAMP, place)
-    return Expr(_BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
+    return Expr(BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
 
 
 def bounds_as_columns() -> dict[str, Expr]:

@@ -16,6 +16,8 @@ KEY: Final = "__key_"
 """And a number: the parts of a row's key beside its window."""
 SINCE: Final = "__since"
 """From when on all records must be known for the row to be whole."""
+SINCE_OF_WINDOW: Final = "__since_of_window"
+"""Instead of it: a row is whole if all rows of its window are."""
 
 
 _TIMES: Final = ("window_timestamp", "rowtime")

@@ -19,12 +19,12 @@ from functools import partial
 from itertools import count
 
 from daggers.v1 import events_pb2
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis.logging import note as log_note
 from chassis.logging import unit_of_work
-from daggerspec.columns import SINCE, WINDOW_END, WINDOW_START
+from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from runtime import badvalues, progress
 from runtime.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
 from runtime.errors import EXTERNAL
@@ -85,9 +85,11 @@ def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
 
 def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
     """Those that need no record from before this event time: a part would overwrite the whole."""
-    told = SINCE if SINCE in rows.columns else WINDOW_START
-    if complete_from is None or told not in rows.columns:
+    told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
+    if complete_from is None or told is None:
         return rows
+    if told == SINCE_OF_WINDOW:  # all rows of a window are written at once
+        rows = rows.withColumn(told, F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END)))
     return rows.filter(F.col(told).isNull() | (F.col(told) >= F.lit(complete_from)))
 
 
