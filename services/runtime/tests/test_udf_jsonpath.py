@@ -119,6 +119,28 @@ def test_a_delete_takes_out_what_json_path_took_out(path: str, expected: str | N
 
 
 @pytest.mark.parametrize(
+    ("document", "path", "expected"),
+    [
+        ('{"b":{"b":[1,2,3]}}', "$..b..[0]", '{"b":{"b":[3]}}'),
+        ('[{"a":[{},1]},[2]]', "$..[*]..[0:1]", '[{"a":[]},[]]'),
+        ('{"c":{"c":{"b":["x",2,1]}},"a":2}', "$..[?(@.c)]..[0]", '{"c":{"c":{"b":[1]}},"a":2}'),
+        ("[[1,2,3],[4]]", "$[0][0,0]", "[[3],[4]]"),
+        # json-path ends the job here: there is no second element.
+        ("[[1],[4]]", "$[0][0,0]", "[[],[4]]"),
+    ],
+)
+def test_each_way_to_an_element_deletes_one_as_in_json_path(document: str, path: str, expected: str) -> None:
+    assert jsondelete.reference(document, path) == expected
+
+
+@pytest.mark.parametrize("path", ["$..*[?(@.a)]", "$..*..[?(@.a)]", "$.o..[?(@.a)][?(@.b)]"])
+def test_a_filter_behind_all_that_two_dots_find_changes_nothing(path: str) -> None:
+    (finding,) = check(f"SELECT JsonDelete(order_number, '{path}') AS x FROM bookings", tables()).findings
+
+    assert finding.code == "INVALID_JSON_PATH"
+
+
+@pytest.mark.parametrize(
     "path",
     ["$.n.foo()", "$.n.sum().x", "$.n.sum(4)", "$.n.append(10)", "$.sum($..a)", "$.length($.n)",
      "$.n.sum(-10)", "$.o[1:-1]", "$.o[-5:3]", "$.o[0:5:2]", "$..[0].g", "$.o[?(@.v&&@.g)]",

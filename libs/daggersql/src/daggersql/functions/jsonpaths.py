@@ -93,7 +93,7 @@ def check_json_path(number: int, *, place_only: bool = False) -> Check:
         if found.function is not None:
             detail = "A function has no place in the document that could be changed."
             report.error("INVALID_JSON_PATH", arguments[number].span, detail)
-        elif any(map(_turns_back, found.steps, found.steps[1:], found.steps[2:])):
+        elif any(_turns_back(found.steps[at:]) for at in range(len(found.steps))):
             detail = "With a filter behind ..* json-path changes the list around what the filter finds."
             report.object_to("INVALID_JSON_PATH", arguments[number].span, detail)
         elif not found.steps:
@@ -220,6 +220,15 @@ class _Reader(FilterReader):
         return int(found[0])
 
 
-def _turns_back(first: Step, second: Step, third: Step) -> bool:
-    every = isinstance(second, Everything | Matching)
-    return isinstance(first, Deep) and every and isinstance(third, Matching)
+def _turns_back(steps: Sequence[Step]) -> bool:
+    """Whether a filter stands behind all that .. finds, or behind .. of it."""
+    match steps:
+        case [Deep(), Everything() | Matching(), Matching(), *_] | [
+            Deep(),
+            Everything(),
+            Deep(),
+            Matching(),
+            *_,
+        ]:
+            return True
+    return False

@@ -30,16 +30,11 @@ def delete(document: str, path: str) -> str:
         found = jsonpath.follow(root, jsonpath.compiled(path))
     except MissingError:
         found = []
-    # From the back, so that positions in a list stay true; a path may lead to one place more than once, and
-    # to the document itself, which stays.
-    once = {
-        (id(place[0]), key): (place[0], key)
-        for place in found
-        for key in jsonpath.names(place)
-        if place[0] is not root
-    }
-    for holder, key in sorted(once.values(), key=lambda place: isinstance(place[1], int) and -place[1]):
-        if isinstance(holder, list) or key in holder:
+    # From the back, so that positions in a list stay true. Where a path leads to an element more than once,
+    # as two `..` do, json-path deletes as many. The document itself stays.
+    places = [(place[0], key) for place in found for key in jsonpath.names(place) if place[0] is not root]
+    for holder, key in sorted(places, key=lambda place: isinstance(place[1], int) and -place[1]):
+        if key < len(holder) if isinstance(holder, list) else key in holder:
             del holder[key]
     return jsonpath.dumps(root[0])
 

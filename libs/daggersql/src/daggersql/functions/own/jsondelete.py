@@ -12,8 +12,9 @@ FUNCTION = Function(
     own=True,
     check=check_json_path(1, place_only=True),
     doc=Doc(
-        "A JSON document without what a path leads to; a path that leads nowhere leaves it as it is. NULL for"
-        " NULL and, counted as bad data, for what is no JSON.",
+        "A JSON document without what a path leads to; a path that leads nowhere leaves it as it is. One that"
+        " leads to an element of a list more than once, as two .. do, deletes as many elements there. NULL"
+        " for NULL and, counted as bad data, for what is no JSON.",
         (("document", "JSON text"), ("path", "a JSON path, a constant")),
         (
             ("""JsonDelete('{"a": 1, "b": 2}', '$.b')""", '{"a":1}'),
