@@ -125,6 +125,23 @@ def test_an_expression_over_fields_has_its_type(expression: str, kind: str) -> N
     assert plan.columns[0].type == kind
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT l.value + 1 AS x FROM every WHERE m.value = 'a'",
+        "SELECT x.value + 1 AS x FROM (SELECT l AS x, m AS y FROM every) AS t WHERE t.y.value = 'a'",
+    ],
+)
+def test_what_a_wrapper_holds_may_be_named(sql: str) -> None:
+    named, plain = check(sql, TABLES).plan, check(sql.replace(".value", ""), TABLES).plan
+
+    assert named is not None
+    assert plain is not None
+    assert (named.spark_sql, named.reads) == (plain.spark_sql, plain.reads)
+    assert check("SELECT h.value AS x FROM every", TABLES).plan is None
+    assert check("SELECT l.value.value AS x FROM every", TABLES).plan is None
+
+
 def test_a_list_is_read_as_deep_as_it_is_used_and_a_map_as_a_whole() -> None:
     plan = check(
         "SELECT node.children[1].name AS a, x[a].next.name AS b, q['k'] AS c FROM every", TABLES

@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from services.runtime.tests.test_decode_differential import EXAMPLES, every_type, filled
 
 from runtime import messages
+from runtime.decode.columns import WRAPPERS
 from runtime.udfs import selectfields
 
 __all__ = ["every_type"]
@@ -24,22 +27,15 @@ def paths(message: Descriptor, depth: int = 2) -> Iterator[str]:
     """Paths to every field of a message and of the messages in it that are not repeated."""
     for field in message.fields:
         below = field.message_type
-        # Columns know wrappers and JSON by their values only, and no groups. A message that contains itself
-        # is cut where it is a column (`columns.RECURSION_LIMIT`), at another depth below a path into it.
-        if field.type == field.TYPE_GROUP or (below is not None and _recurs(below)):
+        # Columns know wrappers and JSON by their values only, and no groups.
+        if field.type == field.TYPE_GROUP:
             continue
         yield field.name
         google = below is not None and below.full_name.startswith("google.protobuf.")
-        times = below is not None and below.full_name in (
-            "google.protobuf.Timestamp",
-            "google.protobuf.Duration",
-        )
-        if below is not None and depth and not field.is_repeated and (times or not google):
+        times = ("google.protobuf.Timestamp", "google.protobuf.Duration")
+        open_ = below is not None and (not google or below.full_name in (*times, *WRAPPERS))
+        if below is not None and depth and not field.is_repeated and open_:
             yield from (f"{field.name}.{each}" for each in paths(below, depth - 1))
-
-
-def _recurs(message: Descriptor) -> bool:
-    return any(field.message_type == message for field in message.fields)
 
 
 def files_of(message: Descriptor) -> bytes:
@@ -96,3 +92,22 @@ def test_both_forms_read_any_field_of_any_message(every_type: Descriptor, data: 
 
     assert bad == 0
     assert json.loads(texts[0] or "") == json.loads(json.dumps(as_json(expected)))
+
+
+@pytest.mark.parametrize("path", ["tree", "tree.children", "tree.named", "tree.name"])
+def test_both_forms_end_a_message_that_contains_itself_at_the_same_depth(
+    every_type: Descriptor, path: str
+) -> None:
+    message = GetMessageClass(every_type)()
+    for way in ("children", "named"):
+        tree = message.tree
+        for depth in range(6):
+            tree.name = f"{depth}"
+            tree = tree.children.add() if way == "children" else tree.named["x"]
+    items = [message.SerializeToString()]
+    column = pa.array([items], pa.list_(pa.binary()))
+    texts, _ = messages.lists(files_of(every_type), column, [every_type.full_name], [path])
+    expected = selectfields.reference(items, every_type.full_name, path, pool=every_type.file.pool)
+
+    assert json.loads(texts[0] or "") == json.loads(json.dumps(as_json(expected)))
+    assert '"3"' not in (texts[0] or "")

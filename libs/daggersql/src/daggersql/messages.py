@@ -23,6 +23,7 @@ from daggersql.types import (
     Message,
     Type,
     family,
+    held,
     of_message,
 )  # fmt: skip
 
@@ -61,10 +62,19 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
         return None
     kind: Type = message
     sql, default, read = "x", None, []
+    field: FieldDescriptor | None = None
     for name in path.value.split("."):
         if (kind, name) in TIME_FIELDS:
             template, kind = TIME_FIELDS[kind, name]
             sql, default = template.format(sql), f"CAST(0 AS {kind.spark})"
+            continue
+        if (
+            name == "value"
+            and (inside := held(kind))
+            and field is not None
+            and field.message_type is not None
+        ):
+            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside)
             continue
         fields = kind.fields() if isinstance(kind, Message) else {}
         if not isinstance(kind, Message) or name not in fields:

@@ -26,6 +26,7 @@ from daggersql.types import (
     Message,
     Struct,
     Type,
+    held,
     of_message,
 )  # fmt: skip
 from daggersql.windows import GroupWindow
@@ -131,6 +132,8 @@ class Scope:
         if (kind, name.name) in TIME_FIELDS:
             template, result = TIME_FIELDS[kind, name.name]
             return call(template, result, place, value)
+        if name.name == "value" and (inside := held(kind)) is not None:
+            return replace(value, type=inside, span=place)
         known = (
             list(kind.fields())
             if isinstance(kind, Message | Struct)

@@ -6,7 +6,7 @@ The runtime decodes by the same table (`runtime.decode.columns`); a test in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -30,6 +30,8 @@ class Scalar(Type):
 
     name: str
     note: str = ""
+    wrapped: bool = field(default=False, compare=False)
+    """Whether it is what a wrapper holds, which may be named: `x.value` is `x`."""
 
     @property
     def spark(self) -> str:
@@ -55,6 +57,7 @@ class Decimal(Type):
 
     precision: int
     scale: int
+    wrapped: bool = field(default=False, compare=False)
 
     @property
     def spark(self) -> str:
@@ -102,10 +105,10 @@ class Message(Type):
     def fields(self) -> Mapping[str, Type]:
         """Its fields, in the order of the schema, without those beyond the recursion limit."""
         found = {}
-        for field in self.descriptor.fields:
-            kind = of_field(field, self.above)
+        for each in self.descriptor.fields:
+            kind = of_field(each, self.above)
             if kind is not None:
-                found[str(field.name)] = kind
+                found[str(each.name)] = kind
         return found
 
 
@@ -261,7 +264,8 @@ def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
     if name == f"{_GOOGLE}Duration":
         return DURATION
     if name in _WRAPPERS:
-        return _scalar(below.fields_by_name["value"])
+        inside = _scalar(below.fields_by_name["value"])
+        return replace(inside, wrapped=True) if isinstance(inside, Scalar | Decimal) else inside
     if name in _JSON:
         return STRING
     if field.type == FieldDescriptor.TYPE_GROUP or above.count(name) > RECURSION_LIMIT:
@@ -275,6 +279,11 @@ def _scalar(field: FieldDescriptor) -> Type:
     if field.type == FieldDescriptor.TYPE_BYTES:
         return BINARY
     return _SCALARS.get(field.cpp_type, STRING)
+
+
+def held(kind: Type) -> Type | None:
+    """What a wrapper of Protobuf holds; None for any other type."""
+    return replace(kind, wrapped=False) if isinstance(kind, Scalar | Decimal) and kind.wrapped else None
 
 
 def cut_off(kind: Type) -> str | None:

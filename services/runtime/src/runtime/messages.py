@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
 
-from runtime.decode.columns import JSON, WRAPPERS
+from runtime.decode.columns import WRAPPERS, Column, Kind, column_at, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
 from runtime.encode import json_text
@@ -59,52 +59,42 @@ def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
     DecodeError for bytes that are no such message, KeyError for a message or path that is not there.
     """
     value: Any = decoded(pool, message, data)
-    *parents, last = path.split(".")
-    for name in parents:
-        value = getattr(value, _field(value, name).name)
-    field = _field(value, last)
-    if not field.is_repeated and field.has_presence and not value.HasField(last):
-        return None
-    return _plain(field, getattr(value, last))
+    column = column_at(value.DESCRIPTOR, path)
+    if column is None:
+        raise KeyError(path)
+    for name in path.split(".")[:-1]:
+        value = getattr(value, name)
+    return _plain(column, value)
 
 
-def _field(message: Any, name: str) -> Any:
-    if not isinstance(message, Message):
-        raise KeyError(name)
-    return message.DESCRIPTOR.fields_by_name[name]
+def _plain(column: Column, owner: Message) -> Any:
+    """What its message has in a column."""
+    field, value = column.field, getattr(owner, column.name)
+    if column.is_map:
+        return {key: _single(column.children[1], value[key]) for key in value}
+    if field.is_repeated:
+        return [_single(column, each) for each in value]
+    return None if field.has_presence and not owner.HasField(field.name) else _single(column, value)
 
 
-def _plain(field: FieldDescriptor, value: Any) -> Any:
-    below = field.message_type
-    if below is not None and below.GetOptions().map_entry:
-        of = below.fields_by_name["value"]
-        return {key: _single(of, value[key]) for key in value}
-    return [_single(field, each) for each in value] if field.is_repeated else _single(field, value)
-
-
-def _single(field: FieldDescriptor, value: Any) -> Any:
-    if field.enum_type is not None:
-        named = field.enum_type.values_by_number.get(value)
-        return str(value) if named is None else named.name
-    below = field.message_type
-    if below is None:
-        return value
-    match below.full_name:
-        case "google.protobuf.Timestamp":
+def _single(column: Column, value: Any) -> Any:
+    match column.kind:
+        case Kind.TIMESTAMP:
             return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-        case "google.protobuf.Duration":
+        case Kind.DURATION:
             # What is below the microsecond is cut off towards zero, as Protobuf's own libraries do.
             return timedelta(seconds=value.seconds, microseconds=int(value.nanos / 1000))
-        case name if name in WRAPPERS:
+        case Kind.WRAPPER:
             return value.value
-        case name if name in JSON:
-            return renderer(name, below.file.pool)(value.SerializeToString())
-    return {
-        part.name: None
-        if part.has_presence and not part.is_repeated and not value.HasField(part.name)
-        else _plain(part, getattr(value, part.name))
-        for part in below.fields
-    }
+        case Kind.JSON:
+            below = message_of(column.field)
+            return renderer(below.full_name, below.file.pool)(value.SerializeToString())
+        case Kind.STRUCT:
+            return {child.name: _plain(child, value) for child in column.children}
+    if column.field.enum_type is not None:
+        named = column.field.enum_type.values_by_number.get(value)
+        return str(value) if named is None else named.name
+    return value
 
 
 def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None], path: str) -> list[Any]:
@@ -180,17 +170,19 @@ def _reader(files: bytes, message: str, path: str) -> _Path:
     descriptor = find_message(_pool(files), message)
     if not path:
         return _Path(Decoder(descriptor, [str(field.name) for field in descriptor.fields], None), (), "null")
-    names, default, within_time = path.split("."), "null", False
+    names, default, within_time, held = path.split("."), "null", False, False
     owner: Descriptor | None = descriptor
     for name in names:
         field = None if owner is None else owner.fields_by_name.get(name)
         if owner is None or field is None:
             raise user("UNKNOWN_FIELD", f"The message {message} has no field {path!r}.")
         within_time = within_time or (owner is not descriptor and owner.full_name in _TIMES)
+        held = owner is not descriptor and owner.full_name in WRAPPERS
         default, owner = _default(field), None if field.is_repeated else field.message_type
     if within_time:
         descriptor = find_message(_pool(files, plain_times=True), message)
-    return _Path(Decoder(descriptor, [path], None), tuple(names), default)
+    # As a column a wrapper is what it holds.
+    return _Path(Decoder(descriptor, [path], None), tuple(names[:-1] if held else names), default)
 
 
 @lru_cache(maxsize=8)

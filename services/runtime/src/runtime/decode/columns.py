@@ -90,6 +90,22 @@ def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
     return _columns(message, selection, path="", above=(message.full_name,))
 
 
+def column_at(message: Descriptor, path: str) -> Column | None:
+    """The column of the field at a path, wherever it leads, with all that is below; None where recursion is
+    cut. Raises KeyError for a path the message does not have.
+    """
+    *parents, last = path.split(".")
+    above: tuple[str, ...] = (message.full_name,)
+    for name in parents:
+        below = message.fields_by_name[name].message_type
+        if below is None:
+            raise KeyError(name)
+        if above.count(below.full_name) > RECURSION_LIMIT:
+            return None
+        message, above = below, (*above, below.full_name)
+    return _column(message.fields_by_name[last], None, "", above)
+
+
 def message_of(field: FieldDescriptor) -> Descriptor:
     """The message type of a field that has one."""
     assert field.message_type is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.scope import TIME_FIELDS
 from daggersql.tree import Expr, call, cast, quote_name, wrong
-from daggersql.types import NULL, STRING, Array, Family, Message, Struct, family
+from daggersql.types import NULL, STRING, Array, Family, Message, Struct, family, held
 
 _FROM_START = "get({0}, try_cast({1} AS INT))"
 _FROM_END = "get({0}, size({0}) + try_cast({1} AS INT))"
@@ -82,6 +83,9 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
         if (value.type, name) in TIME_FIELDS:
             template, kind = TIME_FIELDS[value.type, name]
             value = call(template, kind, value.span, value)
+            continue
+        if name == "value" and (inside := held(value.type)) is not None:
+            value = replace(value, type=inside)
             continue
         fields = value.type.fields() if isinstance(value.type, Message | Struct) else {}
         if name not in fields:
