@@ -160,6 +160,23 @@ def test_a_misspelt_unit_of_time_is_answered_with_the_one_meant(sql: str, column
 
 
 @pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("TIMESTAMPADD(SQL_TSI_DAY, 1, rowtime)", "TIMESTAMPADD(DAY, 1, rowtime)"),
+        ("TIMESTAMPDIFF(sql_tsi_hour, rowtime, rowtime)", "TIMESTAMPDIFF(HOUR, rowtime, rowtime)"),
+        ("TIMESTAMPADD('day', 1, rowtime)", "TIMESTAMPADD(DAY, 1, rowtime)"),
+        ("EXTRACT(HOURS FROM rowtime)", "EXTRACT(HOUR FROM rowtime)"),
+        ("CEIL(rowtime TO days)", "CEIL(rowtime TO DAY)"),
+    ],
+)
+def test_a_unit_of_time_has_one_meaning_however_it_is_written(written: str, plain: str) -> None:
+    one, other = (check(f"SELECT {each} AS x FROM bookings", tables()).plan for each in (written, plain))
+
+    assert one is not None
+    assert one == other
+
+
+@pytest.mark.parametrize(
     ("sql", "column"),
     [
         ("SELECT fare AS `` FROM bookings", 16), ("SELECT fare AS '' FROM bookings", 16),

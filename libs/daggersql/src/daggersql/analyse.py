@@ -308,7 +308,7 @@ class Analyser:
     def _by_unit(self, node: exp.Expr, name: str, unit: exp.Expr) -> Expr:
         """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""
         functions = BY_UNIT[name]
-        function = functions.get(unit.name.upper().removesuffix("S"))
+        function = functions.get(unit.name.upper().removeprefix("SQL_TSI_").removesuffix("S"))
         if function is None:
             units.refuse(unit.name, span(unit), self.report, functions)
             return wrong(span(node))
@@ -319,7 +319,9 @@ class Analyser:
         values = [self.check(each) for each in distinct.expressions]
         name = node.name.upper()
         function = COUNT_DISTINCT if name == "COUNT" and len(values) == 1 else once.FORMS.get(name)
-        if name in ("MIN", "MAX") or registry.find(name) is None:  # the same without it, or nothing
+        if (
+            name in ("MIN", "MAX", "DISTINCTCOUNT") or registry.find(name) is None
+        ):  # the same without it, or nothing
             function = find_function(name, span(node), self.report)
             if function is None:
                 return wrong(span(node))

@@ -91,7 +91,8 @@ def _key(key: Type, index: Expr, report: Report) -> str | None:
 def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Report) -> Expr:
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
     known = PARTS if name == "EXTRACT" else TIME_UNITS
-    if unit.name not in known:
+    word = unit.name.removesuffix("S")
+    if word not in known:
         units.refuse(unit.name, span(unit), report, known)
         return wrong(place)
     if value.wrong:
@@ -100,9 +101,9 @@ def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Re
         report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
         return wrong(place)
     if name == "EXTRACT":
-        return call(f"CAST({PARTS[unit.name]} AS BIGINT)", BIGINT, place, value)
-    down = f"date_trunc('{unit.name}', {{0}})"
+        return call(f"CAST({PARTS[word]} AS BIGINT)", BIGINT, place, value)
+    down = f"date_trunc('{word}', {{0}})"
     if name == "FLOOR TO":
         return call(down, TIMESTAMP, place, value)
-    up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({unit.name}, 1, {down}) END"
+    up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({word}, 1, {down}) END"
     return call(up, TIMESTAMP, place, value)
