@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from eventlog import Draft
 from eventlog.memory import MemoryLog
 from scheduler import hostservice
 from scheduler.hostservice import HostService
+from scheduler.rowreader import RowReader
 
 META = events_pb2.RequestMeta(actor="test")
 FACT = events_pb2.FactMeta(epoch=0, name="orders")
@@ -57,7 +59,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
     """Gives what makes a command line for the gateway. token: whether the gateway has the host's token."""
     tokens = tmp_path / "tokens"
     tokens.write_text("gateway:0123456789abcdef0123456789abcdef\n")
-    service = HostService(tmp_path / "host" / "runs", "afar")
+    service = HostService(tmp_path / "host" / "runs", "afar", RowReader(sys.executable, {}))
     records = MemoryLog()
 
     async def none_quarantined(_dagger: str, _limit: int) -> list[object]:
@@ -106,3 +108,30 @@ async def test_a_dagger_without_a_log_and_a_gateway_without_the_token_are_refuse
 
     assert (waits, waiting["error"]["reason"]) == (1, "NO_LOG")
     assert (refuses, refused["error"]["reason"]) == (1, "HOST_REFUSED")
+
+
+@pytest.fixture
+def rows(log: Path) -> None:
+    """Rows that the launch has printed."""
+    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+    job = spec_pb2.JobSpec(dagger="orders", generation=3, sinks=[sink])
+    log.with_name("spec.pb").write_bytes(job.SerializeToString())
+    log.write_text('row {"tag_city": "x", "n": 1}\nrow {"tag_city": "x", "n": 2}\n')
+
+
+@pytest.mark.usefixtures("rows")
+async def test_rows_are_read_and_watched_where_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with stack(tmp_path) as words:
+        code = await asyncio.to_thread(run, words("rows", "orders", "-o", "json"))
+        found = json.loads(capsys.readouterr().out)
+        watched = await asyncio.to_thread(run, words("watch", "orders", "--for", "0"))
+        text = capsys.readouterr().out
+        none = await asyncio.to_thread(run, words("rows", "waiting", "-o", "json"))
+        empty = json.loads(capsys.readouterr().out)
+
+    assert (code, watched, none) == (0, 0, 0)
+    assert [(row["tags"], row["fields"]) for row in found] == [({"tag_city": "x"}, {"n": n}) for n in (2, 1)]
+    assert text.splitlines() == ["tag_city=x  n=1", "tag_city=x  n=2"]
+    assert empty == []

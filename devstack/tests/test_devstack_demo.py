@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from google.protobuf.message import DecodeError
 
+from cli.rows import Row
 from cli.schema import load
-from cli.sinks.row import Row
 from daggerclient.daggerfile.parse import parse
 from devstack.demo.city import OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s
 from devstack.demo.encoding import BOOKING, Encoder, example_files

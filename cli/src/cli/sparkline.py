@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from cli.sinks.row import Row
+from cli.rows import Row
 from daggerclient.times import iso
 
 BLOCKS = "▁▂▃▄▅▆▇█"

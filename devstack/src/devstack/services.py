@@ -11,11 +11,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from cli.environment import environment
 from cli.files import write
 from cli.gateway import Gateway
-from cli.sinks.kafka import tail
 from daggerspec.topics import ALERTS
 from devstack import ports
 from devstack.state import HOST_TOKEN_FILE, Stack
 from devstack.tools.install import Tools
+from devstack.topictail import tail
 
 CLUSTER = "local"
 SPARK_MASTER = "local[2]"
@@ -118,11 +118,10 @@ def monitor_environment(stack: Stack) -> dict[str, str]:
 
 def monitor_claims(stack: Stack) -> frozenset[str]:
     """The health monitors that have claimed leadership of late, each by its own identity."""
-    kafka = spec_pb2.KafkaAddress(bootstrap_servers=stack.kafka)
     kind = alerts_pb2.MonitorStarted.DESCRIPTOR.full_name.encode()
     return frozenset(
         alerts_pb2.MonitorStarted.FromString(message.value() or b"").monitor_id
-        for message in tail(kafka, ALERTS, RECENT_ALERTS)
+        for message in tail(stack.kafka, ALERTS, RECENT_ALERTS)
         if ("ce_type", kind) in (message.headers() or ())
     )
 

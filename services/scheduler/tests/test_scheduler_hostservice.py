@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 import pytest
-from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
+from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import first_token, read_tokens
 from scheduler.hostservice import Door, HostService, serving
+from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 
-DEADLINE_S = 20
+DEADLINE_S = 60
+CANARY = "canary-7f3a91c2"
 TOKEN = "gateway:0123456789abcdef0123456789abcdef\nold:00000000000000000000000000000000\n"
 
 
 @asynccontextmanager
-async def host(runs: Path, **door: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+async def host(
+    runs: Path, rows: RowReader | None = None, **door: Any
+) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+    reader = rows or RowReader(sys.executable, {"TOKEN": CANARY})
     async with (
-        serving(HostService(runs, "here"), Door("127.0.0.1:0", **door)) as port,
+        serving(HostService(runs, "here", reader), Door("127.0.0.1:0", **door)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         yield host_pb2_grpc.HostServiceStub(channel)
@@ -36,9 +43,25 @@ def asking(**fields: Any) -> host_pb2.ReadHostLogRequest:
 
 def written(runs: Path, text: str) -> Path:
     log = runs / "orders" / "7" / "driver.log"
-    log.parent.mkdir(parents=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text)
     return log
+
+
+def launched(runs: Path, *sinks: spec_pb2.ResolvedSink, generation: int = 7) -> Path:
+    """The run directory of a launch with these sinks."""
+    job = spec_pb2.JobSpec(dagger="orders", generation=generation, sinks=sinks)
+    folder = runs / "orders" / str(generation)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.pb").write_bytes(job.SerializeToString())
+    return folder
+
+
+LOG = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+
+
+def rows_of(**fields: Any) -> host_pb2.ReadHostRowsRequest:
+    return host_pb2.ReadHostRowsRequest(request=gateway_pb2.ReadRowsRequest(name="orders", **fields))
 
 
 async def refused(call: Any) -> ApiError:
@@ -106,6 +129,74 @@ async def test_a_dagger_without_a_log_is_refused_and_so_is_a_path(tmp_path: Path
 
     assert (missing.reason, missing.metadata) == ("NO_LOG", {"host": "here"})
     assert path.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_rows_are_read_by_a_process_of_the_host(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    written(tmp_path, 'row {"n": 1}\nother\nrow {"n": 2}\n')
+    async with host(tmp_path) as stub:
+        steps = [step async for step in stub.ReadHostRows(rows_of(limit=1), timeout=DEADLINE_S)]
+        none = [step async for step in stub.ReadHostRows(other(), timeout=DEADLINE_S)]
+
+    assert [[each.fields[0].integer for each in step.rows] for step in steps] == [[2]]
+    assert none == []
+
+
+def other() -> host_pb2.ReadHostRowsRequest:
+    return host_pb2.ReadHostRowsRequest(request=gateway_pb2.ReadRowsRequest(name="unlaunched"))
+
+
+async def test_rows_are_watched_into_the_next_launch(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    written(tmp_path, 'row {"n": 1}\n')
+    found: list[int] = []
+    async with host(tmp_path) as stub, asyncio.timeout(DEADLINE_S):
+        asked = host_pb2.WatchHostRowsRequest(request=gateway_pb2.WatchRowsRequest(name="orders"))
+        call: Any = stub.WatchHostRows(asked)
+        async for step in call:
+            found += [row.fields[0].integer for row in step.rows]
+            if found == [1] and not (tmp_path / "orders" / "9").exists():
+                (launched(tmp_path, LOG, generation=9) / "driver.log").write_text('row {"n": 2}\n')
+            if found == [1, 2]:
+                call.cancel()
+                break
+
+    assert found == [1, 2]
+
+
+async def test_no_answer_of_a_reader_has_the_secret_it_was_given(tmp_path: Path) -> None:
+    token = spec_pb2.SecretRef(env="TOKEN")
+    address = spec_pb2.InfluxAddress(url="http://127.0.0.1:9", bucket="b", token=token)
+    away = spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=address))
+    unset = spec_pb2.InfluxAddress(url="http://127.0.0.1:9", bucket="b", token={"env": "UNSET"})
+    launched(tmp_path, spec_pb2.ResolvedSink(sink=away))
+    async with host(tmp_path) as stub:
+        unreachable = await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))
+        missing = spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=unset))
+        launched(tmp_path, spec_pb2.ResolvedSink(sink=missing), generation=8)
+        without = await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))
+        wrong = await refused(stub.ReadHostRows(rows_of(sink="kafka"), timeout=DEADLINE_S))
+
+    assert (unreachable.code, unreachable.reason) == (grpc.StatusCode.UNAVAILABLE, "INFLUX_UNREACHABLE")
+    assert (without.code, without.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "SECRET_MISSING")
+    assert (wrong.reason, wrong.message) == ("NO_SUCH_SINK", "orders has no sink kafka; it has influx")
+    assert CANARY not in f"{unreachable!r}{without!r}{wrong!r}"
+
+
+async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    reasons = []
+    for reader in (
+        RowReader(sys.executable, {}, module="no_such_module"),
+        RowReader(sys.executable, {}, patience_s=0.01),
+        RowReader(sys.executable, {}, most=0),
+    ):
+        async with host(tmp_path, reader) as stub:
+            reasons.append((await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))).reason)
+    left = [each for each in psutil.Process().children() if "runtime.readrows" in each.cmdline()]
+
+    assert reasons == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
+    assert left == []
 
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,8 @@ from cli.errors import UnreachableError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.output import print_line
+from cli.rows import Row, newest, text, watched
 from cli.session import Session, command
-from cli.sinks.choice import Reader, reader
-from cli.sinks.row import Row, text
 from cli.sparkline import Series, table
 from daggerclient.times import iso
 from daggerspec import sinks
@@ -25,6 +25,7 @@ from daggerspec import sinks
 JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000
 WATCH_S = 1.0
+NO_TIME = datetime.min.replace(tzinfo=UTC)
 RECONNECT_S = 30.0
 LOG_S = 120.0
 quarantine = typer.Typer(help="Records that were set aside.")
@@ -67,8 +68,7 @@ def rows(
 ) -> None:
     """The newest output rows, newest first, read from where the dagger writes them."""
     with session.connect() as gateway:
-        read = _reader(session, gateway, name, sink)
-        found = read(limit or (JSON_ROWS if session.out.json else TEXT_ROWS))
+        found = newest(gateway, name, limit or (JSON_ROWS if session.out.json else TEXT_ROWS), sink or "")
     cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in found]
     session.out.show(
         [row.document() for row in found],
@@ -85,11 +85,11 @@ def watch(
     """Live rows, with a sparkline for each series. Ctrl-C ends it."""
     end = time.monotonic() + seconds if seconds is not None else None
     with session.connect() as gateway:
-        read = _reader(session, gateway, name, sink)
+        looks = until(watched(gateway, name, sink or ""), end)
         if session.out.console.is_terminal and not session.out.json:
-            _watch_live(session, gateway, name, read, end)
+            _watch_live(session, gateway, name, looks)
             return
-        session.out.stream(new_rows(read, end), _row_line, Row.document)
+        session.out.stream(unseen(looks), _row_line, Row.document)
 
 
 def logs(
@@ -147,31 +147,42 @@ def list_quarantined(
     )
 
 
-def new_rows(read: Reader, end: float | None) -> Iterator[Row]:
-    """Rows as they appear, or change while their window is open; oldest first. Until `end`, if given."""
-    seen: dict[tuple[object, ...], Row] = {}
-    while True:
-        found = read(WATCHED_ROWS)
-        for row in reversed(found):
-            if seen.get(row.identity) != row:
-                yield row
-        seen = {row.identity: row for row in found}
+def until(looks: Iterator[list[Row]], end: float | None) -> Iterator[list[Row]]:
+    """What is watched until `end`, if given; the first look in any case."""
+    for look in looks:
+        yield look
         if end is not None and time.monotonic() >= end:
             return
-        time.sleep(WATCH_S)
 
 
-def _watch_live(session: Session, gateway: Gateway, name: str, read: Reader, end: float | None) -> None:
+def unseen(looks: Iterator[list[Row]]) -> Iterator[Row]:
+    """Rows as they appear or change; what comes again after a relaunch is left out."""
+    seen: dict[tuple[object, ...], Row] = {}
+    for look in looks:
+        for row in look:
+            if seen.get(row.identity) != row:
+                remember(seen, row)
+                yield row
+
+
+def remember(seen: dict[tuple[object, ...], Row], row: Row) -> None:
+    """Keep a row as the newest of a few."""
+    seen.pop(row.identity, None)
+    seen[row.identity] = row
+    if len(seen) > WATCHED_ROWS:
+        del seen[next(iter(seen))]
+
+
+def _watch_live(session: Session, gateway: Gateway, name: str, looks: Iterator[list[Row]]) -> None:
+    seen: dict[tuple[object, ...], Row] = {}
     with Live(console=session.out.console, screen=False, auto_refresh=False) as live:
-        while end is None or time.monotonic() < end:
-            series = Series.collect(read(WATCHED_ROWS))
+        for look in looks:
+            for row in look:
+                remember(seen, row)
+            newest_first = sorted(seen.values(), key=lambda row: row.time or NO_TIME, reverse=True)
+            series = Series.collect(newest_first)
             phase = gateway_pb2.Phase.Name(gateway.get(name).phase)
             live.update(table(f"{name}  {phase}", series, session.out.console.height - 6), refresh=True)
-            time.sleep(WATCH_S)
-
-
-def _reader(session: Session, gateway: Gateway, name: str, sink: str | None) -> Reader:
-    return reader(gateway, gateway.get(name), sink, session.local_dir())
 
 
 def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.sinks.row import Row
+from cli.rows import Row
 from cli.sparkline import Series, table
 
 PLAIN_EVERY_S = 5.0

@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from daggers.v1 import gateway_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.gateway import Gateway
-from cli.sinks import influx
-from cli.sinks.kafka import tail
-from cli.sinks.row import Row
+from cli.rows import Row, newest
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
+from devstack.topictail import tail
 
 ALL_ROWS = 1_000_000
 BEATS = 500
@@ -27,16 +26,15 @@ class Reported:
     quarantined: Mapping[str, int]
 
 
-def rows(dagger: gateway_pb2.Dagger) -> list[Row]:
-    """Every row of a dagger's first InfluxDB sink."""
-    sink = next(each.sink.influx for each in dagger.sinks if each.sink.HasField("influx"))
-    return influx.read(sink.address, sink.measurement or dagger.name, ALL_ROWS)
+def rows(gateway: Gateway, name: str) -> list[Row]:
+    """Every row in a dagger's InfluxDB."""
+    return newest(gateway, name, ALL_ROWS, "influx")
 
 
 def reported(stack: Stack, name: str) -> Reported:
     """What a dagger says of itself."""
     newest: dict[int, telemetry_pb2.Heartbeat] = {}
-    for message in tail(spec_pb2.KafkaAddress(bootstrap_servers=stack.kafka), HEARTBEATS, BEATS):
+    for message in tail(stack.kafka, HEARTBEATS, BEATS):
         if message.key() == name.encode():
             beat = telemetry_pb2.Heartbeat.FromString(message.value() or b"")
             newest[beat.generation] = beat

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from s2sphere import CellId, LatLng
 
-from cli.sinks.row import Row
+from cli.rows import Row
 from devstack.demo.city import Booking, Ping
 
 WINDOW_S = 10

@@ -12,8 +12,8 @@ from cli import waiting
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.output import Printer
+from cli.rows import Row
 from cli.schema import load
-from cli.sinks.row import Row
 from daggerclient import NotReachedError, Written
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from devstack.demo import observation
@@ -175,7 +175,7 @@ class Demo:
         windows = rows = late = quarantined = 0
         mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
         for name, subject in SUBJECTS.items():
-            compared = self._compared(name, observation.rows(self._gateway.get(name)))
+            compared = self._compared(name, observation.rows(self._gateway, name))
             windows += compared.windows
             rows += compared.rows
             mismatches += [f"{name}: {mismatch}" for mismatch in compared.mismatches]
@@ -217,7 +217,9 @@ class Demo:
             dagger = self._gateway.get(name)
             if dagger.phase == gateway_pb2.FAILED:
                 raise NotReachedError(dagger, f"{name} FAILED")
-            views.append(View(name, gateway_pb2.Phase.Name(dagger.phase), observation.rows(dagger)))
+            views.append(
+                View(name, gateway_pb2.Phase.Name(dagger.phase), observation.rows(self._gateway, name))
+            )
         return views
 
 

@@ -215,6 +215,30 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             async for step in steps:
                 yield step
 
+    async def ReadRows(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ReadRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
+        """The newest rows of a dagger; none when it was never launched."""
+        _refuse(list(fields.name("name", request.name)))
+        route = self._hosts.route(request.name)
+        if route is None:
+            return
+        asked = host_pb2.ReadHostRowsRequest(request=request, create_sequence=route.dagger.create_sequence)
+        async with aclosing(self._hosts.ask(route, lambda host: host.ReadHostRows, asked, context)) as steps:
+            async for step in steps:
+                yield step
+
+    async def WatchRows(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WatchRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
+        """The newest rows of a dagger and what is new; waits for its first launch."""
+        _refuse(list(fields.name("name", request.name)))
+        route = await self._hosts.launched(request.name)
+        asked = host_pb2.WatchHostRowsRequest(request=request, create_sequence=route.dagger.create_sequence)
+        async with aclosing(self._hosts.ask(route, lambda host: host.WatchHostRows, asked, context)) as steps:
+            async for step in steps:
+                yield step
+
     async def _specified(
         self, request: Specified, meta: events_pb2.RequestMeta
     ) -> tuple[gateway_pb2.Dagger, int]:

@@ -104,6 +104,14 @@ class Hosts:
         """As the function, in the fold as it is now."""
         return route(self._fold.fleet, name)
 
+    async def launched(self, name: str) -> Route:
+        """The same, once it is launched. Raises: ApiError."""
+        await self._follower.until(lambda: self._follower.draining or self.route(name) is not None)
+        found = self.route(name)
+        if found is None:
+            raise _draining()
+        return found
+
     async def ask(
         self,
         route: Route,

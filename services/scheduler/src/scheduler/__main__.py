@@ -29,6 +29,7 @@ from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import CannotBind, Door, HostService
+from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
 
@@ -64,6 +65,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
         prepared=told.spark_home and told.spark_home.absolute(),
     )
     environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
+    rows = RowReader(sys.executable, environment)
     platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)
     scheduler_id = identity()
 
@@ -77,7 +79,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
     async with (
         KafkaLog(told.kafka_bootstrap_servers, CONTROL) as control,
         Heartbeats(told.kafka_bootstrap_servers, HEARTBEATS) as beats,
-        hostservice.serving(HostService(drivers.runs, drivers.host), door(told)) as port,
+        hostservice.serving(HostService(drivers.runs, drivers.host, rows), door(told)) as port,
     ):
         scheduler = Scheduler(
             control,

@@ -123,8 +123,7 @@ def environment(
     Raises: Unresolved for what is no Spark master.
     """
     master = _known(url)
-    secrets = {name for name in secret_variables(job) if not name.startswith(_NEVER_A_SECRET)}
-    passed = {name: inherited[name] for name in (*ALLOWED, *sorted(secrets)) if name in inherited}
+    passed = {name: inherited[name] for name in ALLOWED if name in inherited} | secrets(job, inherited)
     path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
     fixed = {
         "LC_ALL": "C.UTF-8",
@@ -141,6 +140,12 @@ def environment(
     if master.on_loopback:
         fixed["SPARK_LOCAL_IP"] = "127.0.0.1"
     return passed | fixed
+
+
+def secrets(message: Message, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a message's SecretRefs name, as far as they may be passed on and are there."""
+    names = {name for name in secret_variables(message) if not name.startswith(_NEVER_A_SECRET)}
+    return {name: inherited[name] for name in sorted(names) if name in inherited}
 
 
 def secret_variables(message: Message) -> set[str]:

@@ -15,13 +15,15 @@ _TRACE: Final = "Traceback (most recent call last)"
 _FRAMES: Final = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 
 
-def newest(runs: Path, name: str, create_sequence: int) -> Path | None:
-    """The log of a dagger's newest launch that has one; launches before its creation are another's."""
+def newest(runs: Path, name: str, create_sequence: int, file: str = NAME) -> Path | None:
+    """The log, or another file, of a dagger's newest launch that has one; launches before its creation are
+    another's.
+    """
     folder = runs / name
     found = [each for each in folder.iterdir() if each.name.isdigit()] if folder.is_dir() else []
     for launch in sorted(found, key=lambda each: int(each.name), reverse=True):
-        if int(launch.name) > create_sequence and (launch / NAME).is_file():
-            return launch / NAME
+        if int(launch.name) > create_sequence and (launch / file).is_file():
+            return launch / file
     return None
 
 

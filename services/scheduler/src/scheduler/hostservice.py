@@ -7,9 +7,10 @@ long as the process: a standby serves as the leader does.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,11 @@ from daggerspec import fields
 from daggerspec.violation import Violation
 from scheduler import driverlog
 from scheduler.driverlog import Tail, TraceFilter
+from scheduler.rowreader import SPEC, RowReader
 
+ROWS: Final = 1_000
+MAX_ROWS: Final = 1_000_000
+WATCH_S: Final = 1.0
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
 STEP_BYTES: Final = 1024 * 1024
@@ -56,11 +61,12 @@ class Door:
 
 
 class HostService(host_pb2_grpc.HostServiceServicer):
-    """The logs of the drivers below one directory `runs`."""
+    """The logs and rows of the drivers below one directory `runs`."""
 
-    def __init__(self, runs: Path, host: str) -> None:
+    def __init__(self, runs: Path, host: str, rows: RowReader) -> None:
         self._runs = runs
         self._host = host
+        self._rows = rows
 
     async def ReadHostLog(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostLogRequest, context: Context
@@ -94,6 +100,48 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         except FileNotFoundError as error:  # it was tidied away in between
             raise self._no_log(asked.name) from error
 
+    async def ReadHostRows(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
+        """The newest rows of the newest launch; none when there is none."""
+        asked = request.request
+        wrong = _wrong(asked)
+        if not 0 <= asked.limit <= MAX_ROWS:
+            wrong.append(Violation("request.limit", f"must be 0 to {MAX_ROWS}", "OUT_OF_RANGE"))
+        if wrong:
+            raise invalid(wrong)
+        launch = await self._launch(asked.name, request.create_sequence)
+        if launch is None:
+            return
+        arguments = [f"--sink={asked.sink}", f"--limit={asked.limit or ROWS}"]
+        async with aclosing(self._rows.frames(launch, arguments)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.ReadRowsResponse.FromString(frame)
+
+    async def WatchHostRows(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.WatchHostRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
+        """The newest rows of the newest launch, and what is new; then of the one that is launched next."""
+        asked = request.request
+        if wrong := _wrong(asked):
+            raise invalid(wrong)
+        while True:
+            launch = await self._launch(asked.name, request.create_sequence)
+            if launch is None:
+                yield gateway_pb2.WatchRowsResponse()
+                await asyncio.sleep(WATCH_S)
+                continue
+            async with aclosing(self._rows.frames(launch, [f"--sink={asked.sink}", "--watch"])) as frames:
+                async for frame in frames:
+                    yield gateway_pb2.WatchRowsResponse.FromString(frame)  # the same on the wire
+                    if await self._launch(asked.name, request.create_sequence) != launch:
+                        break
+
+    async def _launch(self, name: str, create_sequence: int) -> Path | None:
+        """The run directory of a dagger's newest launch."""
+        spec = await asyncio.to_thread(driverlog.newest, self._runs, name, create_sequence, SPEC)
+        return spec and spec.parent
+
     def _no_log(self, name: str) -> ApiError:
         text = f"there is no log of {name} on its host {self._host}"
         return ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
@@ -116,6 +164,13 @@ async def serving(service: HostService, door: Door) -> AsyncIterator[int]:
         yield port
     finally:
         await server.stop(None)  # who follows a log asks the next scheduler of this host
+
+
+def _wrong(asked: gateway_pb2.ReadRowsRequest | gateway_pb2.WatchRowsRequest) -> list[Violation]:
+    wrong = list(fields.name("request.name", asked.name))
+    if not re.fullmatch(r"[a-z0-9_]{0,64}", asked.sink):
+        wrong.append(Violation("request.sink", "is not the name of a kind of sink", "INVALID_NAME"))
+    return wrong
 
 
 def _last_lines(log: Path, end: int | None, count: int, *, traces: bool) -> list[str]:

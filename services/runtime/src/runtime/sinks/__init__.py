@@ -5,6 +5,11 @@ A sink is a module whose docstring states its guarantee and that has two functio
     check(target) -> None       in the driver, before the query starts: raises `JobError` for what cannot work
     open(target) -> Writer      in a Python worker, for one partition of one batch; clients are kept
 
+A sink whose rows can be read back has two more:
+
+    READ_RANK                       the sink of the least is read when nobody says: what keeps every row first
+    read(source, limit) -> [Row]    the newest rows, newest first; raises `JobError`
+
 Only the module that a job names is imported.
 """
 
@@ -14,11 +19,13 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from runtime.encode.rows import Layout, Refusal
 from runtime.errors import user
@@ -56,6 +63,17 @@ class Target:
         if kind is None:
             raise user("UNKNOWN_SINK", f"A sink names no kind; choose one of {', '.join(names())}.")
         return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One sink of one launch, to be read back."""
+
+    dagger: str
+    resolved: spec_pb2.ResolvedSink
+    descriptors: FileDescriptorSet
+    """Every message the sinks name."""
+    run_dir: Path
 
 
 @dataclass(frozen=True, slots=True)

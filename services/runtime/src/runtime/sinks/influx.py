@@ -11,10 +11,13 @@ import atexit
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
+from influxdb_client.client.flux_table import FluxTable
 from influxdb_client.client.influxdb_client import InfluxDBClient
 from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
@@ -24,10 +27,16 @@ from runtime.encode.line_protocol import Encoder
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 from runtime.secrets import resolve
-from runtime.sinks import Outcome, Target
+from runtime.sinkrow import Row, newest
+from runtime.sinks import Outcome, Source, Target
 
 LINES_PER_REQUEST = 5000
 TIMEOUT_MS = 10_000
+READ_RANK = 0
+READ_TIMEOUT_MS = 60_000
+# window_timestamp may lie ahead of now, and records of any age may be replayed
+_RANGE = "start: 1677-09-22T00:00:00Z, stop: 2262-04-11T00:00:00Z"
+_NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
 # Around the reason, which may quote anything.
@@ -150,3 +159,58 @@ def _write_api(url: str, org: str, token: bytes) -> WriteApi:
 
 # The client's finalizer fails when it runs after the modules it needs are gone.
 atexit.register(_write_api.cache_clear)
+
+
+def read(source: Source, limit: int) -> list[Row]:
+    """The newest points of the measurement, by Flux, which 1.8 and 2.x have."""
+    sink = source.resolved.sink.influx
+    place, measurement = sink.address, sink.measurement or source.dagger
+    query = (
+        f"from(bucket: {_quoted(place.bucket)}) |> range({_RANGE})"
+        f" |> filter(fn: (r) => r._measurement == {_quoted(measurement)})"
+        ' |> drop(columns: ["_start", "_stop"])'
+        ' |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
+        f' |> sort(columns: ["_time"], desc: true) |> limit(n: {limit})'
+    )
+    secret = resolve(place.token) if place.token.WhichOneof("source") else ""
+    try:
+        with InfluxDBClient(
+            url=place.url, token=secret, org=place.org or "-", timeout=READ_TIMEOUT_MS
+        ) as client:
+            tables = client.query_api().query(query)
+    except ApiException as answer:
+        raise _unreadable(answer, place) from None
+    except (HTTPError, OSError):
+        raise TemporaryError("INFLUX_UNREACHABLE", f"InfluxDB at {place.url} does not answer.") from None
+    return newest((row for table in tables for row in _rows(table)), limit)
+
+
+def _rows(table: FluxTable) -> list[Row]:
+    tags = {column.label for column in table.columns if column.group} - _NOT_TAGS
+    rows = []
+    for record in table.records:
+        values: dict[str, Any] = record.values
+        fields = {
+            name: value
+            for name, value in values.items()
+            if name not in tags and name not in _NOT_TAGS and value is not None
+        }
+        time = values["_time"]
+        utc = time.astimezone(UTC) if isinstance(time, datetime) else None
+        rows.append(Row(utc, {tag: values[tag] for tag in sorted(tags)}, fields))
+    return rows
+
+
+def _unreadable(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
+    place = f"InfluxDB at {address.url}"
+    if answer.status in (401, 403):
+        return external("INFLUX_FORBIDDEN", f"{place} does not accept the token.")
+    said = str(answer.message or answer.reason or "").strip().splitlines()
+    why = said[0] if said else f"HTTP {answer.status}"
+    return external("INFLUX_REFUSED", f"{place} refuses the query: {why}")
+
+
+def _quoted(text: str) -> str:
+    """A Flux string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("${", "\\${").replace("\n", "\\n")
+    return f'"{escaped}"'

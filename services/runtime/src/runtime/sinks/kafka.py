@@ -8,20 +8,30 @@ the batch waits.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from functools import lru_cache, partial
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from daggers.v1 import spec_pb2
+from google.protobuf import json_format
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from runtime import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
-from runtime.sinks import Outcome, Target
+from runtime.sinkrow import Row, from_columns, newest
+from runtime.sinks import Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
+READ_RANK = 1
+READ_TIMEOUT_S = 20.0
 JSON_TYPE = "daggers.v1.Row"
 _REFUSED = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
@@ -184,3 +194,126 @@ def _producer(address: bytes) -> Producer:
     required = {"enable.idempotence": True, "acks": "all", **limits}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
     return Producer(defaults | properties | required)
+
+
+def read(source: Source, limit: int) -> list[Row]:
+    """The newest rows; one that was written more than once stands here once, at its last place.
+
+    Rows without a time are ordered by the times of their records.
+    """
+    sink = source.resolved.sink.kafka
+    found: dict[str, Row] = {}
+    decode = _decoder(source)
+    for message in sorted(_tail(source.resolved.kafka, sink.topic, limit), key=_written):
+        try:
+            columns = decode(message.value() or b"")
+        except (ValueError, DecodeError):
+            continue  # not ours: somebody else writes to this topic too
+        identity = _identity(message)
+        found.pop(identity, None)
+        found[identity] = from_columns(columns, identity)
+    return newest(reversed(found.values()), limit)
+
+
+def _decoder(source: Source) -> Callable[[bytes], dict[str, Any]]:
+    """How the columns of a record are read. It raises: ValueError, DecodeError."""
+    sink = source.resolved.sink.kafka
+    if sink.format != spec_pb2.KafkaSink.FORMAT_PROTOBUF:
+        return _json_columns
+    pool = DescriptorPool()
+    for file in source.descriptors.file:
+        pool.Add(file)
+    kind = GetMessageClass(pool.FindMessageTypeByName(sink.message))
+
+    def decode(value: bytes) -> dict[str, Any]:
+        columns: dict[str, Any] = json_format.MessageToDict(
+            kind.FromString(value),
+            preserving_proto_field_name=True,
+            always_print_fields_with_no_presence=True,
+        )
+        return columns
+
+    return decode
+
+
+def _json_columns(value: bytes) -> dict[str, Any]:
+    columns = json.loads(value)
+    if not isinstance(columns, dict):
+        raise ValueError("not a row")  # noqa: TRY004 - a wrong value, as json's own errors are
+    return columns
+
+
+def _tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
+    """The last records of each partition, at most `limit` of each."""
+    own = {
+        "group.id": "daggers-rows",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    properties = kafka.client_properties(address)
+    try:
+        consumer = Consumer({**properties, **own})
+    except KafkaException:  # what it says may quote a secret
+        place = f"Kafka at {address.bootstrap_servers}"
+        raise external("KAFKA_REFUSED", f"{place} cannot be read with its cluster's properties.") from None
+    try:
+        metadata = consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic]
+        if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return []
+        starts = []
+        for partition in metadata.partitions:
+            low, high = _bounds(consumer, TopicPartition(topic, partition))
+            if high > low:
+                starts.append(TopicPartition(topic, partition, max(low, high - limit)))
+        consumer.assign(starts)
+        return _until_end(consumer, {start.partition for start in starts}, topic)
+    except KafkaException as error:
+        detail = f"Kafka at {address.bootstrap_servers} does not answer: {error.args[0].str()}"
+        raise TemporaryError("KAFKA_UNREACHABLE", detail) from None
+    finally:
+        consumer.close()
+
+
+def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
+    moving = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+    deadline = monotonic() + 5.0
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=READ_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in moving or monotonic() > deadline:
+                raise
+            sleep(0.1)
+
+
+def _until_end(consumer: Consumer, unread: set[int], topic: str) -> list[Message]:
+    messages = []
+    deadline = monotonic() + READ_TIMEOUT_S
+    while unread:
+        if monotonic() > deadline:
+            detail = f"The topic {topic} could not be read to its end in {READ_TIMEOUT_S:.0f} s."
+            raise TemporaryError("KAFKA_UNREACHABLE", detail)
+        for message in consumer.consume(1000, timeout=0.5):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
+                unread.discard(message.partition())
+    return messages
+
+
+def _written(message: Message) -> tuple[int, int]:
+    """When a record was written; its offset tells those of one millisecond apart within a partition."""
+    _, milliseconds = message.timestamp()
+    return milliseconds, message.offset() or 0
+
+
+def _identity(message: Message) -> str:
+    """The row's CloudEvents id, which repeats with the row; its place where it has none."""
+    headers: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
+    for name, value in headers or ():
+        if name == "ce_id" and isinstance(value, bytes):
+            return value.decode(errors="replace")
+    return f"{message.partition()}/{message.offset()}"

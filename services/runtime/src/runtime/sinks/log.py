@@ -6,13 +6,19 @@ limit are counted and not shown.
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from daggersql import Role
+from runtime import driverlog
 from runtime.encode.json_text import KEY, VALUE, named, texts
-from runtime.sinks import Outcome, Target
+from runtime.errors import external
+from runtime.sinkrow import Row, from_columns
+from runtime.sinks import Outcome, Source, Target
 
 PREFIX = "row "
+READ_RANK = 2
 
 
 def check(target: Target) -> None:
@@ -47,3 +53,31 @@ class LogWriter:
             for column, values in self._layout.visible(shown)
         ]
         return Outcome(printed=[f"{PREFIX}{text}" for text in named(columns)])
+
+
+def read(source: Source, limit: int) -> list[Row]:
+    """The rows printed last, the last one first."""
+    rows: list[Row] = []
+    log = source.run_dir / driverlog.NAME
+    for part in (log.with_name(f"{log.name}.1"), log):
+        try:
+            with part.open(encoding="utf-8", errors="replace") as file:
+                rows += (
+                    row for number, line in enumerate(file) if (row := _row(line, f"{part.name}/{number}"))
+                )
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            raise external(
+                "NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}."
+            ) from None
+    return rows[::-1][:limit]
+
+
+def _row(line: str, place: str) -> Row | None:
+    _, found, text = line.partition(PREFIX)
+    try:
+        columns = json.loads(text) if found else None
+    except ValueError:
+        return None  # some other line with the word in it
+    return from_columns(columns, place) if isinstance(columns, dict) else None

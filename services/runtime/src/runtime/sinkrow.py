@@ -1,15 +1,18 @@
-"""A row as the command shows it, whichever sink it was read from."""
+"""A row as it is read back from a sink, whichever it was written to."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from daggerclient.times import iso
+from daggers.v1 import gateway_pb2
 
-TIME = "window_timestamp"
-TAG, LABEL = "tag_", "label_"
+TIME: Final = "window_timestamp"
+_TAG, _LABEL = "tag_", "label_"
+_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,14 @@ class Row:
         """What makes it one row: time and tags; without a time, where it was read."""
         return (self.time or self.key, *sorted(self.tags.items()))
 
-    def document(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return {
-            TIME: iso(self.time) if self.time else None,
-            "tags": dict(self.tags),
-            "fields": dict(self.fields),
-        }
+    def to_proto(self) -> gateway_pb2.Row:
+        """As it is answered."""
+        row = gateway_pb2.Row(tags=self.tags, key=self.key)
+        if self.time is not None:
+            row.time.FromDatetime(self.time.astimezone(UTC))
+        for name, value in self.fields.items():
+            _set(row.fields.add(name=name), value)
+        return row
 
 
 def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
@@ -46,10 +50,10 @@ def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
     for name, value in columns.items():
         if value is None or name == TIME:
             continue
-        if name.startswith(TAG):
-            tags[name] = text(value)
-        elif name.startswith(LABEL):
-            tags[name.removeprefix(LABEL)] = text(value)
+        if name.startswith(_TAG):
+            tags[name] = _text(value)
+        elif name.startswith(_LABEL):
+            tags[name.removeprefix(_LABEL)] = _text(value)
         else:
             fields[name] = value
     return Row(datetime.fromisoformat(time) if isinstance(time, str) else None, tags, fields, key)
@@ -64,12 +68,19 @@ def newest(rows: Iterable[Row], limit: int) -> list[Row]:
     return [*timed, *(row for row in found if not row.time)][:limit]
 
 
-def text(value: Any) -> str:
-    """A value as people read it: nothing for null, JSON for what is nested."""
+def _set(field: gateway_pb2.RowField, value: Any) -> None:
     match value:
-        case None:
-            return ""
+        case bool():
+            field.boolean = value
+        case int() if value in _INT64:
+            field.integer = value
+        case float():
+            field.number = value
         case str():
-            return value
+            field.text = value
         case _:
-            return json.dumps(value, ensure_ascii=False, default=str)
+            field.json = json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

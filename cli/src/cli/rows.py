@@ -1,0 +1,93 @@
+"""Rows of a dagger as the command shows them, read through the gateway."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from daggers.v1 import gateway_pb2
+
+from cli.errors import MisusedError
+from cli.gateway import Gateway
+from daggerclient.times import iso
+
+TIME = "window_timestamp"
+READ_S = 150.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One output row: its time (None when it has none), its tags by key, its fields by name.
+
+    key: what tells a row without a time from another.
+    """
+
+    time: datetime | None
+    tags: Mapping[str, str]
+    fields: Mapping[str, Any]
+    key: str = ""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes it one row: time and tags; without a time, its key."""
+        return (self.time or self.key, *sorted(self.tags.items()))
+
+    def document(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {
+            TIME: iso(self.time) if self.time else None,
+            "tags": dict(self.tags),
+            "fields": dict(self.fields),
+        }
+
+
+def from_proto(row: gateway_pb2.Row) -> Row:
+    """The row behind an answer."""
+    time = row.time.ToDatetime(tzinfo=UTC) if row.HasField("time") else None
+    return Row(
+        time, dict(sorted(row.tags.items())), {each.name: _value(each) for each in row.fields}, row.key
+    )
+
+
+def newest(gateway: Gateway, name: str, limit: int, sink: str = "") -> list[Row]:
+    """The newest rows of a dagger, newest first. sink: the kind of sink to read; the best one when empty."""
+    request = gateway_pb2.ReadRowsRequest(name=name, sink=_known(gateway, name, sink), limit=limit)
+    steps = gateway.stream(gateway.daggers.ReadRows, request, deadline_s=READ_S)
+    return [from_proto(row) for step in steps for row in step.rows]
+
+
+def watched(gateway: Gateway, name: str, sink: str = "") -> Iterator[list[Row]]:
+    """What is new, again and again, oldest first, or that nothing is; at first the newest rows there are."""
+    request = gateway_pb2.WatchRowsRequest(name=name, sink=_known(gateway, name, sink))
+    for step in gateway.stream(gateway.daggers.WatchRows, request, deadline_s=None):
+        yield [from_proto(row) for row in step.rows]
+
+
+def text(value: Any) -> str:
+    """A value as people read it: nothing for null, JSON for what is nested."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _known(gateway: Gateway, name: str, sink: str) -> str:
+    """The sink that is asked for. Raises MisusedError when the dagger has none of that kind."""
+    if sink:
+        has = sorted({str(each.sink.WhichOneof("kind")) for each in gateway.get(name).sinks})
+        if sink not in has:
+            listed = ", ".join(has) or "none"
+            raise MisusedError(f"--sink {sink}: {name} has no such sink; it has {listed}")
+    return sink
+
+
+def _value(field: gateway_pb2.RowField) -> Any:
+    kind = field.WhichOneof("value")
+    if kind is None:
+        return None
+    value = getattr(field, kind)
+    return json.loads(value) if kind == "json" else value

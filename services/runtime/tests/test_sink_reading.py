@@ -1,0 +1,131 @@
+"""Rows read back: what they are, in which order, and how they are told to who asked."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from runtime.errors import JobError
+from runtime.readrows import STEP_BYTES, news, reader, steps
+from runtime.sinkrow import Row, from_columns, newest
+from runtime.sinks import Source
+from runtime.sinks import kafka as kafka_sink
+from runtime.sinks import log as log_sink
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_columns_become_time_tags_and_fields_by_their_names() -> None:
+    row = from_columns(
+        {
+            "window_timestamp": "2026-01-01T12:00:00Z",
+            "tag_city": 1,
+            "label_s2id": "x",
+            "count": 3,
+            "gone": None,
+        }
+    )
+
+    assert (row.time, row.tags, row.fields) == (NOON, {"tag_city": "1", "s2id": "x"}, {"count": 3})
+
+
+def test_the_newest_rows_come_first_and_no_more_than_asked_for() -> None:
+    rows = [Row(NOON.replace(minute=minute), {}, {}) for minute in (1, 3, 2)]
+
+    assert [row.time.minute for row in newest(rows, 2) if row.time] == [3, 2]
+
+
+def test_rows_without_a_time_stay_in_the_order_they_were_read_in_and_are_all_there() -> None:
+    rows = [from_columns({"n": n}, str(n)) for n in (3, 1, 2)]
+
+    assert [row.fields["n"] for row in newest(rows, 10)] == [3, 1, 2]
+    assert len({row.identity for row in rows}) == 3
+
+
+@pytest.mark.integration
+def test_the_newest_records_of_a_topic_come_first_when_they_have_no_window(
+    kafka: str, tmp_path: Path
+) -> None:
+    topic = f"cli-rows-{uuid.uuid4().hex}"
+    producer = Producer({"bootstrap.servers": kafka})
+    # the tags sort the other way round, and one row is written again
+    for number, (identity, value) in enumerate([("a", "z"), ("b", "y"), ("a", "z"), ("c", "x")]):
+        producer.produce(
+            topic,
+            json.dumps({"tag_t": value}),
+            timestamp=1_700_000_000_000 + number,
+            headers=[("ce_id", identity.encode())],
+        )
+    producer.flush(30)
+
+    sink = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic=topic))
+    resolved = spec_pb2.ResolvedSink(sink=sink, kafka=spec_pb2.KafkaAddress(bootstrap_servers=kafka))
+    rows = kafka_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), 10)
+
+    assert [(row.key, row.tags["tag_t"]) for row in rows] == [("c", "x"), ("a", "z"), ("b", "y")]
+
+
+def test_rows_are_found_among_the_other_lines_of_a_drivers_log(tmp_path: Path) -> None:
+    file = tmp_path / "driver.log"
+    file.write_text(
+        "starting\n"
+        'row {"window_timestamp": "2026-01-01T12:00:00Z", "n": 1}\n'
+        "a row of warnings\n"
+        'row {"window_timestamp": "2026-01-01T12:01:00Z", "n": 2}\n'
+    )
+
+    resolved = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+    rows = log_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), 10)
+
+    assert [row.fields["n"] for row in rows] == [2, 1]
+
+
+def test_a_value_of_any_size_comes_back_as_it_was() -> None:
+    told = Row(NOON, {"t": "1"}, {"i": 2**62, "u": 2**64, "f": 1.5, "b": True, "s": "x", "n": {"a": None}})
+
+    assert [(each.name, getattr(each, each.WhichOneof("value"))) for each in told.to_proto().fields] == [
+        ("i", 2**62),
+        ("u", "18446744073709551616"),
+        ("f", 1.5),
+        ("b", True),
+        ("s", "x"),
+        ("n", '{"a": null}'),
+    ]
+
+
+def test_many_rows_come_in_messages_that_a_client_takes() -> None:
+    told = list(steps(Row(None, {}, {"text": "x" * 1000}, str(number)) for number in range(25_000)))
+
+    assert [row.key for step in told for row in step.rows] == [str(number) for number in range(25_000)]
+    assert max(step.ByteSize() for step in told) < 2 * STEP_BYTES
+
+
+def test_a_watch_tells_what_is_new_or_has_changed_and_when_nothing_has() -> None:
+    first, second, changed = (Row(None, {}, {"n": n}, key) for n, key in ((1, "a"), (2, "b"), (3, "a")))
+    looks = iter([[first], [second, first], [second, first], [changed, second]])
+
+    told = list(islice(news(lambda _: next(looks), pause=lambda _: None), 4))
+
+    assert told == [[first], [second], [], [changed]]
+
+
+def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    log = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+    away = spec_pb2.InfluxAddress(url="http://127.0.0.1:9", bucket="b")
+    influx = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=away)))
+    job = spec_pb2.JobSpec(dagger="d", sinks=[log, influx])
+    (tmp_path / "spec.pb").write_bytes(job.SerializeToString())
+
+    assert reader(tmp_path, "log")(10) == []
+    with pytest.raises(JobError, match="INFLUX_UNREACHABLE"):
+        reader(tmp_path, "")(10)
+    with pytest.raises(JobError, match="d has no sink kafka; it has influx, log"):
+        reader(tmp_path, "kafka")
