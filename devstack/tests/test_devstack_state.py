@@ -14,7 +14,7 @@ import pytest
 
 from cli.errors import RefusedError
 from cli.files import write
-from devstack import ports, processes, remembered, state
+from devstack import ports, processes, remembered, services, state
 from devstack.drivers import run_directory
 from devstack.processes import Started
 from devstack.state import Influx, Stack
@@ -264,3 +264,16 @@ def test_a_running_stack_keeps_its_influxdb_and_is_not_given_another(tmp_path: P
 
     assert (kept.own_influx, kept.kafka, kept.processes) == (mine, "127.0.0.1:20001", (running,))
     assert (after.own_influx, after.processes) == (None, ())
+
+
+def test_the_monitor_of_a_stack_tells_no_receiver_of_the_users_but_keeps_the_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGGERS_MONITOR_HOLD_S", "3")
+    monkeypatch.setenv("DAGGERS_MONITOR_SLACK_URL_FILE", "/real/slack")
+    monkeypatch.setenv("DAGGERS_MONITOR_PIGEON_RING", "real")
+    monkeypatch.setenv("DAGGERS_ALLOWED_HOSTS", "real")
+    found = services.monitor_environment(Stack(tmp_path, {"kafka": 20001, "alerts": 20003}))
+
+    assert found["DAGGERS_MONITOR_HOLD_S"] == "3"
+    assert [name for name, value in found.items() if "real" in value and name.startswith("DAGGERS_")] == []

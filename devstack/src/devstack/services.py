@@ -23,7 +23,9 @@ PROBE_S = 2.0
 RECENT_ALERTS = 500
 # Of this machine's own receiver, which checks none; PagerDuty's have 32 characters.
 ROUTING_KEY = "daggers-local-stack-routing-key-"
-RECEIVERS = ("DAGGERS_MONITOR_SLACK_URL", "DAGGERS_MONITOR_PAGERDUTY_", "DAGGERS_ALLOWED_HOSTS")
+# What the monitor is told has this prefix; its limits are numbers, all else is whom it tells.
+MONITOR = "DAGGERS_MONITOR_"
+LIMITS = ("_S", "_PERCENT", "_RECORDS")
 
 
 def gateway_command() -> list[str]:
@@ -104,9 +106,13 @@ def monitor_command() -> list[str]:
 
 
 def monitor_environment(stack: Stack) -> dict[str, str]:
-    """The health monitor's settings: the user's, but it tells this stack's own receiver and nobody else."""
+    """The health monitor's settings: the user's limits; it tells this stack's receiver and nobody else."""
     receiver = f"127.0.0.1:{stack.ports['alerts']}"
-    own = {name: value for name, value in _environment().items() if not name.startswith(RECEIVERS)}
+    own = {
+        name: value
+        for name, value in _environment().items()
+        if not name.startswith(MONITOR) or name.endswith(LIMITS)
+    }
     return {"DAGGERS_MONITOR_LEADER_TIMEOUT_S": "5"} | own | {
         "DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_MONITOR_SLACK_URL": f"http://{receiver}/slack",
