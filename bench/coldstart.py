@@ -21,6 +21,7 @@ from stack import stack
 
 from eventlog import topics
 from eventlog.kafka import KafkaLog
+from kafkaclient import Connection
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
 
 async def _running(kafka: str, name: str) -> float:
     """The ce_time of the dagger's first Running, in seconds after the epoch."""
-    async with KafkaLog(kafka, topics.CONTROL) as log, aclosing(log.replay()) as records:
+    async with KafkaLog(Connection(kafka), topics.CONTROL) as log, aclosing(log.replay()) as records:
         async for record in records:
             if isinstance(record.message, Running) and record.subject == name:
                 return record.time.timestamp()

@@ -35,6 +35,7 @@ from stack import Stack, stack
 from eventlog import Draft
 from eventlog.kafka import KafkaLog
 from fleet import Fleet
+from kafkaclient import Connection
 
 IN_FLIGHT, WARM_UP, DAGGERS = 64, 500, 1_000
 FOLD_TOPIC = "fold"
@@ -148,7 +149,7 @@ def _write(on: Stack, count: int) -> None:
 
 async def _fold(on: Stack, count: int) -> None:
     fleet, changed = Fleet(), 0
-    async with KafkaLog(on.kafka, FOLD_TOPIC) as log, aclosing(log.replay()) as records:
+    async with KafkaLog(Connection(on.kafka), FOLD_TOPIC) as log, aclosing(log.replay()) as records:
         begin, begin_cpu = time.perf_counter(), time.process_time()
         async for record in records:
             changed += fleet.apply(record).changed

@@ -22,6 +22,7 @@ from eventlog.copying import RestoreRefused, messages, restore
 from eventlog.export import Entry
 from eventlog.kafka import KafkaLog
 from eventlog.testing import START
+from kafkaclient import Connection
 
 pytestmark = pytest.mark.integration
 Log = Callable[..., tuple[int, Any]]
@@ -46,7 +47,7 @@ def fill(kafka: str, topic: str, count: int, *, first: int = 0) -> list[Record]:
     """Append that many records to a topic; everything that is in it then."""
 
     async def filling() -> list[Record]:
-        async with KafkaLog(kafka, topic) as opened:
+        async with KafkaLog(Connection(kafka), topic) as opened:
             for number in range(first, first + count):
                 event = events_pb2.StartRequested(name=f"d{number}")
                 await opened.append(Draft(f"id-{number}", "/test", f"d{number}", START, event))
@@ -57,7 +58,7 @@ def fill(kafka: str, topic: str, count: int, *, first: int = 0) -> list[Record]:
 
 def content(kafka: str, topic: str) -> list[Entry]:
     async def reading() -> list[Entry]:
-        return [entry async for entry in messages(kafka, topic)]
+        return [entry async for entry in messages(Connection(kafka), topic)]
 
     return asyncio.run(reading())
 
@@ -170,11 +171,11 @@ def emptied(kafka: str, topic: str) -> None:
 
 def compacted(kafka: str, topic: str) -> None:
     config = {**topics.forever(topic).config, "cleanup.policy": "compact"}
-    asyncio.run(ensure_topics(kafka, (topics.Topic(topic, 1, config),)))
+    asyncio.run(ensure_topics(Connection(kafka), (topics.Topic(topic, 1, config),)))
 
 
 def partitioned(kafka: str, topic: str) -> None:
-    asyncio.run(ensure_topics(kafka, (topics.Topic(topic, 2, topics.forever(topic).config),)))
+    asyncio.run(ensure_topics(Connection(kafka), (topics.Topic(topic, 2, topics.forever(topic).config),)))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_a_log_with_a_gap_is_damaged_and_names_it(kafka: str, log: Log) -> None:
     fill_behind(kafka, topic)
 
     async def replay() -> list[int]:
-        async with KafkaLog(kafka, topic) as opened:
+        async with KafkaLog(Connection(kafka), topic) as opened:
             return [record.sequence async for record in opened.replay()]
 
     with pytest.raises(LogDamaged, match="nothing between sequences 1 and 3"):
@@ -286,7 +287,7 @@ def test_a_restore_beside_another_writer_is_refused(kafka: str, file: Path) -> N
             yield Entry(number, 1, b"k", (), b"v")
 
     with pytest.raises(RestoreRefused, match="somebody else writes"):
-        asyncio.run(restore(kafka, target, entries))
+        asyncio.run(restore(Connection(kafka), target, entries))
 
 
 def test_an_export_never_replaces_a_file(log: Log, source: str, file: Path) -> None:

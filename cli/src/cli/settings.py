@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cli.errors import MisusedError
+from kafkaclient import settings
 
 Kind = TypeVar("Kind", bound=BaseSettings)
 
@@ -29,6 +30,12 @@ class Settings(BaseSettings):
         default_factory=lambda: Path.home() / ".local" / "state", validation_alias="XDG_STATE_HOME"
     )
     """The user's folder for state: the trace of a crash, which local stack was started last."""
+
+
+class KafkaLogin(settings.KafkaLogin):
+    """How `daggers log` talks to a Kafka that it is told of."""
+
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_")
 
 
 def read(kind: type[Kind]) -> Kind:

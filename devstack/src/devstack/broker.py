@@ -14,6 +14,7 @@ from cli.files import write
 from devstack import ports
 from devstack.state import Stack
 from devstack.tools.install import Tools
+from kafkaclient import Connection
 
 HEAP = "512m"
 # Old records stay: replaying last year's events is a normal thing to do with a local stack, and a broker
@@ -75,7 +76,7 @@ def ready(stack: Stack) -> bool:
     if not ports.is_open(stack.ports["kafka"]):
         return False
     try:
-        metadata = AdminClient({"bootstrap.servers": stack.kafka, "log_level": 0}).list_topics(timeout=5)
+        metadata = AdminClient(Connection(stack.kafka).librdkafka() | {"log_level": 0}).list_topics(timeout=5)
     except KafkaException:
         return False
     return len(metadata.brokers) == 1

@@ -5,6 +5,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cli.errors import RefusedError, UnreachableError
+from kafkaclient import Connection
 
 TIMEOUT_S = 20.0
 MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
@@ -15,7 +16,7 @@ def tail(bootstrap_servers: str, topic: str, limit: int) -> list[Message]:
     """The last records of each partition, at most `limit` of each."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **Connection(bootstrap_servers).librdkafka(),
             "log_level": 0,
             "group.id": "daggers-local",
             "enable.auto.commit": False,

@@ -16,6 +16,7 @@ from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.reader import Message, Reader
 from eventlog.testing import START, LogContract
+from kafkaclient import Connection
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +31,7 @@ def draft(number: int) -> Draft:
 
 @pytest.fixture
 async def log(kafka: str) -> AsyncIterator[KafkaLog]:
-    async with KafkaLog(kafka, fresh_topic()) as opened:
+    async with KafkaLog(Connection(kafka), fresh_topic()) as opened:
         yield opened
 
 
@@ -45,11 +46,11 @@ async def admin(kafka: str) -> AsyncIterator[AIOKafkaAdminClient]:
 class TestKafkaLog(LogContract):
     @pytest.fixture
     async def log(self, kafka: str) -> AsyncIterator[KafkaLog]:
-        async with KafkaLog(kafka, fresh_topic()) as opened:
+        async with KafkaLog(Connection(kafka), fresh_topic()) as opened:
             yield opened
 
     async def write_raw(self, log: KafkaLog, headers: list[tuple[str, bytes]], value: bytes) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=log._bootstrap)
+        producer = AIOKafkaProducer(**log._connection.aiokafka())
         await producer.start()
         await producer.send_and_wait(log._topic, value, headers=headers, partition=0)
         await producer.stop()
@@ -59,7 +60,7 @@ async def test_the_topic_is_created_with_one_partition_and_kept_forever(
     kafka: str, admin: AIOKafkaAdminClient
 ) -> None:
     topic = fresh_topic()
-    async with KafkaLog(kafka, topic):
+    async with KafkaLog(Connection(kafka), topic):
         (described,) = await admin.describe_topics([topic])
         (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
 
@@ -71,9 +72,9 @@ async def test_the_topic_is_created_with_one_partition_and_kept_forever(
 
 async def test_an_existing_topic_is_used_as_it_is(kafka: str) -> None:
     topic = fresh_topic()
-    async with KafkaLog(kafka, topic) as first:
+    async with KafkaLog(Connection(kafka), topic) as first:
         await first.append(draft(0))
-    async with KafkaLog(kafka, topic) as second:
+    async with KafkaLog(Connection(kafka), topic) as second:
         end = await second.end()
 
     assert end == 0
@@ -83,8 +84,8 @@ async def test_all_topics_are_created_once_and_asking_again_is_fine(
     kafka: str, admin: AIOKafkaAdminClient
 ) -> None:
     wanted = (topics.forever(fresh_topic()), topics.Topic(fresh_topic(), 3, {"retention.ms": "1000"}))
-    await ensure_topics(kafka, wanted)
-    await ensure_topics(kafka, wanted)
+    await ensure_topics(Connection(kafka), wanted)
+    await ensure_topics(Connection(kafka), wanted)
 
     described = await admin.describe_topics([topic.name for topic in wanted])
 
@@ -93,7 +94,7 @@ async def test_all_topics_are_created_once_and_asking_again_is_fine(
 
 async def test_a_topic_name_kafka_refuses_is_an_error_that_names_it(kafka: str) -> None:
     with pytest.raises(LogError, match=r"refuses to create topic no/slash"):
-        await ensure_topics(kafka, (topics.forever("no/slash"),))
+        await ensure_topics(Connection(kafka), (topics.forever("no/slash"),))
 
 
 async def _exhaust(records: AsyncIterator[Record]) -> None:
@@ -119,7 +120,7 @@ async def test_a_reader_whose_topic_is_made_anew_is_told_of_the_damage_however_l
     async with asyncio.timeout(60):
         while log._topic in await admin.list_topics():
             pass
-        async with KafkaLog(kafka, log._topic) as other:
+        async with KafkaLog(Connection(kafka), log._topic) as other:
             for number in range(others):
                 await other.append(draft(number if others == 2 else number + 100))
 
@@ -143,7 +144,7 @@ async def test_a_topic_that_is_made_anew_between_two_reads_is_damage_though_its_
             await admin.delete_topics([log._topic])
             while log._topic in await admin.list_topics():
                 pass
-            async with KafkaLog(kafka, log._topic) as other:
+            async with KafkaLog(Connection(kafka), log._topic) as other:
                 for number in range(5):
                     await other.append(draft(number + 100))
             reader._consumer.resume(reader._partition)
@@ -209,7 +210,7 @@ async def test_the_log_works_again_with_a_new_producer_after_one_was_given_up(lo
 
 async def test_no_broker_is_unavailable(unused_tcp_port: int) -> None:
     with pytest.raises(LogUnavailable, match=f"127.0.0.1:{unused_tcp_port}"):
-        async with KafkaLog(f"127.0.0.1:{unused_tcp_port}", "any"):
+        async with KafkaLog(Connection(f"127.0.0.1:{unused_tcp_port}"), "any"):
             pass
 
 
@@ -221,7 +222,7 @@ async def test_a_replay_that_kafka_leaves_in_the_middle_says_so(
     for number in range(5):
         await log.append(draft(number))
     with Proxy(port_of(f"//{kafka}"), kafka=True) as way:
-        async with KafkaLog(f"127.0.0.1:{way.port}", log._topic) as far, asyncio.timeout(60):
+        async with KafkaLog(Connection(f"127.0.0.1:{way.port}"), log._topic) as far, asyncio.timeout(60):
             replaying = far.replay()
             await anext(replaying)
             way.cut()

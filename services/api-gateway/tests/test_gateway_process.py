@@ -21,6 +21,7 @@ from api_gateway.quarantine import KafkaQuarantine
 from eventlog import Draft, topics
 from eventlog.admin import ensure_topics
 from eventlog.testing import START
+from kafkaclient import Connection
 
 pb = gateway_pb2
 
@@ -145,7 +146,7 @@ async def test_an_address_that_is_taken_ends_it_with_code_69(kafka: str, tmp_pat
 @pytest.mark.integration
 async def test_the_newest_quarantined_records_of_a_dagger_are_found_in_every_partition(kafka: str) -> None:
     topic = f"gateway-test-{uuid.uuid4().hex[:12]}"
-    await ensure_topics(kafka, (topics.Topic(topic, 3, {}),))
+    await ensure_topics(Connection(kafka), (topics.Topic(topic, 3, {}),))
     producer = AIOKafkaProducer(bootstrap_servers=kafka)
     await producer.start()
     for number in range(1_500):
@@ -162,7 +163,7 @@ async def test_the_newest_quarantined_records_of_a_dagger_are_found_in_every_par
         )
     await producer.stop()
 
-    found = await KafkaQuarantine(kafka, topic).newest("mine", 7)
-    none = await KafkaQuarantine(kafka, topic).newest("nobody", 7)
+    found = await KafkaQuarantine(Connection(kafka), topic).newest("mine", 7)
+    none = await KafkaQuarantine(Connection(kafka), topic).newest("nobody", 7)
 
     assert ([record.offset for record in found], none) == ([1490, 1480, 1470, 1460, 1450, 1440, 1430], [])

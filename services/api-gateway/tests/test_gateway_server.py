@@ -17,6 +17,7 @@ from api_gateway.server import CannotBind, Door, serving
 from chassis.errors import from_rpc_error
 from chassis.interceptors import read_tokens
 from eventlog.memory import MemoryLog
+from kafkaclient import Connection
 
 pb = gateway_pb2
 SERVICES = ("daggers.v1.CatalogService", "daggers.v1.DaggerService", "daggers.v1.QuarantineService")
@@ -211,7 +212,7 @@ async def test_a_quarantine_that_cannot_be_read_is_unavailable(
     harness: Any, refusal: Any, samples: Any, unused_tcp_port: int
 ) -> None:
     projection = Projection(harness.database_url)
-    away = KafkaQuarantine(f"127.0.0.1:{unused_tcp_port}")
+    away = KafkaQuarantine(Connection(f"127.0.0.1:{unused_tcp_port}"))
     log = MemoryLog()
     async with harness.running(log, database_url=harness.database_url + "2") as client:
         await samples.fill(client)

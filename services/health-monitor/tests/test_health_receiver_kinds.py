@@ -62,9 +62,9 @@ def test_settings_of_a_new_kind_are_read_checked_and_explained(tmp_path: Path) -
     (tmp_path / "ring").write_text("DE-7\n")
     found = monitor_settings().model_validate(
         {
-            "monitor_kafka_bootstrap_servers": "k:9092",
-            "monitor_pigeon_url": "https://loft.example/7",
-            "monitor_pigeon_ring_file": str(tmp_path / "ring"),
+            "kafka_bootstrap_servers": "k:9092",
+            "pigeon_url": "https://loft.example/7",
+            "pigeon_ring_file": str(tmp_path / "ring"),
         }
     )
     (channel,) = found.channels()
@@ -90,8 +90,8 @@ def test_settings_of_a_new_kind_are_read_checked_and_explained(tmp_path: Path) -
     ],
 )
 def test_a_bad_setting_of_a_new_kind_is_named_by_its_variable(given: dict[str, str], said: str) -> None:
-    fields = {f"monitor_pigeon_{name}": value for name, value in given.items()}
-    found = monitor_settings().model_validate({"monitor_kafka_bootstrap_servers": "k:9092", **fields})
+    fields = {f"pigeon_{name}": value for name, value in given.items()}
+    found = monitor_settings().model_validate({"kafka_bootstrap_servers": "k:9092", **fields})
 
     with pytest.raises(ValueError, match=f"^{said}"):
         found.channels()

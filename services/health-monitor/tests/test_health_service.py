@@ -18,11 +18,13 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
+from chassis.settings import variable
 from eventlog import Draft
 from eventlog.kafka import KafkaLog
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver
 from health_monitor.settings import MonitorSettings, monitor_settings
+from kafkaclient import Connection
 
 pytestmark = pytest.mark.integration
 
@@ -72,16 +74,16 @@ class Stage:
 
     def settings(self) -> MonitorSettings:
         return monitor_settings()(
-            monitor_kafka_bootstrap_servers=self.kafka,
-            monitor_slack_url=self.receiver.slack_url,
-            monitor_pagerduty_url=self.receiver.pagerduty_url,
-            monitor_pagerduty_routing_key=ROUTING_KEY,
+            kafka_bootstrap_servers=self.kafka,
+            slack_url=self.receiver.slack_url,
+            pagerduty_url=self.receiver.pagerduty_url,
+            pagerduty_routing_key=ROUTING_KEY,
             allowed_hosts=f"127.0.0.1:{self.receiver.port}",
-            monitor_hold_s=0.2,
-            monitor_resolve_hold_s=0.2,
-            monitor_silence_s=3,
-            monitor_progress_s=4,
-            monitor_leader_timeout_s=3,
+            hold_s=0.2,
+            resolve_hold_s=0.2,
+            silence_s=3,
+            progress_s=4,
+            leader_timeout_s=3,
         )
 
     @asynccontextmanager
@@ -112,11 +114,11 @@ class Stage:
             "asyncio.run(run())\n"
         )
         configured = self.settings()
-        secrets = {"monitor_slack_url", "monitor_pagerduty_routing_key"}
+        secrets = {"slack_url", "pagerduty_routing_key"}
         environment = {
-            f"DAGGERS_{name.upper()}": getattr(configured, name).get_secret_value() for name in secrets
+            variable(type(configured), name): getattr(configured, name).get_secret_value() for name in secrets
         } | {
-            f"DAGGERS_{name.upper()}": str(value)
+            variable(type(configured), name): str(value)
             for name, value in configured.model_dump(exclude=secrets, exclude_none=True).items()
         }
         pairs = [f"{name}={value}" for name, value in environment.items()]
@@ -213,9 +215,9 @@ async def stage(kafka: str) -> AsyncIterator[Stage]:
     names = {f"{each}_topic": f"health-{each}-{run}" for each in ("control", "alerts", "heartbeats")}
     shown = Shown()
     async with (
-        KafkaLog(kafka, names["control_topic"]) as control,
-        KafkaLog(kafka, names["alerts_topic"]) as alerts,
-        KafkaLog(kafka, names["heartbeats_topic"]) as heartbeats,
+        KafkaLog(Connection(kafka), names["control_topic"]) as control,
+        KafkaLog(Connection(kafka), names["alerts_topic"]) as alerts,
+        KafkaLog(Connection(kafka), names["heartbeats_topic"]) as heartbeats,
         AlertReceiver(show=shown.add) as receiver,
     ):
         made = Stage(kafka, control, alerts, heartbeats, receiver, shown, names)

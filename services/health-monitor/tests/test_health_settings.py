@@ -18,7 +18,7 @@ CANARY = "https://hooks.slack.example/services/T0/B0/canary"
 
 
 def settings(**fields: object) -> MonitorSettings:
-    return monitor_settings().model_validate({"monitor_kafka_bootstrap_servers": "k:9092", **fields})
+    return monitor_settings().model_validate({"kafka_bootstrap_servers": "k:9092", **fields})
 
 
 def test_without_a_secret_nobody_is_told() -> None:
@@ -26,7 +26,7 @@ def test_without_a_secret_nobody_is_told() -> None:
 
 
 def test_secrets_come_from_variables() -> None:
-    channels = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=KEY).channels()
+    channels = settings(slack_url=CANARY, pagerduty_routing_key=KEY).channels()
 
     assert {each.name: each.settings for each in channels} == {
         "slack": slack.Settings(url=SecretStr(CANARY)),
@@ -38,7 +38,7 @@ def test_secrets_come_from_files_without_their_line_ends(tmp_path: Path) -> None
     file = tmp_path / "slack"
     file.write_text(f"{CANARY}\n")
 
-    (channel,) = settings(monitor_slack_url_file=file).channels()
+    (channel,) = settings(slack_url_file=file).channels()
 
     assert channel.settings.url.get_secret_value() == CANARY
 
@@ -47,14 +47,14 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
     with pytest.raises(
         ValueError, match=r"DAGGERS_MONITOR_SLACK_URL_FILE: /nowhere cannot be read: No such file"
     ):
-        settings(monitor_slack_url_file="/nowhere").channels()
+        settings(slack_url_file="/nowhere").channels()
 
 
 def test_a_routing_key_of_another_length_is_refused_and_not_shown() -> None:
     with pytest.raises(
         ValueError, match=r"^DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: it has 31 characters, not 32$"
     ):
-        settings(monitor_pagerduty_routing_key=KEY[1:]).channels()
+        settings(pagerduty_routing_key=KEY[1:]).channels()
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     file.write_text("\n")
 
     with pytest.raises(ValueError, match="DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY: there is nothing in it"):
-        settings(monitor_pagerduty_routing_key_file=file).channels()
+        settings(pagerduty_routing_key_file=file).channels()
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_no_url_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ValueError, match="it is not an http or https URL") as error:
-        settings(monitor_slack_url=url).channels()
+        settings(slack_url=url).channels()
 
     assert url not in str(error.value)
 
 
 def test_a_secret_given_twice_is_refused() -> None:
     with pytest.raises(ValidationError, match="not both"):
-        settings(monitor_slack_url=CANARY, monitor_slack_url_file="/file")
+        settings(slack_url=CANARY, slack_url_file="/file")
 
 
 def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:
-    configured = settings(monitor_slack_url=CANARY, monitor_pagerduty_routing_key=KEY)
+    configured = settings(slack_url=CANARY, pagerduty_routing_key=KEY)
 
     shown = f"{configured!r} {configured.channels()!r}"
     assert [secret for secret in ("canary", KEY) if secret in shown] == []

@@ -16,6 +16,7 @@ from tests.contracts.drivers import NAME, DriversContract, Handle, until
 
 from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
+from kafkaclient import Connection
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 
@@ -61,12 +62,12 @@ class TestMemoryBeats(BeatsContract):
 @pytest.mark.integration
 class TestHeartbeats(BeatsContract):
     @pytest.fixture
-    async def topic(self, kafka: str) -> tuple[str, str]:
+    async def topic(self, kafka: str) -> tuple[Connection, str]:
         name = f"heartbeats-{uuid4().hex}"
-        await ensure_topics(kafka, (Topic(name, 1, {}),))
-        return kafka, name
+        await ensure_topics(Connection(kafka), (Topic(name, 1, {}),))
+        return Connection(kafka), name
 
     @asynccontextmanager
-    async def connected(self, topic: tuple[str, str]) -> AsyncIterator[Heartbeats]:
+    async def connected(self, topic: tuple[Connection, str]) -> AsyncIterator[Heartbeats]:
         async with Heartbeats(*topic) as beats:
             yield beats

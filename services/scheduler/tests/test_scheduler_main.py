@@ -12,6 +12,7 @@ from tests.contracts.beats import beat
 
 from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
+from kafkaclient import Connection
 from scheduler.__main__ import Missing, find_installation, find_java
 from scheduler.heartbeats import Heartbeats
 
@@ -91,10 +92,10 @@ def test_everything_a_driver_needs_is_installed() -> None:
 @pytest.mark.integration
 async def test_heartbeats_of_every_partition_are_heard_from_now_on(kafka: str) -> None:
     topic = f"heartbeats-{uuid4().hex}"
-    await ensure_topics(kafka, (Topic(topic, 3, {}),))
-    async with Heartbeats(kafka, topic) as before:
+    await ensure_topics(Connection(kafka), (Topic(topic, 3, {}),))
+    async with Heartbeats(Connection(kafka), topic) as before:
         await before.append(beat("unheard"))
-    async with Heartbeats(kafka, topic) as beats:
+    async with Heartbeats(Connection(kafka), topic) as beats:
         for name in "abcdef":
             await beats.append(beat(name))
         async with asyncio.timeout(DEADLINE_S):

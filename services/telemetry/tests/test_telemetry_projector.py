@@ -14,6 +14,7 @@ from influxdb_client.client.influxdb_client import InfluxDBClient
 
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
+from kafkaclient import Connection
 from telemetry import points
 from telemetry.projector import Database, DatabaseUnavailable, project
 
@@ -49,18 +50,18 @@ async def test_a_database_that_does_not_answer_ends_it(kafka: str) -> None:
     nowhere = Database(url="http://127.0.0.1:1", org="-", bucket="daggers", token="")
 
     with pytest.raises(DatabaseUnavailable, match=r"InfluxDB at http://127\.0\.0\.1:1 does not answer"):
-        await asyncio.wait_for(project(kafka, {topic: points.of_alert}, nowhere.writer()), 60)
+        await asyncio.wait_for(project(Connection(kafka), {topic: points.of_alert}, nowhere.writer()), 60)
 
 
 @pytest.mark.integration
 async def test_a_broker_that_does_not_answer_ends_it() -> None:
     with pytest.raises(LogUnavailable, match=r"Kafka at 127\.0\.0\.1:1 does not answer"):
-        await asyncio.wait_for(project("127.0.0.1:1", {"alerts": points.of_alert}, print), 60)
+        await asyncio.wait_for(project(Connection("127.0.0.1:1"), {"alerts": points.of_alert}, print), 60)
 
 
 async def incidents(kafka: str, topic: str, dagger: str) -> None:
     """A topic with as many alerts of one instant."""
-    async with KafkaLog(kafka, topic) as log:
+    async with KafkaLog(Connection(kafka), topic) as log:
         for number in range(INCIDENTS):
             meta = alerts_pb2.AlertMeta(dagger=dagger, condition=alerts_pb2.ALERT_CONDITION_FAILED)
             fired = alerts_pb2.AlertFired(meta=meta, summary=f"incident {number}")
@@ -78,7 +79,7 @@ async def project_until(kafka: str, topic: str, database: Database, lines: int) 
         if written[0] >= lines:
             loop.call_soon_threadsafe(done.set)
 
-    projecting = asyncio.create_task(project(kafka, {topic: points.of_alert}, counted))
+    projecting = asyncio.create_task(project(Connection(kafka), {topic: points.of_alert}, counted))
     finished = asyncio.create_task(done.wait())
     try:
         async with asyncio.timeout(60):

@@ -14,10 +14,13 @@ import typer
 from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.output import print_findings
 from cli.session import Session, command
+from cli.settings import KafkaLogin
+from cli.settings import read as read_settings
 from eventlog import LogDamaged, LogError, LogUnavailable
 from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
 from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, filled, read
 from eventlog.topics import CONTROL
+from kafkaclient import Connection
 
 app = typer.Typer(help="The log as a file: export, verify, restore with every record at its sequence.")
 SHOWN = 20
@@ -25,7 +28,11 @@ T = TypeVar("T")
 
 Kafka = Annotated[
     str | None,
-    typer.Option("--kafka", metavar="HOST:PORT", help="Bootstrap servers; default: the local stack's."),
+    typer.Option(
+        "--kafka",
+        metavar="HOST:PORT",
+        help="Bootstrap servers, with DAGGERS_KAFKA_… as login; default: the local stack's.",
+    ),
 ]
 TopicName = Annotated[str, typer.Option("--topic", help="daggers.control or daggers.alerts.")]
 
@@ -45,7 +52,7 @@ def export(
         raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
     try:
         with _part_of(file) as part:
-            report = _wait(_export(_bootstrap(session, kafka), topic, part))
+            report = _wait(_export(_connection(session, kafka), topic, part))
             part.replace(file)
     except OSError as error:
         raise RefusedError(f"{file} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE") from error
@@ -71,7 +78,7 @@ def verify(
         head, report = _read(file)
         what, topic = str(file), head.topic
     else:
-        address = _bootstrap(session, kafka)
+        address = _connection(session, kafka)
         wrong, report = _wait(_look(address, topic))
         what = f"topic {topic}"
     findings = [{"code": "NOT_KEPT", "message": f"{what}: {each}"} for each in wrong]
@@ -110,7 +117,7 @@ def restore_(
     the file is completed. Anything else is refused: a topic that differs, goes on behind the file, lost its
     beginning, has several partitions, or is not kept for ever.
     """
-    address = _bootstrap(session, kafka)
+    address = _connection(session, kafka)
     head, report = _read(file)
     if report.gaps and not fill_gaps:
         raise RefusedError(
@@ -143,7 +150,7 @@ def _part_of(file: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-async def _export(address: str, topic: str, part: Path) -> Report:
+async def _export(address: Connection, topic: str, part: Path) -> Report:
     report = Report()
     writer = Writer(Head(topic, await first_sequence(address, topic)))
     with part.open("w", encoding="utf-8") as out:
@@ -158,7 +165,7 @@ async def _export(address: str, topic: str, part: Path) -> Report:
     return report
 
 
-async def _look(address: str, topic: str) -> tuple[list[str], Report]:
+async def _look(address: Connection, topic: str) -> tuple[list[str], Report]:
     report = Report()
     await first_sequence(address, topic)
     async with aclosing(messages(address, topic)) as entries:
@@ -187,8 +194,9 @@ def _entries(file: Path) -> Iterator[Entry]:
         yield from read(lines)[1]
 
 
-def _bootstrap(session: Session, kafka: str | None) -> str:
-    return kafka or session.kafka()
+def _connection(session: Session, kafka: str | None) -> Connection:
+    """The Kafka that is named, with DAGGERS_KAFKA_… as its login; else the local stack's, which has none."""
+    return read_settings(KafkaLogin).at(kafka) if kafka else Connection(session.kafka())
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

@@ -16,6 +16,7 @@ from cli.errors import RefusedError
 from devstack.demo.city import TICK_S, Booking, City, Ping
 from devstack.demo.encoding import BOOKING, PING, Encoder, utc
 from devstack.demo.recount import WINDOW_S
+from kafkaclient import Connection
 
 PARTITIONS = 2
 BROKEN_EVERY_TICKS = 15
@@ -64,7 +65,9 @@ class Feeder(threading.Thread):
         self._encoder = Encoder.of(schema, start)
         self._done = threading.Event()
         self._late_wanted = threading.Event()
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 20, "log_level": 0})
+        self._producer = Producer(
+            Connection(bootstrap_servers).librdkafka() | {"linger.ms": 20, "log_level": 0}
+        )
 
     def run(self) -> None:
         """Feed tick by tick; a tick that is overdue is fed at once."""
@@ -149,7 +152,7 @@ class Feeder(threading.Thread):
 
 def create_topics(bootstrap_servers: str, topics: Topics) -> None:
     """Create the topics that are not there yet."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient(Connection(bootstrap_servers).librdkafka() | {"log_level": 0})
     there = admin.list_topics(timeout=30).topics
     missing = [name for name in (topics.bookings, topics.pings) if name not in there]
     if missing:

@@ -60,6 +60,11 @@ def refuse(kind: type[Settings], error: ValidationError, *, prog: str) -> NoRetu
 
 def variable(kind: type[Settings], field: str) -> str:
     """Name of the environment variable a field is read from."""
+    aliases = {name: known.validation_alias for name, known in kind.model_fields.items()}
+    if field in aliases.values():
+        return field
+    if isinstance(alias := aliases.get(field), str):
+        return alias
     return f"{kind.model_config.get('env_prefix', '')}{field}".upper()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -9,25 +11,34 @@ from aiokafka.errors import KafkaError, for_code
 
 from eventlog.log import LogError, LogUnavailable
 from eventlog.topics import TOPICS, Topic
+from kafkaclient import Connection
+from kafkaclient.errors import diagnosis
 
 _TOPIC_ALREADY_EXISTS: Final = 36
 
 
-async def ensure_topics(bootstrap_servers: str, topics: tuple[Topic, ...] = TOPICS) -> None:
+async def ensure_topics(connection: Connection, topics: tuple[Topic, ...] = TOPICS) -> None:
     """Create the topics that are missing, with the broker's replication defaults.
 
     Raises: LogUnavailable when Kafka does not answer; LogError when it refuses.
     """
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    try:
-        await admin.start()
+    async with started(connection) as admin:
         await create_missing(admin, topics)
+
+
+@asynccontextmanager
+async def started(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient, None]:
+    """An administrator's client. Raises, also in the block: LogUnavailable, which says what to look at."""
+    admin = None
+    try:
+        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        await admin.start()
+        yield admin
     except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(
-            f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}"
-        ) from error
+        raise LogUnavailable(await diagnosis(connection, error)) from error
     finally:
-        await admin.close()
+        if admin is not None:
+            await admin.close()
 
 
 async def create_missing(admin: AIOKafkaAdminClient, topics: tuple[Topic, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -16,13 +16,13 @@ from typing import Final
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
 
-from eventlog.admin import create_missing
+from eventlog.admin import create_missing, started
 from eventlog.export import Entry
 from eventlog.log import LogError
 from eventlog.reader import REQUEST_TIMEOUT_MS, TEMPORARY, Reader, unavailable
 from eventlog.topics import forever
+from kafkaclient import Connection
 
 _CHUNK: Final = 500
 _LARGEST: Final = 16 * 1024 * 1024
@@ -47,18 +47,18 @@ class Restored:
     written: int
 
 
-async def first_sequence(bootstrap_servers: str, topic: str) -> int:
+async def first_sequence(connection: Connection, topic: str) -> int:
     """Where a topic begins. Raises: LogUnavailable; LogError when there is no such topic."""
-    async with _admin(bootstrap_servers) as admin:
+    async with started(connection) as admin:
         if not await _partitions(admin, topic):
-            raise LogError(f"Kafka at {bootstrap_servers} has no topic {topic}")
-    async with Reader(bootstrap_servers, TopicPartition(topic, 0)) as reader:
+            raise LogError(f"Kafka at {connection.bootstrap_servers} has no topic {topic}")
+    async with Reader(connection, TopicPartition(topic, 0)) as reader:
         return (await reader.bounds())[0]
 
 
-async def messages(bootstrap_servers: str, topic: str) -> AsyncGenerator[Entry, None]:
+async def messages(connection: Connection, topic: str) -> AsyncGenerator[Entry, None]:
     """Everything in a topic up to its end at the call. Raises: LogUnavailable, LogDamaged."""
-    async with Reader(bootstrap_servers, TopicPartition(topic, 0)) as reader:
+    async with Reader(connection, TopicPartition(topic, 0)) as reader:
         sequence, last = await reader.bounds()
         reader.seek(sequence)
         while sequence <= last:
@@ -71,14 +71,14 @@ async def messages(bootstrap_servers: str, topic: str) -> AsyncGenerator[Entry, 
             sequence = await reader.position()  # also behind a transaction's mark, which is no message
 
 
-async def unkept(bootstrap_servers: str, topic: str) -> list[str]:
+async def unkept(connection: Connection, topic: str) -> list[str]:
     """Why a topic is no log that lasts: what is wrong with how it is kept. Raises: LogUnavailable."""
-    async with _admin(bootstrap_servers) as admin:
+    async with started(connection) as admin:
         return await _unkept(admin, topic)
 
 
 async def restore(
-    bootstrap_servers: str, topic: str, entries: Entries, *, recreate: bool = False, dry_run: bool = False
+    connection: Connection, topic: str, entries: Entries, *, recreate: bool = False, dry_run: bool = False
 ) -> Restored:
     """Write what a topic lacks of `entries`, each at its sequence; a missing topic is created.
 
@@ -87,7 +87,7 @@ async def restore(
 
     Raises: RestoreRefused; LogUnavailable, after which the same call goes on; LogDamaged.
     """
-    async with _admin(bootstrap_servers) as admin:
+    async with started(connection) as admin:
         exists = bool(await _partitions(admin, topic))
         if dry_run and (recreate or not exists):
             return Restored(0, sum(1 for _ in entries()))
@@ -96,20 +96,20 @@ async def restore(
         await create_missing(admin, (forever(topic),))
         if wrong := await _unkept(admin, topic):
             raise RestoreRefused(f"topic {topic} is not kept as a log: {'; '.join(wrong)}. {_ANEW}")
-    kept = await _same(bootstrap_servers, topic, entries())
+    kept = await _same(connection, topic, entries())
     rest = islice(entries(), kept, None)
     if dry_run:
         return Restored(kept, sum(1 for _ in rest))
-    written = await _append(bootstrap_servers, topic, rest)
-    if await _same(bootstrap_servers, topic, entries()) != kept + written:
+    written = await _append(connection, topic, rest)
+    if await _same(connection, topic, entries()) != kept + written:
         raise RestoreRefused(f"topic {topic} does not hold what was written to it. {_ANEW}")
     return Restored(kept, written)
 
 
-async def _same(bootstrap_servers: str, topic: str, entries: Iterable[Entry]) -> int:
+async def _same(connection: Connection, topic: str, entries: Iterable[Entry]) -> int:
     """How many messages the topic holds, all of which are those of the file. Raises: RestoreRefused."""
     count, expected = 0, iter(entries)
-    async with aclosing(messages(bootstrap_servers, topic)) as standing:
+    async with aclosing(messages(connection, topic)) as standing:
         async for found in standing:
             if found.sequence != count:
                 what = (
@@ -129,15 +129,15 @@ async def _same(bootstrap_servers: str, topic: str, entries: Iterable[Entry]) ->
                     f"topic {topic} holds another record at sequence {count} than the file. {_ANEW}"
                 )
             count += 1
-    if not count and (first := await first_sequence(bootstrap_servers, topic)):
+    if not count and (first := await first_sequence(connection, topic)):
         raise RestoreRefused(f"topic {topic} is empty but goes on at sequence {first}. {_ANEW}")
     return count
 
 
-async def _append(bootstrap_servers: str, topic: str, entries: Iterator[Entry]) -> int:
+async def _append(connection: Connection, topic: str, entries: Iterator[Entry]) -> int:
     """Write each message, and see that it gets its sequence; answers how many."""
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers,
+        **connection.aiokafka(),
         acks="all",
         enable_idempotence=True,
         max_request_size=_LARGEST,
@@ -167,22 +167,10 @@ async def _append(bootstrap_servers: str, topic: str, entries: Iterator[Entry]) 
                     )
                 written += 1
     except TEMPORARY as error:
-        raise unavailable(bootstrap_servers, error) from error
+        raise unavailable(connection, error) from error
     finally:
         await producer.stop()
     return written
-
-
-@asynccontextmanager
-async def _admin(bootstrap_servers: str) -> AsyncGenerator[AIOKafkaAdminClient, None]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    try:
-        await admin.start()
-        yield admin
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise unavailable(bootstrap_servers, error) from error
-    finally:
-        await admin.close()
 
 
 async def _partitions(admin: AIOKafkaAdminClient, topic: str) -> int:

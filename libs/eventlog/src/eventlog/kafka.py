@@ -20,9 +20,10 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from eventlog.admin import create_missing
 from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
-from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, unavailable
+from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, client, unavailable
 from eventlog.record import Draft, Record, read_record
 from eventlog.topics import forever
+from kafkaclient import Connection
 
 _ACK_S: Final = 15.0
 # Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.
@@ -39,10 +40,10 @@ class KafkaLog:
     Raises on entering: LogUnavailable when Kafka does not answer; LogError when the topic cannot be used.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, connection: Connection, topic: str) -> None:
         self.away = ""
         """Why nothing new can be known of the log, while a follower cannot reach it; empty when one can."""
-        self._bootstrap = bootstrap_servers
+        self._connection = connection
         self._topic = topic
         self._partition = TopicPartition(topic, 0)
         self._cluster_id: str | None = None
@@ -51,7 +52,7 @@ class KafkaLog:
         self._admin: AIOKafkaAdminClient | None = None
 
     async def __aenter__(self) -> Self:
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+        self._admin = AIOKafkaAdminClient(**client(self._connection))
         try:
             await self._admin.start()
             await create_missing(self._admin, (forever(self._topic),))
@@ -60,7 +61,7 @@ class KafkaLog:
         except BaseException as error:
             await self._close()
             if isinstance(error, TEMPORARY):
-                raise unavailable(self._bootstrap, error) from error
+                raise unavailable(self._connection, error) from error
             raise
         return self
 
@@ -91,11 +92,11 @@ class KafkaLog:
                         return
         except TEMPORARY as error:
             failure = error
-        raise unavailable(self._bootstrap, failure) from failure
+        raise unavailable(self._connection, failure) from failure
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since up to the end at the call; see `Log.replay`."""
-        async with Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._connection, self._partition) as reader:
             end = await self._seek(reader, since)
             sequence = since
             while sequence < end:
@@ -107,7 +108,7 @@ class KafkaLog:
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """The records with sequence > since, for ever; see `Log.follow`."""
-        async with Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._connection, self._partition) as reader:
             await self._seek(reader, since)
             clock = asyncio.get_running_loop()
             last: Record | None = None
@@ -133,7 +134,8 @@ class KafkaLog:
                     before, reached = reached, await self._reached()
                     # Back at the second look: those who write could not, either, and have that long for it.
                     back = reached and before
-                    self.away = "" if back else f"Kafka at {self._bootstrap} does not answer"
+                    where = f"Kafka at {self._connection.bootstrap_servers}"
+                    self.away = "" if back else f"{where} does not answer"
                     if reached != before:
                         _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
                     if doubted and reached:
@@ -147,7 +149,7 @@ class KafkaLog:
 
     async def end(self) -> int:
         """Sequence of the last record; -1 when there is none."""
-        async with Reader(self._bootstrap, self._partition) as reader:
+        async with Reader(self._connection, self._partition) as reader:
             return (await reader.bounds())[1]
 
     async def _seek(self, reader: Reader, since: int) -> int:
@@ -155,7 +157,7 @@ class KafkaLog:
         try:
             await self._check_cluster()
         except TEMPORARY as error:
-            raise unavailable(self._bootstrap, error) from error
+            raise unavailable(self._connection, error) from error
         first, last = await reader.bounds()
         if since > last:
             raise LogDamaged(
@@ -198,8 +200,8 @@ class KafkaLog:
         current = await self._current_cluster()
         if current != self._cluster_id:
             raise LogDamaged(
-                f"{self._bootstrap} is now Kafka cluster {current}; topic {self._topic} was read from"
-                f" cluster {self._cluster_id}"
+                f"{self._connection.bootstrap_servers} is now Kafka cluster {current}; topic {self._topic}"
+                f" was read from cluster {self._cluster_id}"
             )
 
     async def _current_cluster(self) -> str | None:
@@ -212,7 +214,7 @@ class KafkaLog:
         async with self._producer_lock:
             if self._producer is None:
                 producer = AIOKafkaProducer(
-                    bootstrap_servers=self._bootstrap,
+                    **client(self._connection),
                     acks="all",
                     enable_idempotence=True,
                     request_timeout_ms=REQUEST_TIMEOUT_MS,

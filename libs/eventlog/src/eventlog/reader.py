@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
 
 from eventlog.log import LogDamaged, LogUnavailable
+from kafkaclient import Connection, SecretUnreadable
+from kafkaclient.errors import sentence
 
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
 
@@ -20,19 +22,27 @@ _POLL_MS: Final = 5_000
 _FETCH_BYTES: Final = 8 * 1024 * 1024
 
 
-def unavailable(bootstrap_servers: str, error: BaseException | None) -> LogUnavailable:
+def unavailable(connection: Connection, error: BaseException | None) -> LogUnavailable:
     """Kafka does not answer, said in one way."""
-    return LogUnavailable(f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}")
+    return LogUnavailable(sentence(connection, error))
+
+
+def client(connection: Connection) -> dict[str, Any]:
+    """The configuration of a client. Raises: LogUnavailable when a file of it cannot be read."""
+    try:
+        return connection.aiokafka()
+    except SecretUnreadable as error:
+        raise unavailable(connection, error) from error
 
 
 class Reader:
     """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
 
-    def __init__(self, bootstrap_servers: str, partition: TopicPartition) -> None:
-        self._bootstrap = bootstrap_servers
+    def __init__(self, connection: Connection, partition: TopicPartition) -> None:
+        self._connection = connection
         self._partition = partition
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers,
+            **client(connection),
             group_id=None,
             auto_offset_reset="none",
             enable_auto_commit=False,
@@ -47,7 +57,7 @@ class Reader:
         except BaseException as error:
             await self._stop()
             if isinstance(error, TEMPORARY):
-                raise unavailable(self._bootstrap, error) from error
+                raise unavailable(self._connection, error) from error
             raise
         self._consumer.assign([self._partition])
         return self
@@ -74,7 +84,7 @@ class Reader:
             first = await self._consumer.beginning_offsets([self._partition])
             last = await self._consumer.end_offsets([self._partition])
         except TEMPORARY as error:
-            raise unavailable(self._bootstrap, error) from error
+            raise unavailable(self._connection, error) from error
         return first[self._partition], last[self._partition] - 1
 
     def seek(self, sequence: int) -> None:

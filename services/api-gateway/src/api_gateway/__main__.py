@@ -62,10 +62,11 @@ async def _serve(parts: Parts, asked: asyncio.Event) -> None:
 async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
     found, door = parts.found, parts.door
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
-    await ensure_topics(found.kafka_bootstrap_servers)
-    quarantine = KafkaQuarantine(found.kafka_bootstrap_servers)
+    kafka = found.kafka()
+    await ensure_topics(kafka)
+    quarantine = KafkaQuarantine(kafka)
     async with (
-        KafkaLog(found.kafka_bootstrap_servers, topics.CONTROL) as log,
+        KafkaLog(kafka, topics.CONTROL) as log,
         serving(
             log,
             projection,

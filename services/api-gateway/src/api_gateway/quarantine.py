@@ -24,6 +24,7 @@ from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
 from eventlog import read_record, topics
+from kafkaclient import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,8 +78,8 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
 class KafkaQuarantine:
     """Reads all partitions backwards: which one a dagger's key goes to is for the writer to say."""
 
-    def __init__(self, bootstrap_servers: str, topic: str = topics.QUARANTINE) -> None:
-        self._bootstrap = bootstrap_servers
+    def __init__(self, connection: Connection, topic: str = topics.QUARANTINE) -> None:
+        self._connection = connection
         self._topic = topic
 
     async def newest(self, dagger: str, limit: int) -> list[Quarantined]:
@@ -101,7 +102,7 @@ class KafkaQuarantine:
     async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
         consumer = AIOKafkaConsumer(
             self._topic,
-            bootstrap_servers=self._bootstrap,
+            **self._connection.aiokafka(),
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,

@@ -8,16 +8,13 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback
-from chassis.settings import Settings
+from kafkaclient.settings import KafkaSettings
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(KafkaSettings):
     """The gRPC door of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
-
-    kafka_bootstrap_servers: str = Field(min_length=1)
-    """The platform's Kafka, which holds daggers.control: comma-separated host:port."""
 
     bind: str = "127.0.0.1:50051"
     """Address to serve on, host:port. Anything but loopback needs TLS files and a token file."""

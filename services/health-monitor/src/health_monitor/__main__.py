@@ -54,7 +54,7 @@ async def serve(
     heartbeats_topic: str = HEARTBEATS,
 ) -> None:
     """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
-    kafka = configured.monitor_kafka_bootstrap_servers
+    kafka = configured.kafka()
     log = logging.logger()
     async with AsyncExitStack() as stack:
         await ensure_topics(kafka)
@@ -73,7 +73,7 @@ async def serve(
             spark=spark,
             limits=configured.limits(),
             policy=configured.policy(),
-            patience=timedelta(seconds=configured.monitor_leader_timeout_s),
+            patience=timedelta(seconds=configured.leader_timeout_s),
             clock=lambda: datetime.now(UTC),
         )
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
@@ -85,7 +85,7 @@ async def serve(
             with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
                 app = host.build(
                     monitor,
-                    bootstrap_servers=kafka,
+                    connection=kafka,
                     topic=heartbeats_topic,
                     group=f"daggers.health-monitor.{uuid.uuid4().hex[:12]}",
                     datadir=Path(datadir),

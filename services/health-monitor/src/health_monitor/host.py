@@ -20,19 +20,21 @@ import faust
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
 from health_monitor.monitor import Monitor
+from kafkaclient import Connection
 
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
 
 
-def build(monitor: Monitor, *, bootstrap_servers: str, topic: str, group: str, datadir: Path) -> faust.App:
+def build(monitor: Monitor, *, connection: Connection, topic: str, group: str, datadir: Path) -> faust.App:
     """The Faust application around a monitor. The topic must exist; `datadir` stays empty."""
     # A notification may well take longer than the interval of its timer.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     app = faust.App(
         group,
-        broker=[f"kafka://{address.strip()}" for address in bootstrap_servers.split(",")],
+        broker=[f"kafka://{address.strip()}" for address in connection.bootstrap_servers.split(",")],
+        broker_credentials=credentials(connection),
         store="memory://",
         datadir=datadir,
         web_enabled=False,
@@ -61,6 +63,19 @@ def build(monitor: Monitor, *, bootstrap_servers: str, topic: str, group: str, d
     for channel in monitor.channels:
         every(app, NOTIFY_S, f"notify {channel.name}", partial(monitor.notify, channel))
     return app
+
+
+def credentials(connection: Connection) -> faust.auth.Credentials | None:
+    """Who we are to Kafka, as Faust takes it. Raises: SecretUnreadable."""
+    context = connection.ssl_context()
+    if connection.authenticated:
+        return faust.SASLCredentials(
+            username=connection.sasl_username,
+            password=connection.password(),
+            ssl_context=context,
+            mechanism=connection.sasl_mechanism,
+        )
+    return None if context is None else faust.SSLCredentials(context)
 
 
 def set_aside(partition: int, offset: int, value: bytes, error: Exception) -> None:

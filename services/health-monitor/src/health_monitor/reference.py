@@ -31,7 +31,7 @@ def _section(name: str) -> str:
 
 
 def _row(name: str, field: str, info: FieldInfo) -> str:
-    shown = f"`{variable(MonitorSettings, f'monitor_{name}_{field}')}`"
+    shown = f"`{variable(MonitorSettings, f'{name}_{field}')}`"
     if info.is_required():
         file = f", or `{shown.strip('`')}_FILE`" if info.annotation is SecretStr else ""
         return f"| {shown}{file} | {info.description} For example `{(info.examples or ['?'])[0]}` |"

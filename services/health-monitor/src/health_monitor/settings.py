@@ -10,38 +10,36 @@ from pydantic import Field, SecretStr, ValidationError, create_model, field_vali
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import Settings
 from fleet.health import Limits
 from health_monitor import receivers
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.webhook import Channel
+from kafkaclient.settings import KafkaSettings
 
 
-class MonitorSettings(Settings):
+class MonitorSettings(KafkaSettings):
     """Watches the daggers and tells on-call. A secret is given by its variable or, better, by a file."""
 
-    # The prefix is DAGGERS_, not DAGGERS_MONITOR_: DAGGERS_ALLOWED_HOSTS is every service's.
-    model_config = SettingsConfigDict(env_prefix="DAGGERS_")
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_MONITOR_", populate_by_name=True)
 
-    monitor_kafka_bootstrap_servers: str = Field(min_length=1)
-    """host:port, comma-separated, of the platform's Kafka."""
-    allowed_hosts: str = ""
+    # Every service's, so without the prefix.
+    allowed_hosts: str = Field(default="", validation_alias="DAGGERS_ALLOWED_HOSTS")
     """host[:port], comma-separated, as in URLs: where notifications may go although the host is private or
     loopback, or the URL is plain http."""
-    monitor_hold_s: float = Field(default=10, ge=0)
+    hold_s: float = Field(default=10, ge=0)
     """Seconds a condition must hold before its alert fires."""
-    monitor_resolve_hold_s: float = Field(default=30, ge=0)
+    resolve_hold_s: float = Field(default=30, ge=0)
     """Seconds it must be gone before the alert resolves."""
-    monitor_silence_s: float = Field(default=30, gt=0)
+    silence_s: float = Field(default=30, gt=0)
     """Seconds without a heartbeat after which a driver that does not answer either is unreachable."""
-    monitor_progress_s: float = Field(default=120, gt=0)
+    progress_s: float = Field(default=120, gt=0)
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
-    monitor_quarantine_percent: float = Field(default=1, ge=0, le=100)
+    quarantine_percent: float = Field(default=1, ge=0, le=100)
     """Percentage of a dagger's records that may be set aside over five minutes."""
-    monitor_quarantine_records: int = Field(default=10, ge=1)
+    quarantine_records: int = Field(default=10, ge=1)
     """Fewer set-aside records than this in five minutes are never too many."""
-    monitor_leader_timeout_s: float = Field(default=15, gt=0)
+    leader_timeout_s: float = Field(default=15, gt=0)
     """Seconds a leader's missing beat is borne before another monitor takes over."""
 
     @field_validator("allowed_hosts")
@@ -55,7 +53,7 @@ class MonitorSettings(Settings):
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}
         for name in sorted(given):
             if f"{name}_file" in given:
-                variable = f"DAGGERS_{name.upper()}"
+                variable = f"DAGGERS_MONITOR_{name.upper()}"
                 raise ValueError(f"set {variable} or {variable}_FILE, not both")
         return self
 
@@ -72,32 +70,32 @@ class MonitorSettings(Settings):
 
     def _given(self, kind: str, field: str) -> Any:
         """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
-        name = f"monitor_{kind}_{field}"
+        name = f"{kind}_{field}"
         value = getattr(self, name)
         file = getattr(self, f"{name}_file", None)
         if file is not None:
-            value = _read(f"DAGGERS_{name.upper()}_FILE", file)
+            value = _read(f"DAGGERS_MONITOR_{name.upper()}_FILE", file)
         if not isinstance(value, SecretStr):
             return value
         text = value.get_secret_value().strip()
         if not text:
-            raise ValueError(f"DAGGERS_{name.upper()}: there is nothing in it")
+            raise ValueError(f"DAGGERS_MONITOR_{name.upper()}: there is nothing in it")
         return SecretStr(text)
 
     def limits(self) -> Limits:
         """What is still healthy."""
         return Limits(
-            silence=timedelta(seconds=self.monitor_silence_s),
-            progress=timedelta(seconds=self.monitor_progress_s),
-            quarantine_share=self.monitor_quarantine_percent / 100,
-            quarantine_records=self.monitor_quarantine_records,
+            silence=timedelta(seconds=self.silence_s),
+            progress=timedelta(seconds=self.progress_s),
+            quarantine_share=self.quarantine_percent / 100,
+            quarantine_records=self.quarantine_records,
         )
 
     def policy(self) -> Policy:
         """How patient the monitor is."""
         return Policy(
-            hold=timedelta(seconds=self.monitor_hold_s),
-            resolve_hold=timedelta(seconds=self.monitor_resolve_hold_s),
+            hold=timedelta(seconds=self.hold_s),
+            resolve_hold=timedelta(seconds=self.resolve_hold_s),
         )
 
 
@@ -114,7 +112,7 @@ def monitor_settings() -> type[MonitorSettings]:
 
 def _variables(kind: str, field: str, info: FieldInfo) -> dict[str, tuple[Any, Any]]:
     """The settings that a field of a kind becomes: two when it is a secret. What has a default is none."""
-    name, what = f"monitor_{kind}_{field}", info.description or ""
+    name, what = f"{kind}_{field}", info.description or ""
     if not info.is_required():
         default = info.default.get_secret_value() if isinstance(info.default, SecretStr) else info.default
         return {name: (type(default), Field(default=default, description=what))}

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from daggers.v1 import spec_pb2
 
 from daggerspec import kafka
+from kafkaclient.address import librdkafka
 from runtime import secrets
 from runtime.errors import refused
 
@@ -19,11 +20,7 @@ def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
     """
     if wrong := list(kafka.address("cluster.kafka", address)):
         raise refused(wrong)
-    return {
-        "bootstrap.servers": address.bootstrap_servers,
-        **address.properties,
-        **{name: secrets.resolve(reference) for name, reference in address.secret_properties.items()},
-    }
+    return librdkafka(address, secrets.resolve)
 
 
 def cloudevent_headers(

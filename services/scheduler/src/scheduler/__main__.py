@@ -66,7 +66,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
     )
     environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
     rows = RowReader(sys.executable, environment)
-    platform = spec_pb2.KafkaAddress(bootstrap_servers=told.kafka_bootstrap_servers)
+    kafka = told.kafka()
     scheduler_id = identity()
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -75,10 +75,10 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
             command.environment(job, master, installation, environment),
         )
 
-    await ensure_topics(told.kafka_bootstrap_servers)
+    await ensure_topics(kafka)
     async with (
-        KafkaLog(told.kafka_bootstrap_servers, CONTROL) as control,
-        Heartbeats(told.kafka_bootstrap_servers, HEARTBEATS) as beats,
+        KafkaLog(kafka, CONTROL) as control,
+        Heartbeats(kafka, HEARTBEATS) as beats,
         hostservice.serving(HostService(drivers.runs, drivers.host, rows), door(told)) as port,
     ):
         scheduler = Scheduler(
@@ -86,7 +86,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
             beats,
             drivers,
             command=command_of,
-            platform=platform,
+            platform=kafka.address(),
             state_dir=state_dir,
             checkpoint_root=told.checkpoint_root,
             policy=policy(told),

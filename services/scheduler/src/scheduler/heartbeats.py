@@ -12,18 +12,20 @@ from typing import Self
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from eventlog import Draft, LogUnavailable, Record, read_record
+from eventlog import Draft, Record, read_record
+from eventlog.reader import client, unavailable
+from kafkaclient import Connection
 
 
 class Heartbeats:
     """An async context manager; entering connects. Raises on entering: LogUnavailable."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self._bootstrap = bootstrap_servers
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = connection
         self._topic = topic
-        self._producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, request_timeout_ms=5_000)
+        self._producer = AIOKafkaProducer(**client(connection), request_timeout_ms=5_000)
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="latest"
+            **client(connection), enable_auto_commit=False, auto_offset_reset="latest"
         )
 
     async def __aenter__(self) -> Self:
@@ -36,9 +38,7 @@ class Heartbeats:
             await self._consumer.seek_to_end(*assigned)
         except (KafkaError, OSError) as error:
             await self._close()
-            raise LogUnavailable(
-                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
-            ) from error
+            raise unavailable(self._connection, error) from error
         return self
 
     async def __aexit__(
@@ -56,9 +56,7 @@ class Heartbeats:
                 headers=draft.headers(),
             )
         except (KafkaError, OSError) as error:
-            raise LogUnavailable(
-                f"Kafka at {self._bootstrap} does not answer: {type(error).__name__}"
-            ) from error
+            raise unavailable(self._connection, error) from error
 
     async def follow(self) -> AsyncIterator[Record]:
         """What comes, for ever. Waits through an outage of the broker."""

@@ -8,19 +8,17 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback, is_wildcard
-from chassis.settings import Settings
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
+from kafkaclient.settings import KafkaSettings
 from scheduler import tidy
 from scheduler.command import ARCHIVE
 
 
-class SchedulerSettings(Settings):
+class SchedulerSettings(KafkaSettings):
     """Launches, adopts, relaunches and stops the drivers that the control topic asks for."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_SCHEDULER_")
 
-    kafka_bootstrap_servers: str
-    """Kafka of the platform: control topic, heartbeats, quarantine. Comma-separated host:port list."""
     state_dir: Path
     """Directory for `runs/DAGGER/GENERATION/` and `checkpoints/`. Keep it: checkpoints are progress."""
     checkpoint_root: str = ""

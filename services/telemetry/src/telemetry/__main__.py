@@ -14,6 +14,7 @@ from chassis import service
 from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, forever
+from kafkaclient import Connection
 from telemetry import points
 from telemetry.projector import Database, DatabaseUnavailable, project
 from telemetry.settings import TelemetrySettings
@@ -25,18 +26,18 @@ def main(argv: Sequence[str]) -> int:
     return service.run("telemetry", TelemetrySettings, argv, read=_read, serve=_serve, away=away)
 
 
-def _read(told: TelemetrySettings) -> tuple[str, Database]:
+def _read(told: TelemetrySettings) -> tuple[Connection, Database]:
     """Raises: ValueError."""
-    return told.kafka_bootstrap_servers, Database(
+    return told.kafka(), Database(
         told.influx_url, told.influx_org, told.influx_bucket, _token(told.influx_token_file)
     )
 
 
-async def _serve(parts: tuple[str, Database], stop: asyncio.Event) -> None:
+async def _serve(parts: tuple[Connection, Database], stop: asyncio.Event) -> None:
     await serve(*parts, stop)
 
 
-async def serve(kafka: str, database: Database, stop: asyncio.Event) -> None:
+async def serve(kafka: Connection, database: Database, stop: asyncio.Event) -> None:
     """Serve until it is asked to stop. Raises: LogError, DatabaseUnavailable."""
     asked = asyncio.create_task(stop.wait())
     await ensure_topics(kafka, (*TOPICS, forever(ALERTS)))

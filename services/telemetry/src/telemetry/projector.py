@@ -20,7 +20,9 @@ from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
 from chassis.logging import unit_of_work
-from eventlog import LogUnavailable, Record, read_record
+from eventlog import Record, read_record
+from eventlog.reader import client, unavailable
+from kafkaclient import Connection
 
 Projection: TypeAlias = Callable[[Record], str | None]
 
@@ -63,13 +65,13 @@ class Database:
 
 
 async def project(
-    bootstrap_servers: str, topics: Mapping[str, Projection], write: Callable[[Sequence[str]], None]
+    connection: Connection, topics: Mapping[str, Projection], write: Callable[[Sequence[str]], None]
 ) -> None:
     """Write the points of these topics, from their beginning, for ever.
 
     Raises: LogUnavailable, DatabaseUnavailable.
     """
-    batches = read(bootstrap_servers, list(topics))
+    batches = read(connection, list(topics))
     async with aclosing(batches):
         async for batch in batches:
             lines = [line for topic, record in batch if (line := topics[topic](record)) is not None]
@@ -79,12 +81,12 @@ async def project(
 
 
 async def read(
-    bootstrap_servers: str, topics: Iterable[str]
+    connection: Connection, topics: Iterable[str]
 ) -> AsyncGenerator[list[tuple[str, Record]], None]:
     """What stands in the topics, and then what comes, in batches with each record's topic."""
     # Without a group nothing is committed, and every start is at the earliest record.
     consumer = AIOKafkaConsumer(
-        *topics, bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest"
+        *topics, **client(connection), enable_auto_commit=False, auto_offset_reset="earliest"
     )
     try:
         await consumer.start()
@@ -98,8 +100,6 @@ async def read(
             if batch:
                 yield batch
     except (KafkaError, OSError) as error:
-        raise LogUnavailable(
-            f"Kafka at {bootstrap_servers} does not answer: {type(error).__name__}"
-        ) from error
+        raise unavailable(connection, error) from error
     finally:
         await consumer.stop()

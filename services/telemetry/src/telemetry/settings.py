@@ -5,16 +5,14 @@ from __future__ import annotations
 from pydantic import Field, FilePath
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import Settings
+from kafkaclient.settings import KafkaSettings
 
 
-class TelemetrySettings(Settings):
+class TelemetrySettings(KafkaSettings):
     """Writes what the platform says about itself to InfluxDB, for dashboards."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_TELEMETRY_")
 
-    kafka_bootstrap_servers: str = Field(min_length=1)
-    """host:port, comma-separated, of the platform's Kafka."""
     influx_url: str = Field(pattern="^https?://")
     """Base URL of the InfluxDB that dashboards read, for example http://influxdb:8086."""
     influx_org: str = "-"

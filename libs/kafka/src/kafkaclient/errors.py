@@ -1,0 +1,55 @@
+"""Why a Kafka does not answer, in one sentence that names the setting to look at and no secret."""
+
+from __future__ import annotations
+
+import ssl
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from kafkaclient.connection import Connection, SecretUnreadable
+
+_TIMEOUT_MS = 5_000
+_REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed)
+_MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
+
+
+def sentence(connection: Connection, error: BaseException | None) -> str:
+    """What an error of a client means."""
+    where, setting = f"Kafka at {connection.bootstrap_servers}", connection.setting
+    if isinstance(error, SecretUnreadable):
+        return str(error)
+    if isinstance(error, _REFUSED):
+        return (
+            f"{where} refuses user {connection.sasl_username!r}: check {setting('sasl_username')} and"
+            f" {setting('sasl_password_file')}"
+        )
+    if isinstance(error, _MECHANISM):
+        return f"{where} does not take {connection.sasl_mechanism}: check {setting('sasl_mechanism')}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {where} is not to be trusted ({error.verify_message}): check"
+            f" {setting('ssl_ca_file')}"
+        )
+    if isinstance(error, ssl.SSLError):
+        return f"{where} speaks no TLS with us: check {setting('security_protocol')}"
+    return f"{where} does not answer: {type(error).__name__}"
+
+
+async def diagnosis(connection: Connection, error: BaseException) -> str:
+    """The same, after one look: aiokafka tells of a failed start only that it failed."""
+    if connection.security_protocol == "PLAINTEXT" or isinstance(error, SecretUnreadable):
+        return sentence(connection, error)
+    how = connection.aiokafka()
+    host, _, port = how.pop("bootstrap_servers").split(",")[0].strip().rpartition(":")
+    try:
+        (await create_conn(host, int(port), request_timeout_ms=_TIMEOUT_MS, **how)).close()
+    except (KafkaError, OSError, TimeoutError, ValueError) as found:
+        return sentence(connection, found)
+    return sentence(connection, error)
