@@ -12,6 +12,8 @@ from importlib.metadata import version
 
 import psutil
 
+from daggerspec import rundir
+
 MIB = 1024 * 1024
 
 
@@ -26,7 +28,7 @@ def main() -> None:
         except (psutil.Error, ProcessLookupError, PermissionError):
             continue
         sizes[session].append(size)
-        spec = next((word for word in words if word.endswith("spec.pb") and "/runs/" in word), "")
+        spec = next((word for word in words if word.endswith(rundir.SPEC) and "/runs/" in word), "")
         if spec:
             names[session] = spec.split("/")[-3]
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "

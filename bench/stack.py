@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from daggerspec import rundir
+
 _DAGGERS = Path(sys.executable).with_name("daggers")
 
 
@@ -31,7 +33,7 @@ class Stack:
     def driver_session(self, name: str) -> int:
         """Session id of a dagger's driver."""
         runs = sorted((self.state_dir / "runs" / name).iterdir(), key=lambda run: int(run.name))
-        facts = json.loads((runs[-1] / "driver.json").read_text())
+        facts = json.loads((runs[-1] / rundir.DRIVER).read_text())
         return os.getsid(facts["pid"])
 
 

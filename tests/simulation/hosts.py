@@ -14,11 +14,12 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
+from daggerspec import exits
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.lease import Lease
-from scheduler import exits
 from scheduler.drivers import Living
+from scheduler.exits import exited
 
 BEAT_S = 5.0
 BATCH_S = 2.0
@@ -256,7 +257,7 @@ class SimulatedDrivers:
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """As Drivers'."""
         driver = self._of(handle)
-        return exits.exited(driver.code if driver is not None else None, None)
+        return exited(driver.code if driver is not None else None, None)
 
     def reap(self) -> None:
         """As Drivers': there is nothing to take leave of."""

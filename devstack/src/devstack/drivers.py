@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from daggerspec import rundir
 from devstack import processes
 from devstack.processes import Started, boot_id, start_ticks
 
@@ -41,7 +42,7 @@ def find(state_dir: Path) -> list[Driver]:
             if session in found or not _leads(session, runs):
                 continue
             name = f"driver {run_dir.parent.name}"
-            log = str(run_dir / "driver.log")
+            log = str(run_dir / rundir.LOG)
             leader = Started(name, session, start_ticks(session) or 0, boot_id(), log)
             found[session] = Driver(run_dir.parent.name, run_dir.name, run_dir, leader)
     return sorted(found.values(), key=lambda driver: (driver.dagger, driver.generation))
@@ -52,7 +53,7 @@ def run_directory(words: list[str], runs: Path) -> Path | None:
     prefix = f"{runs}/"
     for word in words:
         place = word.find(prefix)
-        if place < 0 or "driver.log" in word:
+        if place < 0 or rundir.LOG in word:
             continue
         parts = word[place + len(prefix) :].split("/")
         if len(parts) >= 2 and parts[1].isdigit():
@@ -64,7 +65,7 @@ def stop(drivers: list[Driver], *, grace_s: float) -> list[str]:
     """Ask each to finish its batch; kill what still runs after `grace_s`. Returns the daggers killed."""
     for driver in drivers:
         with suppress(OSError):
-            (driver.run_dir / "stop").touch()
+            (driver.run_dir / rundir.STOP).touch()
     return processes.stop((driver.session for driver in drivers), grace_s=grace_s)
 
 

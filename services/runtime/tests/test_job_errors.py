@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
+from daggerspec import exits
 from runtime import errors
-from runtime.errors import FencedError, JobError, TemporaryError, as_json, exit_code, explain
+from runtime.errors import FencedError, JobError, TemporaryError, as_json, explain
 from runtime.secrets import resolve
 
 
@@ -31,7 +32,7 @@ def through_the_jvm(error: BaseException) -> Exception:
 def test_an_error_keeps_its_words_and_its_exit_code_through_the_jvm(error: JobError, code: int) -> None:
     told = explain(through_the_jvm(error))
 
-    assert (told, exit_code(told)) == (error.error, code)
+    assert (told, exits.code(told)) == (error.error, code)
 
 
 def test_the_cause_of_an_exception_is_what_is_told() -> None:

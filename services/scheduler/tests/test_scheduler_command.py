@@ -201,7 +201,7 @@ def test_a_secret_reference_cannot_change_what_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory_mib", "running", "drivers"), [(16_384, 0, 8), (4_096, 0, 1), (1_000, 0, 1), (1_000, 3, 3)]
+    ("memory_mib", "running", "drivers"), [(16_384, 0, 6), (4_096, 0, 1), (1_000, 0, 1), (1_000, 3, 3)]
 )
 def test_as_many_drivers_fit_as_memory_takes_but_always_one(
     memory_mib: int, running: int, drivers: int

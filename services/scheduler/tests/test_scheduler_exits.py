@@ -17,7 +17,7 @@ INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
         (64, USER, "USER_ERROR", False),
         (69, EXTERNAL, "EXTERNAL_ERROR", True),
         (70, INTERNAL, "INTERNAL_ERROR", True),
-        (75, INTERNAL, "FENCED", True),
+        (75, INTERNAL, "FENCED", False),
         (1, INTERNAL, "DRIVER_FAILED", True),
         (-9, EXTERNAL, "KILLED", True),
         (137, EXTERNAL, "KILLED", True),

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
 from chassis.logging import logger
+from daggerspec import rundir
 from runtime import checkpoint, job, progress, spark
 from runtime.batch import Batches
 from runtime.checkpoint import Checkpoint, Place
@@ -37,7 +38,6 @@ from runtime.parent import Parent
 from runtime.references.loading import References
 from runtime.source.stream import closed, complete_from
 
-STOP_FILE, DRIVER_FILE = "stop", "driver.json"
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
@@ -211,7 +211,7 @@ class Driver:
 
     def _must_stop(self) -> bool:
         """Whether a drain was asked for, by signal or by the stop file."""
-        if self._asked or (self._run_dir / STOP_FILE).exists():
+        if self._asked or (self._run_dir / rundir.STOP).exists():
             self.stopping.set()
         return self.stopping.is_set()
 
@@ -219,7 +219,7 @@ class Driver:
         """Write driver.json: what proves that a process is this driver."""
         ticks = start_ticks(self._identity.pid)
         facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
-        replace_text(self._run_dir / DRIVER_FILE, json.dumps(facts))
+        replace_text(self._run_dir / rundir.DRIVER, json.dumps(facts))
 
 
 @contextmanager

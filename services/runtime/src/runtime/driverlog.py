@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from chassis.logging import logger
+from daggerspec.rundir import LOG
 
-NAME = "driver.log"
 LIMIT_BYTES = 16 * 1024 * 1024
 """A log that is longer is moved: a launch leaves twice that and what is written in `_PERIOD_S`, not more."""
 _PERIOD_S = 5.0
@@ -26,7 +26,7 @@ def follow(folder: Path) -> None:
     def watch() -> None:
         while True:
             try:
-                keep_short(folder / NAME)
+                keep_short(folder / LOG)
             except OSError as problem:  # a full disk, a directory that was tidied away
                 logger().warning("driver.log not moved", why=problem.strerror)
             time.sleep(_PERIOD_S)

@@ -26,8 +26,6 @@ UNEXPECTED = "UNEXPECTED"  # the reason of a failure that nothing is known about
 
 _NAMES = {USER: "USER", EXTERNAL: "EXTERNAL", INTERNAL: "INTERNAL"}
 _DOMAINS = {name: domain for domain, name in _NAMES.items()}
-_EXIT_CODES = {USER: 64, EXTERNAL: 69, INTERNAL: 70}
-_FENCED_CODE = 75
 _MARK = re.compile(r"\[daggers (USER|EXTERNAL|INTERNAL) ([A-Z0-9_]+)( retryable)?\] ([^\n]+)")
 _MAX_DETAIL = 1000
 
@@ -127,11 +125,6 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
         detail=f"The runtime failed unexpectedly ({type(error).__name__}); driver.log has the details.",
         retryable=True,
     )
-
-
-def exit_code(error: events_pb2.DaggerError) -> int:
-    """The exit code that tells the scheduler the domain: 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced."""
-    return _FENCED_CODE if error.reason == "FENCED" else _EXIT_CODES.get(error.domain, 70)
 
 
 def as_json(error: events_pb2.DaggerError) -> str:

@@ -21,12 +21,12 @@ from daggers.v1 import events_pb2
 from pyspark.sql import SparkSession
 
 from chassis.logging import configure, logger
+from daggerspec import exits, rundir
 from runtime import driverlog, errors, job
 from runtime.driver import Driver
 from runtime.files import replace_text
 from runtime.parent import Parent
 
-EXIT_FILE = "exit.json"
 _SHUTDOWN_S = 10.0
 _LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
 
@@ -62,12 +62,12 @@ def _orphaned(folder: Path, why: events_pb2.DaggerError) -> None:
 
 def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
     """Leave word of why the driver ends; its exit code."""
-    replace_text(folder / EXIT_FILE, errors.as_json(error))
+    replace_text(folder / rundir.EXIT, errors.as_json(error))
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
         if failure is not None:
             traceback.print_exception(failure)
         logger().error("ended", reason=error.reason, detail=error.detail)
-    return errors.exit_code(error)
+    return exits.code(error)
 
 
 def leave(code: int) -> None:

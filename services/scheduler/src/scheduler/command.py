@@ -14,6 +14,7 @@ from typing import Final
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
@@ -82,8 +83,8 @@ def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) ->
     settings = {
         "spark.driver.extraJavaOptions": " ".join(java_options),
         # Scratch space goes with the launch; a killed driver would leave it behind in /tmp.
-        "spark.local.dir": str(run_dir / "tmp"),
-        "spark.sql.warehouse.dir": str(run_dir / "tmp" / "warehouse"),
+        "spark.local.dir": str(run_dir / rundir.TEMPORARY),
+        "spark.sql.warehouse.dir": str(run_dir / rundir.TEMPORARY / "warehouse"),
         # Loopback only, see below; its port stands in driver.json. Small: a driver runs for months.
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
@@ -111,7 +112,7 @@ def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) ->
     command += ["--name", f"daggers.{job.dagger}.{job.generation}", "--driver-memory", f"{memory_mib}m"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
-    command += [str(installation.runtime), "--spec", str(run_dir / "spec.pb")]
+    command += [str(installation.runtime), "--spec", str(run_dir / rundir.SPEC)]
     return [*command, "--generation", str(job.generation)]
 
 
@@ -134,7 +135,7 @@ def environment(
         "PYTHONUNBUFFERED": "1",
         "SPARK_HOME": str(_spark_home(master, installation)),
         "SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS,
-        "TMPDIR": str(Path(job.run_dir) / "tmp"),
+        "TMPDIR": str(Path(job.run_dir) / rundir.TEMPORARY),
         "TZ": "UTC",
     }
     if master.on_loopback:

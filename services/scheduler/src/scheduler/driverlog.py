@@ -8,14 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-NAME: Final = "driver.log"
+from daggerspec.rundir import LOG
+
 LONGEST: Final = 256 * 1024
 """Characters of a line that are told."""
 _TRACE: Final = "Traceback (most recent call last)"
 _FRAMES: Final = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 
 
-def newest(runs: Path, name: str, create_sequence: int, file: str = NAME) -> Path | None:
+def newest(runs: Path, name: str, create_sequence: int, file: str = LOG) -> Path | None:
     """The log, or another file, of a dagger's newest launch that has one; launches before its creation are
     another's.
     """

@@ -18,6 +18,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
 from chassis import processes
+from daggerspec import rundir
 from daggerspec.limits import MIN_HEAP_MIB
 from fleet.observation import Presence
 from scheduler import exits
@@ -55,8 +56,10 @@ class Drivers:
     ) -> events_pb2.DriverHandle:
         """Start a driver in a session of its own. Raises: OSError."""
         run_dir = self.run_dir(job.dagger, job.generation)
-        (run_dir / "tmp").mkdir(parents=True, mode=0o700)  # a directory that exists is another launch's
-        (run_dir / "spec.pb").write_bytes(job.SerializeToString(deterministic=True))
+        (run_dir / rundir.TEMPORARY).mkdir(
+            parents=True, mode=0o700
+        )  # a directory that exists is another launch's
+        (run_dir / rundir.SPEC).write_bytes(job.SerializeToString(deterministic=True))
         wrapper = [self._python, "-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
         wrapper += ["--generation", str(job.generation), "--", *command]
         log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -67,7 +70,7 @@ class Drivers:
             setsid=True,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(run_dir / "driver.log"), log, 0o600),
+                (os.POSIX_SPAWN_OPEN, 1, str(run_dir / rundir.LOG), log, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
         )
@@ -114,7 +117,7 @@ class Drivers:
 
         Answers whether this was the first time.
         """
-        stop = Path(handle.run_dir) / "stop"
+        stop = Path(handle.run_dir) / rundir.STOP
         with suppress(FileNotFoundError):
             stop.touch()
         driver = handle.pid, handle.start_ticks
@@ -139,8 +142,8 @@ class Drivers:
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """How a driver that is gone ended."""
         run_dir = Path(handle.run_dir)
-        code = _read(run_dir / "exit-code") or ""
-        left = _read(run_dir / "exit.json")
+        code = _read(run_dir / rundir.EXIT_CODE) or ""
+        left = _read(run_dir / rundir.EXIT)
         number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
         return exits.exited(number, left, heap_mib=_heap_mib(run_dir))
 
@@ -193,7 +196,7 @@ class Drivers:
 def _heap_mib(run_dir: Path) -> int:
     """What a launch was given; 0 when nobody can say any more."""
     try:
-        job = spec_pb2.JobSpec.FromString((run_dir / "spec.pb").read_bytes())
+        job = spec_pb2.JobSpec.FromString((run_dir / rundir.SPEC).read_bytes())
     except (OSError, DecodeError):
         return 0
     return max(job.spec.driver_memory_mib, MIN_HEAP_MIB)

@@ -8,45 +8,14 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
+from daggerspec.exits import HEAP_FULL, MEANINGS
 from fleet.dagger import OUT_OF_MEMORY
 
-USER: Final = 64
-EXTERNAL: Final = 69
-INTERNAL: Final = 70
-FENCED: Final = 75
-HEAP_FULL: Final = 3
-"""What a JVM ends with that was told to exit when its heap is full (`command.spark_submit`)."""
 # The Python half sees its JVM die, and not of what.
 _JVM_GONE: Final = "JVM_GONE"
 
 _EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
 _INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
-
-_BY_CODE: Final = {
-    USER: events_pb2.DaggerError(
-        domain=events_pb2.ERROR_DOMAIN_USER,
-        reason="USER_ERROR",
-        detail="the dagger cannot run as it is written; its log says why",
-    ),
-    EXTERNAL: events_pb2.DaggerError(
-        domain=_EXTERNAL,
-        reason="EXTERNAL_ERROR",
-        detail="Kafka, Spark or a sink failed; its log says how",
-        retryable=True,
-    ),
-    INTERNAL: events_pb2.DaggerError(
-        domain=_INTERNAL,
-        reason="INTERNAL_ERROR",
-        detail="its driver failed; its log says how",
-        retryable=True,
-    ),
-    FENCED: events_pb2.DaggerError(
-        domain=_INTERNAL,
-        reason="FENCED",
-        detail="a newer generation holds its lease",
-        retryable=True,
-    ),
-}
 
 
 def exited(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_pb2.Exited:
@@ -95,7 +64,7 @@ def _guessed(code: int | None) -> events_pb2.DaggerError:
             detail="every process of its driver is gone and none left an exit code",
             retryable=True,
         )
-    known = _BY_CODE.get(code)
+    known = MEANINGS.get(code)
     if known is not None:
         return known
     number = -code if code < 0 else code - 128

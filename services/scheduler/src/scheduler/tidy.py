@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from daggerspec import rundir
 from fleet import Dagger, Fleet
 from fleet.phases import DELETED
 
@@ -60,8 +61,8 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
         for launch in launches:
             if launch in old - {dagger.generation}:
                 found.append(directory / str(launch))
-            elif launch not in running and (directory / str(launch) / "tmp").is_dir():
-                found.append(directory / str(launch) / "tmp")
+            elif launch not in running and (directory / str(launch) / rundir.TEMPORARY).is_dir():
+                found.append(directory / str(launch) / rundir.TEMPORARY)
     return found
 
 

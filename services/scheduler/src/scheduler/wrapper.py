@@ -6,7 +6,7 @@ Whoever adopts the driver is not its parent and cannot wait for it, so the exit 
 is ignored, and stays ignored across exec: the JVM must not end in the middle of a batch because its group was
 told to drain. The Python half sets a handler of its own.
 
-Standard library only: one of these runs beside every driver.
+Little but the standard library: one of these runs beside every driver.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from chassis import processes
+from daggerspec import rundir
 
 # How long the rest of the session may take to end by itself: the Python half may still write exit.json.
 LINGER_S = 5.0
@@ -43,7 +44,7 @@ def main(argv: list[str]) -> int:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         _end_session()
-    write_atomically(arguments.run_dir / "exit-code", f"{code}\n")
+    write_atomically(arguments.run_dir / rundir.EXIT_CODE, f"{code}\n")
     return 0
 
 
