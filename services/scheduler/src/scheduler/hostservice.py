@@ -21,10 +21,11 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, interceptor
 from daggerspec import fields
+from daggerspec.rundir import SPEC
 from daggerspec.violation import Violation
 from scheduler import driverlog
 from scheduler.driverlog import Tail, TraceFilter
-from scheduler.rowreader import SPEC, RowReader
+from scheduler.rowreader import RowReader
 
 ROWS: Final = 1_000
 MAX_ROWS: Final = 1_000_000

@@ -19,12 +19,12 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from chassis.logging import logger
+from daggerspec.rundir import SPEC
 from scheduler.command import secrets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SPEC: Final = "spec.pb"
 MODULE: Final = "runtime.readrows"
 _PASSED: Final = ("HOME", "USER")
 _RETRY: Final = timedelta(seconds=5)

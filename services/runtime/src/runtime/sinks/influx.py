@@ -164,7 +164,7 @@ atexit.register(_write_api.cache_clear)
 def read(source: Source, limit: int) -> list[Row]:
     """The newest points of the measurement, by Flux, which 1.8 and 2.x have."""
     sink = source.resolved.sink.influx
-    place, measurement = sink.address, sink.measurement or source.dagger
+    place, measurement = sink.address, sink.measurement
     query = (
         f"from(bucket: {_quoted(place.bucket)}) |> range({_RANGE})"
         f" |> filter(fn: (r) => r._measurement == {_quoted(measurement)})"

@@ -10,8 +10,8 @@ import json
 
 import pyarrow as pa
 
+from daggerspec import rundir
 from daggersql import Role
-from runtime import driverlog
 from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.errors import external
 from runtime.sinkrow import Row, from_columns
@@ -58,7 +58,7 @@ class LogWriter:
 def read(source: Source, limit: int) -> list[Row]:
     """The rows printed last, the last one first."""
     rows: list[Row] = []
-    log = source.run_dir / driverlog.NAME
+    log = source.run_dir / rundir.LOG
     for part in (log.with_name(f"{log.name}.1"), log):
         try:
             with part.open(encoding="utf-8", errors="replace") as file:
