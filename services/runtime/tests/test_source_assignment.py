@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from runtime.source.assignment import MAX_READERS, Assignment, Logged, next_assignment, together
+from runtime.source.assignment import MAX_READERS, Assignment, Logged, next_assignment, planned, together
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import KafkaReader, RangePartition
@@ -114,14 +114,14 @@ def test_the_same_topics_in_another_order_keep_their_readers() -> None:
 
 def test_a_planned_batch_is_finished_by_the_readers_that_planned_it() -> None:
     made = first({"s": ["a"]})
-    planned = Logged(ends(made, {"a": 5}), committed=False)
+    logged = Logged(ends(made, {"a": 5}), committed=False)
 
-    assert next_assignment(made, planned, {"s": ["a", "b"]}, join) == (
+    assert next_assignment(made, logged, {"s": ["a", "b"]}, join) == (
         made,
         {"0/s.0": {Partition("a", 0): 5}},
     )
 
-    then, until = next_assignment(made, replace(planned, committed=True), {"s": ["a", "b"]}, join)
+    then, until = next_assignment(made, replace(logged, committed=True), {"s": ["a", "b"]}, join)
 
     assert (positions(then), until, then.number) == ({"s": {"a": 5, "b": 0}}, {}, 1)
 
@@ -149,6 +149,17 @@ def test_an_assignment_that_no_batch_was_read_by_hands_on_its_own_starts() -> No
     assert (positions(third), third.ended["s"].topics) == ({"s": {"a": 5, "c": 0}}, ("b",))
 
 
+def test_what_is_still_to_be_read_of_a_topic_is_counted_from_where_each_reading_of_it_stands() -> None:
+    made = first({"s": ["a", "b"]})
+    near, far = (ends(made, {"a": 0, "b": end}) for end in (2, 9))
+
+    assert planned(made, Logged(near, committed=False), {"a", "b"}) == {"b": 2}
+    assert planned(made, Logged(far, committed=False, begins=near), {"b"}) == {"b": 7}
+    assert planned(made, Logged((*near, *far)), {"b"}) == {"b": 7}
+    assert planned(made, Logged(far), {"b"}) == {}
+    assert planned(made, Logged(far, committed=False), {"a"}) == {}
+
+
 def test_a_topic_that_was_taken_out_goes_on_where_it_ended() -> None:
     made = first({"s": ["a", "b"]})
     without, _ = next_assignment(made, Logged(ends(made, {"a": 3, "b": 4})), {"s": ["a"]}, join)
@@ -170,17 +181,19 @@ def test_rows_are_whole_and_were_written_as_far_as_under_the_readers_before() ->
 HERE, THERE = Partition("a", 0), Partition("b", 0)
 
 
-def reader(run_dir: Path, until: Positions, gone: Sequence[str] = ()) -> KafkaReader:
-    """A reader of a and b from offset 5 on, that only comes to its end."""
+def reader_plan(run_dir: Path) -> ReaderPlan:
+    """A reader of a and b from offset 5 on."""
     start = Offsets({"a": "id-a", "b": "id-b"}, {HERE: 5, THERE: 5}, reader="1/s.0")
-    return KafkaReader(
-        ReaderPlan(
-            key="s.0", dagger="d", generation=1, group="g", topics=("a", "b"), message="", time_field="",
-            paths=(), files=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
-            tolerance=0, windows=None, late_for=(), run_dir=str(run_dir), max_rows=1, until=until,
-            gone=frozenset(gone),
-        )
+    return ReaderPlan(
+        key="s.0", dagger="d", generation=1, group="g", topics=("a", "b"), message="", time_field="",
+        paths=(), files=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
+        tolerance=0, windows=None, late_for=(), run_dir=str(run_dir), max_rows=1,
     )  # fmt: skip
+
+
+def reader(run_dir: Path, until: Positions, gone: Sequence[str] = ()) -> KafkaReader:
+    """The same, that only comes to its end."""
+    return KafkaReader(replace(reader_plan(run_dir), until=until, gone=frozenset(gone)))
 
 
 def test_a_reader_that_is_handed_the_offsets_of_another_begins_at_its_own_start(tmp_path: Path) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from services.runtime.tests.test_source_assignment import reader_plan
 from tests.proxy import LOOPBACK, Proxy, port_of
 
 from runtime.errors import JobError, TemporaryError
 from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.ranges import Consumers, Range, tasks
+from runtime.source.reader import KafkaReader
 from runtime.source.survey import Survey
 
 pytestmark = pytest.mark.integration
@@ -34,6 +38,15 @@ def broker(kafka: str) -> Iterator[Broker]:
     asked = Broker({"bootstrap.servers": kafka}, "ranges")
     yield asked
     asked.close()
+
+
+@contextmanager
+def closing_reader(reader: KafkaReader) -> Iterator[None]:
+    """Its connections end."""
+    try:
+        yield
+    finally:
+        reader.stop()
 
 
 def send(kafka: str, partition: Partition, numbers: range) -> None:
@@ -160,6 +173,31 @@ def test_a_topic_of_another_id_ends_the_job(kafka: str, partition: Partition, br
         Survey(broker, [partition.topic]).look(Offsets({partition.topic: "another"}, {partition: 1}))
 
     assert (caught.value.error.reason, caught.value.error.retryable) == ("TOPIC_RECREATED", False)
+
+
+def test_a_batch_of_an_earlier_launch_is_not_read_from_a_topic_that_was_made_anew(
+    kafka: str, partition: Partition, tmp_path: Path
+) -> None:
+    send(kafka, partition, range(9))
+    start = Offsets({partition.topic: "another"}, {partition: 2}, reader="0/s.0")
+    plan = replace(
+        reader_plan(tmp_path), topics=(partition.topic,), kafka={"bootstrap.servers": kafka}, start=start
+    )
+    reader = KafkaReader(plan)
+
+    with closing_reader(reader), pytest.raises(JobError, match="TOPIC_RECREATED"):
+        reader.partitions(start.as_json(), start.moved({partition: 5}).as_json())
+
+
+def test_a_batch_of_an_earlier_launch_waits_for_no_kafka(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.source.broker._TIMEOUT_S", 0.1)
+    nowhere = KafkaReader(replace(reader_plan(tmp_path), kafka={"bootstrap.servers": "127.0.0.1:1"}))
+    start = Offsets({"a": "id-a", "b": "id-b"}, {Partition("a", 0): 5}, reader="1/s.0")
+
+    with closing_reader(nowhere):
+        assert len(nowhere.partitions(start.as_json(), start.moved({Partition("a", 0): 9}).as_json())) == 1
 
 
 def test_a_topic_that_is_not_there_is_named(broker: Broker) -> None:

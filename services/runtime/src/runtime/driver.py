@@ -97,6 +97,7 @@ class Driver:
             self.announce(heart.ui_url)
             with _plan_errors():
                 assembled = job.assemble(session, self._spec, plan, chosen)
+            warnings += assembled.lost
             job.check_sinks(assembled.targets)
             if self._must_stop():
                 return

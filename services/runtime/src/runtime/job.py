@@ -57,6 +57,8 @@ class Job:
     """How long windows may take to close; None where nothing waits for event time."""
     closing: bool
     """Whether its query only ends what was begun with other topics: run it to its end, and assemble again."""
+    lost: Sequence[str]
+    """What a person must know of records that it cannot end with, because their topics are gone."""
 
 
 def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
@@ -173,7 +175,7 @@ def assemble(
     rows = rows_of(spark, query.spark_sql, complete_from(source))
     again = updates(spec)
     patience = _patience(source, streams.values())
-    return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until))
+    return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
 
 
 def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream]) -> timedelta | None:

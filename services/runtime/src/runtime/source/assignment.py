@@ -11,7 +11,7 @@ Nothing here asks Kafka or Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,10 +58,14 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The newest batch in Spark's log: the end of every source, and whether it is committed."""
+    """The newest batch in Spark's log: the end of every source, and whether it is committed.
+
+    `begins` are the ends of the batch before, where it is not.
+    """
 
     ends: tuple[Offsets, ...] = ()
     committed: bool = True
+    begins: tuple[Offsets, ...] = ()
 
 
 Join = Callable[[str, Sequence[str], Offsets], Offsets]
@@ -100,6 +104,19 @@ def next_assignment(
             for index, group in enumerate(shared(sorted(set(topics)), counts[table]))
         )
     return Assignment(number, shares, ended), {}
+
+
+def planned(assignment: Assignment, logged: Logged, topics: Collection[str]) -> dict[str, int]:
+    """How many records of these topics, at most, are to be read for the readers to come to a common end."""
+    done = logged.ends if logged.committed else logged.begins
+    stand, _ = _stand(assignment, logged)
+    counts = dict.fromkeys(sorted(topics), 0)
+    for share, begun in zip(_readers(stand), _readers(assignment), strict=True):
+        starts = [each for each in done if each.reader == share.reader] or [begun]
+        for partition, end in share.next.items():
+            if partition.topic in counts:
+                counts[partition.topic] += end - min(start.next.get(partition, 0) for start in starts)
+    return {topic: count for topic, count in counts.items() if count}
 
 
 def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:

@@ -54,13 +54,16 @@ class Kept:
         number = self._newest(_OFFSETS)
         if number is None:
             return Logged()
-        version, _metadata, *sources = self._read(_OFFSETS, number).splitlines()
+        committed = self._newest(_COMMITS) == number
+        begins = () if committed or not number else self._ends(number - 1)
+        return Logged(self._ends(number), committed, begins)
+
+    def _ends(self, batch: int) -> tuple[Offsets, ...]:
+        """Where a batch ends, by source."""
+        version, _metadata, *sources = self._read(_OFFSETS, batch).splitlines()
         assert version == "v2", "this session writes its offsets by source: see `runtime.spark`"
         ends = (line.partition(":")[2] for line in sources)
-        return Logged(
-            tuple(Offsets.from_json(json.loads(end)) for end in ends if end.startswith("{")),
-            committed=self._newest(_COMMITS) == number,
-        )
+        return tuple(Offsets.from_json(json.loads(end)) for end in ends if end.startswith("{"))
 
     def _newest(self, folder: str) -> int | None:
         """The greatest number that is a file's name."""

@@ -90,6 +90,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._decoder: Decoder | None = None
         self._weight = _HEAVY
         self._word = plan.word
+        self._asked = False
         self._begun = False
         self._busy_until: float | None = None
         self._ticked: int | None = None
@@ -106,6 +107,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the batch that begins at `start` ends: at `start` itself when there is nothing to do."""
+        self._asked = True
         here = self._here(start)
         try:
             return self._end_of_batch(here, limit).as_json()
@@ -133,6 +135,8 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The first batch of a launch may have neither, and gets one that is empty: a worker is started for it.
         """
         here, there = self._here(start), Offsets.from_json(end)
+        if not self._asked:
+            self._recognise(there)
         ranges = [
             Range(partition, there.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(there.next.items())
@@ -169,6 +173,16 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where this reader stands: at its own start, if another's offsets stood at its place."""
         told = Offsets.from_json(start)
         return told if told.reader == self._plan.start.reader else self._plan.start
+
+    def _recognise(self, there: Offsets) -> None:
+        """Makes sure that the topics are still those that a batch of an earlier launch was to read up to
+        `there`: others have other records at its offsets. Raises `JobError`; waits for no Kafka, workers do.
+        """
+        held = [topic for topic in self._plan.topics if topic not in self._plan.gone]
+        try:
+            Survey(self._surveyed().broker, held).look(there.only(held))
+        except TemporaryError as problem:
+            _log.warning("%s", problem.error.detail)
 
     def _surveyed(self) -> Survey:
         if self._survey is None:

@@ -24,7 +24,7 @@ import daggersql
 from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.kafka import client_properties
 from runtime.source import counts, starts, worker
-from runtime.source.assignment import Assignment, next_assignment, together
+from runtime.source.assignment import Assignment, next_assignment, planned, together
 from runtime.source.board import Board
 from runtime.source.kept import Kept
 from runtime.source.notes import ROWTIME, TALLY
@@ -67,13 +67,15 @@ class Readers:
     """Who reads what in a query: an assignment, and what is said of it, by table.
 
     `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
-    their topics are not the wanted ones any more. `gone` are topics that cannot be read to it.
+    their topics are not the wanted ones any more. `gone` are topics that cannot be read to it, and `lost`
+    says which of their records that were to be read are in no row.
     """
 
     assignment: Assignment
     warnings: Mapping[str, Sequence[str]]
     until: Mapping[str, Positions]
     gone: frozenset[str] = frozenset()
+    lost: Sequence[str] = ()
 
 
 def readers(
@@ -122,7 +124,8 @@ def readers(
             ),
         )
     }
-    return Readers(assignment, warnings, until, frozenset(gone))
+    lost = [_gone(topic, count) for topic, count in planned(assignment, logged, gone).items()]
+    return Readers(assignment, warnings, until, frozenset(gone), lost)
 
 
 def open_stream(
@@ -271,6 +274,13 @@ def _joined(topic: str, skipped: int) -> str:
     return (
         f"TOPIC_JOINED {topic}: read from where the open windows begin; up to {skipped} earlier "
         "records are not read, because their windows are closed"
+    )
+
+
+def _gone(topic: str, lost: int) -> str:
+    return (
+        f"TOPIC_GONE {topic}: up to {lost} of its records, which a batch was to read when the driver ended, "
+        "are in no row: the topic was deleted before they were read"
     )
 
 
