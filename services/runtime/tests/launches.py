@@ -35,7 +35,8 @@ from runtime.sparkhome import ARCHIVE
 MAIN = Path(runtime.__file__).with_name("__main__.py")
 # What `daggers local setup` has prepared; a launch without it only takes longer.
 TOOLS = Path(sys.prefix) / "share" / "daggers"
-DEADLINE_S = 90.0
+# A driver takes ten seconds, or minutes where everything else runs beside it.
+DEADLINE_S = 240.0
 Beat = telemetry_pb2.Heartbeat
 
 
