@@ -1,16 +1,27 @@
 """What the quarantine holds of a record: all within limits, under an id that repeats with it."""
 
+import multiprocessing
+import resource
+import time
 from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer
 from daggers.v1 import telemetry_pb2
+from services.runtime.tests.test_source_assignment import reader_plan
+from services.runtime.tests.test_source_stream import FILES, Feed
 
 from daggerspec.topics import QUARANTINE
 from runtime import errors
 from runtime.errors import JobError
 from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
+from runtime.source import worker
+from runtime.source.offsets import Offsets, Partition
+from runtime.source.ranges import Range
 
 
 @pytest.mark.integration
@@ -76,3 +87,35 @@ def test_what_waits_for_a_kafka_that_is_away_is_bounded_in_bytes() -> None:
 
     with pytest.raises(JobError, match="QUARANTINE_UNREACHABLE"):
         deque((quarantine.put(record, "id") for _ in range(room)), maxlen=0)
+
+
+FAT, FEW, FLOOD = b"\xff" * 4096, 10_000, 40_000
+
+
+def grown_by_a_flood(kafka: str, topic: str, run_dir: Path) -> int:
+    """How many bytes more this process holds at most while it reads a flood than while it reads a few."""
+    plan = replace(
+        reader_plan(run_dir), topics=(topic,), message="t.Booking", time_field="event_timestamp",
+        files=FILES.SerializeToString(), kafka={"bootstrap.servers": kafka},
+        platform={"bootstrap.servers": kafka}, start=Offsets({topic: "id"}, {Partition(topic, 0): 0}),
+    )  # fmt: skip
+    peaks = []
+    for start, end in ((0, FEW), (FEW, FEW + FLOOD)):
+        ranges = [Range(Partition(topic, 0), "id", start, end)]
+        rows = list(worker.read_ranges(plan, ranges, planned_ms=int(time.time() * 1000), siblings=1))
+        assert sum(batch.num_rows for batch in rows) < FEW
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return peaks[1] - peaks[0]
+
+
+@pytest.mark.integration
+def test_a_flood_of_undecodable_records_goes_to_the_quarantine_as_it_comes(
+    kafka: str, tmp_path: Path
+) -> None:
+    feed = Feed(kafka)
+    feed.create()
+    feed.send([FAT] * (FEW + FLOOD))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        grown = process.submit(grown_by_a_flood, kafka, feed.topic, tmp_path).result()
+
+    assert grown < FLOOD * len(FAT) / 3  # each is held twice where it is held
