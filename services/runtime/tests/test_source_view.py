@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, exact
@@ -132,6 +132,11 @@ def test_records_that_agree_are_one_row() -> None:
     assert (row["n"], row["p0"], row["p1"], row["p2"]) == (1000, 1000, 1500.0, 2000)
 
 
+TWICE: Record = (None, None, None, None, EPOCH - timedelta(microseconds=1))
+NOBODY: Record = (None, None, None, None, EPOCH)
+
+
+@example([TWICE, TWICE, ("", None, None, None, EPOCH), NOBODY], [], [1], 500)
 @given(records, st.lists(st.integers(1, 40)), st.lists(st.integers(1, 40)), st.sampled_from([1, 500, 2_000]))
 def test_rows_are_the_same_however_records_come(
     rows: list[Record], one: list[int], other: list[int], size: int

@@ -107,7 +107,8 @@ class Sums:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
-        records = pa.Table.from_batches(waiting)
+        # In one chunk: the order in which Arrow gives groups depends on where chunks begin.
+        records = pa.Table.from_batches(waiting).combine_chunks()
         if self._fits(records):
             yield self._added_up(records)
         else:
