@@ -1,17 +1,22 @@
 """What the daggers of a demo say and have written: phases, rows, late and quarantined records."""
 
+import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
+from cli.errors import CliError
 from cli.gateway import Gateway
-from cli.rows import Row, newest
+from cli.rows import Row, newest, watched
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
 from devstack.topictail import tail
 
+PAUSE_S = 0.1
 ALL_ROWS = 1_000_000
 BEATS = 500
 MOST_QUARANTINED = 1000
@@ -24,6 +29,42 @@ class Reported:
     rows_in: int
     late: int
     quarantined: Mapping[str, int]
+
+
+class Watch:
+    """The newest rows of a dagger as they come, collected by a thread until the block ends.
+
+    To look again and again by `rows` would cost a process each time.
+    """
+
+    def __init__(self, gateway: Gateway, name: str) -> None:
+        self._gateway, self._name = gateway, name
+        self._rows: dict[tuple[object, ...], Row] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"rows of {name}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def rows(self) -> list[Row]:
+        """What has come so far, newest first."""
+        with self._lock:
+            found = list(self._rows.values())
+        return sorted(found, key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
+
+    def _follow(self) -> None:
+        while not self._over.wait(PAUSE_S):
+            with suppress(CliError):  # begun anew: what is compared in the end is read, not watched
+                for look in watched(self._gateway, self._name, "influx"):
+                    with self._lock:
+                        self._rows |= {row.identity: row for row in look}
+                    if self._over.is_set():
+                        return
 
 
 def rows(gateway: Gateway, name: str) -> list[Row]:

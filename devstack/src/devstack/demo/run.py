@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,15 +144,19 @@ class Demo:
             waiting.until_running(self._gateway, written, STARTUP_S, self._out.steps)
 
     def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
-        while (elapsed := (datetime.now(UTC) - feeder.start_time).total_seconds()) < seconds:
-            views = self._views()
-            if not feeder.fed.late and all(view.rows for view in views):
-                feeder.feed_late()
-            display.show(_picture(elapsed, "feeding", feeder, views))
-            incident.step()
-            if feeder.error:
-                return
-            time.sleep(min(POLL_S, max(seconds - elapsed, 0)))
+        with ExitStack() as watching:
+            watches = {
+                name: watching.enter_context(observation.Watch(self._gateway, name)) for name in SUBJECTS
+            }
+            while (elapsed := (datetime.now(UTC) - feeder.start_time).total_seconds()) < seconds:
+                views = self._views(lambda name: watches[name].rows())
+                if not feeder.fed.late and all(view.rows for view in views):
+                    feeder.feed_late()
+                display.show(_picture(elapsed, "feeding", feeder, views))
+                incident.step()
+                if feeder.error:
+                    return
+                time.sleep(min(POLL_S, max(seconds - elapsed, 0)))
 
     def _until_closed(self, feeder: Feeder, incident: Incident, display: Display) -> None:
         """Wait until the windows of the last events are there and the alert is over.
@@ -160,7 +165,7 @@ class Demo:
         """
         deadline = time.monotonic() + CLOSING_S
         while time.monotonic() < deadline:
-            views = self._views()
+            views = self._views(lambda name: observation.rows(self._gateway, name))
             elapsed = (datetime.now(UTC) - feeder.start_time).total_seconds()
             display.show(_picture(elapsed, "closing the last windows", feeder, views))
             incident.step()
@@ -211,15 +216,13 @@ class Demo:
                 return sum(expected.values()), differing
             time.sleep(POLL_S)
 
-    def _views(self) -> list[View]:
+    def _views(self, rows: Callable[[str], list[Row]]) -> list[View]:
         views = []
         for name in SUBJECTS:
             dagger = self._gateway.get(name)
             if dagger.phase == gateway_pb2.FAILED:
                 raise NotReachedError(dagger, f"{name} FAILED")
-            views.append(
-                View(name, gateway_pb2.Phase.Name(dagger.phase), observation.rows(self._gateway, name))
-            )
+            views.append(View(name, gateway_pb2.Phase.Name(dagger.phase), rows(name)))
         return views
 
 
