@@ -28,7 +28,6 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
     Desired,
-    Phase,
     Phases,
 )
 
@@ -273,34 +272,33 @@ FACTS: Final[Mapping[type[Message], Row]] = {
 def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | Ignored:
     """The dagger after a fact of the leading scheduler: it happened, so it is applied or ignored."""
     row = FACTS[type(fact)]
-    phase = _next_phase(dagger, fact, row)
-    if isinstance(phase, Ignored):
-        return phase
-    changes = row.changes(dagger, fact)
-    if isinstance(changes, Ignored):
-        return changes
-    new = row.about is About.NEW
-    changes |= {"generation": sequence} if new else {"observed_generation": dagger.generation}
-    if new or phase != dagger.phase:
-        changes = {"reasons": (), "not_before": None} | changes | {"phase": phase, "phase_time": time}
-    return replace(dagger, sequence=sequence, **changes)
-
-
-def _next_phase(dagger: Dagger, fact: Any, row: Row) -> Phase | Ignored:
-    """The phase that follows, or why the fact does not apply."""
-    if row.about is About.ORPHAN:
-        return Ignored("it speaks of a driver that nobody asked for")
     if row.about is About.NEWEST and fact.meta.generation != dagger.generation:
         return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
     phase = row.phases.get(dagger.phase)
     if phase is None:
-        name = fact.DESCRIPTOR.name
-        return Ignored(f"{name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}")
-    if row.driver is Driver.KNOWN and dagger.driver is None:
-        return Ignored("no driver of it is known")
-    if row.driver is Driver.NONE and dagger.driver is not None:
-        return Ignored("a driver of it runs")
-    return phase
+        return Ignored(_why_not(dagger, fact, row))
+    if row.driver is not Driver.ANY and (row.driver is Driver.KNOWN) != (dagger.driver is not None):
+        return Ignored("no driver of it is known" if dagger.driver is None else "a driver of it runs")
+    changes = row.changes(dagger, fact)
+    if isinstance(changes, Ignored):
+        return changes
+    new = row.about is About.NEW
+    if new:
+        changes["generation"] = sequence
+    else:
+        changes["observed_generation"] = dagger.generation
+    if new or phase != dagger.phase:
+        changes["phase"], changes["phase_time"] = phase, time
+        changes.setdefault("reasons", ())
+        changes.setdefault("not_before", None)
+    return replace(dagger, sequence=sequence, **changes)
+
+
+def _why_not(dagger: Dagger, fact: Any, row: Row) -> str:
+    """Why the fact does not apply in this phase."""
+    if row.about is About.ORPHAN:
+        return "it speaks of a driver that nobody asked for"
+    return f"{fact.DESCRIPTOR.name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}"
 
 
 # ---- Words: a fact -> one line for a person ----------------------------------------------------------------
