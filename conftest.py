@@ -34,7 +34,7 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no o
 settings.register_profile(
     "daggers", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("explore", settings.get_profile("daggers"), max_examples=2_000)
+settings.register_profile("explore", settings.get_profile("daggers"), max_examples=1_000)
 settings.register_profile("same", settings.get_profile("daggers"), derandomize=True)
 settings.load_profile("same")
 
