@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -126,6 +127,27 @@ def test_no_reader_stays_and_none_has_a_secret_in_its_arguments(
     assert seen
     assert not any(secret in word for line in seen for word in line)
     assert gone == []
+
+
+def test_a_host_whose_scheduler_is_dead_is_unreachable_until_it_is_back(
+    stack: Stack, elsewhere: str, tmp_path: Path
+) -> None:
+    cli = Cli(stack.state_dir)
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path)
+    cli("apply", "-f", file)
+    cli.until(name, lambda dagger: dagger["generation"] > 0)
+
+    [scheduler] = [each for each in stack.status()["processes"] if each["name"] == "scheduler"]
+    os.kill(scheduler["pid"], signal.SIGKILL)
+    dead = [asked(elsewhere, *words) for words in (("logs", name), ("rows", name))]
+    up = [DAGGERS, "local", "up", "--detach", "--state-dir", stack.state_dir]
+    subprocess.run(up, check=True, capture_output=True, timeout=DEADLINE_S * 5)
+    back = asked(elsewhere, "rows", name)
+    cli("delete", name, "--wait")
+
+    assert [(each.code, each.json["error"]["reason"]) for each in dead] == [(3, "HOST_UNREACHABLE")] * 2
+    assert (back.code, back.json) == (0, [])
 
 
 def readers() -> list[list[str]]:
