@@ -103,7 +103,7 @@ def points(batch: pa.RecordBatch) -> list[str]:
 
 
 def logged(batch: pa.RecordBatch) -> list[Any]:
-    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
+    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=100)))
     lines = sinks.open_writer(target(batch, sink)).write(batch, 0).printed
     return [json.dumps(json.loads(line.removeprefix("row "))["tag_k"]) for line in lines]
 

@@ -17,7 +17,8 @@ from daggers.v1 import alerts_pb2, events_pb2, telemetry_pb2
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-CONTENT_TYPE: Final = b"application/protobuf"
+from daggerspec import cloudevents
+
 # Stands in for a missing or unreadable ce_time, so that a damaged record is still a record.
 NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 
@@ -46,15 +47,13 @@ class Draft:
 
     def headers(self) -> list[tuple[str, bytes]]:
         """The record's CloudEvents headers, binary mode."""
-        return [
-            ("ce_specversion", b"1.0"),
-            ("ce_id", self.id.encode()),
-            ("ce_source", self.source.encode()),
-            ("ce_type", self.message.DESCRIPTOR.full_name.encode()),
-            ("ce_subject", self.subject.encode()),
-            ("ce_time", self.time.astimezone(UTC).isoformat().replace("+00:00", "Z").encode()),
-            ("content-type", CONTENT_TYPE),
-        ]
+        return cloudevents.headers(
+            ce_id=self.id,
+            ce_type=self.message.DESCRIPTOR.full_name,
+            source=self.source,
+            subject=self.subject,
+            time=cloudevents.timestamp(self.time),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from confluent_kafka import KafkaException, Producer
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger
+from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
 from runtime import progress
-from runtime.kafka import client_properties, cloudevent_headers
+from runtime.kafka import client_properties
 from runtime.progress import Progress
 
 PERIOD_S = 5.0
@@ -132,16 +133,16 @@ class Heart:
         last = done.state == telemetry_pb2.Heartbeat.STATE_EXITING
         beat = message(self._identity, done, now, self.ui_url, self._error if last else None)
         self._said += 1
-        headers = cloudevent_headers(
+        headers = cloudevents.headers(
             ce_id=f"{self._identity.dagger}/{self._identity.generation}/{self._identity.pid}/{self._said}",
             ce_type=_TYPE,
             source=f"/runtime/{self._identity.dagger}/{self._identity.generation}",
             subject=self._identity.dagger,
-            time=now,
+            time=cloudevents.timestamp(now),
         )
         try:
             self._producer.produce(
-                HEARTBEATS, beat.SerializeToString(), self._identity.dagger, headers=headers
+                HEARTBEATS, beat.SerializeToString(), self._identity.dagger, headers=[*headers]
             )
             self._producer.poll(0)
         except (BufferError, KafkaException) as problem:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from confluent_kafka import KafkaError, Message, Producer
 from daggers.v1 import telemetry_pb2
 
+from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
 from runtime.errors import JobError, external
-from runtime.kafka import cloudevent_headers
 
 MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
@@ -63,12 +63,12 @@ class Quarantine:
         if not record.HasField("time"):
             record.time.FromDatetime(now)
         place = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
-        headers = cloudevent_headers(
+        headers = cloudevents.headers(
             ce_id=f"{place}/{identity}",
             ce_type=_TYPE,
             source=f"/runtime/{record.dagger}/{record.generation}",
             subject=record.dagger,
-            time=now,
+            time=cloudevents.timestamp(now),
         )
         value = record.SerializeToString()
         end = time.monotonic() + self._patience_s
@@ -78,7 +78,7 @@ class Quarantine:
                     QUARANTINE,
                     value,
                     record.dagger.encode(),
-                    headers=headers,
+                    headers=[*headers],
                     on_delivery=self._delivered,
                 )
             except BufferError:

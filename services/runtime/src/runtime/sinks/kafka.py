@@ -22,6 +22,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from daggerspec import cloudevents
 from runtime import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.rows import Refusal
@@ -58,7 +59,7 @@ def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
     return KafkaWriter(target)
 
 
-_Headers = list[tuple[str, str | bytes | None]]
+_Headers = list[tuple[str, bytes]]
 
 
 class _Values:
@@ -68,10 +69,10 @@ class _Values:
         sink = target.resolved.sink.kafka
         self._layout = target.layout
         self._messages = None
-        self.type, self.content_type = JSON_TYPE, "application/json"
+        self.type, self.content_type = JSON_TYPE, cloudevents.JSON
         if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF:
             self._messages = protobuf.Encoder(target.layout, target.schema, target.descriptors, sink.message)
-            self.type, self.content_type = sink.message, "application/protobuf"
+            self.type, self.content_type = sink.message, cloudevents.PROTOBUF
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
         """One value for each row, None where it is refused, and the refusals."""
@@ -114,15 +115,14 @@ class KafkaWriter:
 
     def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
         event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
-        headers: _Headers = [
-            ("ce_specversion", b"1.0"),
-            ("ce_id", event.encode()),
-            ("ce_source", f"/daggers/{self._target.dagger}".encode()),
-            ("ce_type", self._values.type.encode()),
-            ("ce_subject", self._target.dagger.encode()),
-            ("content-type", self._values.content_type.encode()),
-        ]
-        return headers if time is None else [*headers, ("ce_time", time.encode())]
+        return cloudevents.headers(
+            ce_id=event,
+            ce_type=self._values.type,
+            source=f"/daggers/{self._target.dagger}",
+            subject=self._target.dagger,
+            time=time,
+            content_type=self._values.content_type,
+        )
 
     def _meaning(self, error: KafkaError) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
@@ -159,7 +159,7 @@ def _produce(
     """Hand one record to the client; waits while its queue is full."""
     while True:
         try:
-            producer.produce(topic, value, key, headers=headers, on_delivery=partial(_note, failures, row))
+            producer.produce(topic, value, key, headers=[*headers], on_delivery=partial(_note, failures, row))
         except BufferError:
             producer.poll(0.1)
         except KafkaException as refused:
