@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
@@ -38,10 +38,8 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
+from health_monitor.incident import Condition, Severity
 from health_monitor.watch import Sample, Watch
-
-Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
-Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,

@@ -25,7 +25,8 @@ from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
 from fleet.health import Limits
 from health_monitor import alert, condition, liveness, watch
-from health_monitor.condition import SEVERITIES, Condition
+from health_monitor.condition import SEVERITIES
+from health_monitor.incident import Condition, Event, Notify, dedup_key
 from health_monitor.ledger import Ledger
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
@@ -202,7 +203,7 @@ class Monitor:
             if event is not None:
                 await self._write_fact(event)
 
-    def _due(self, name: str, each: Condition) -> alert.Event | None:
+    def _due(self, name: str, each: Condition) -> Event | None:
         """What is to be written of one condition of a dagger, as both are now: the fleet goes on while the
         fact before is written.
         """
@@ -255,10 +256,10 @@ class Monitor:
 
     # ---- Acts ----------------------------------------------------------------------------------------------
 
-    def _due_to(self, channel: Channel) -> alert.Notify | None:
+    def _due_to(self, channel: Channel) -> Notify | None:
         return self.ledger.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
 
-    async def _deliver(self, channel: Channel, due: alert.Notify) -> None:
+    async def _deliver(self, channel: Channel, due: Notify) -> None:
         outcome = await self._webhooks.send(channel, due, now=self._clock())
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
         while self.leads:  # sent again only if this process dies before the log takes it
@@ -267,11 +268,11 @@ class Monitor:
                 return
             await asyncio.sleep(_APPEND_AGAIN_S)
 
-    async def _write_fact(self, event: alert.Event) -> None:
+    async def _write_fact(self, event: Event) -> None:
         """Write a fact as the leader, and wait until it is folded. Raises: LogUnavailable."""
         event.meta.epoch = self._election.epoch
         meta = event.meta
-        key = alert.dedup_key(meta.dagger, meta.condition)
+        key = dedup_key(meta.dagger, meta.condition)
         turn = event.DESCRIPTOR.name
         fact_id = f"{meta.epoch}/{key}/{meta.incident}/{turn}"
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):

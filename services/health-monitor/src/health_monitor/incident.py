@@ -1,0 +1,148 @@
+"""One alert: the incidents of one dagger and one condition, and who has been told. Pure.
+
+    state              Alert: the newest incident, and what each receiver has taken of it
+    evolve             any event of the alert -> the alert after it
+    next_notification  what a receiver is to be told next -> Notify
+
+Every event names its incident and attempt by number, and the fold takes only the next one: any record
+applied twice is applied once. What is told is the newest notice only: one that was never delivered is
+replaced by the next, which says all of it. Silences, grouping and inhibition will be further reasons for
+`next_notification` to tell nothing. When an alert fires, the health monitor decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from daggers.v1 import alerts_pb2
+
+Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
+Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
+Notice: TypeAlias = "alerts_pb2.AlertNotice.ValueType"
+Notification: TypeAlias = alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed
+Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
+
+# ---- State -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How far one receiver has been told of the newest notice."""
+
+    attempts: int = 0
+    not_before: datetime | None = None
+    """The next attempt may be made from then on."""
+    done: bool = False
+    """Taken, or given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """The newest incident of a dagger and a condition."""
+
+    dagger: str
+    condition: Condition
+    incident: int = 0
+    """Its ordinal; 0 before the first."""
+    fired: alerts_pb2.AlertFired | None = None
+    fired_at: datetime | None = None
+    resolved: alerts_pb2.AlertResolved | None = None
+    """None while it is open."""
+    resolved_at: datetime | None = None
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    """By receiver: the newest notice's."""
+
+    @property
+    def firing(self) -> bool:
+        """Whether an incident is open."""
+        return self.fired is not None and self.resolved is None
+
+    @property
+    def notice(self) -> Notice:
+        """The newest turn of the incident."""
+        if self.fired is None:
+            return alerts_pb2.ALERT_NOTICE_UNSPECIFIED
+        return alerts_pb2.ALERT_NOTICE_FIRED if self.firing else alerts_pb2.ALERT_NOTICE_RESOLVED
+
+    @property
+    def lasted(self) -> timedelta:
+        """From when the condition first held until it was over; 0 while it is not."""
+        if self.fired is None or self.resolved is None or self.resolved_at is None:
+            return timedelta()
+        until = self.resolved_at
+        if self.resolved.HasField("until"):
+            until = self.resolved.until.ToDatetime(tzinfo=UTC)
+        return max(until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
+
+    @property
+    def noticed_at(self) -> datetime | None:
+        """When that turn was."""
+        return self.resolved_at or self.fired_at
+
+
+def dedup_key(dagger: str, condition: Condition) -> str:
+    """What receivers fold repeats by. At most 255 characters, for PagerDuty."""
+    name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_").lower()
+    return f"daggers/{dagger}/{name}"[:255]
+
+
+# ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
+
+
+def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
+    """Fold one event in. One that is not the next changes nothing."""
+    incident = event.meta.incident
+    match event:
+        case alerts_pb2.AlertFired():
+            if alert.firing or incident != alert.incident + 1:
+                return alert
+            return Alert(
+                dagger=alert.dagger,
+                condition=alert.condition,
+                incident=incident,
+                fired=event,
+                fired_at=time,
+                deliveries=dict.fromkeys(event.receivers, Delivery()),
+            )
+        case alerts_pb2.AlertResolved():
+            if not alert.firing or incident != alert.incident:
+                return alert
+            untold = dict.fromkeys(alert.deliveries, Delivery())
+            return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
+        case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
+            return _attempted(alert, event)
+
+
+def _attempted(alert: Alert, event: Notification) -> Alert:
+    delivery = alert.deliveries.get(event.receiver)
+    current = event.meta.incident == alert.incident and event.notice == alert.notice
+    if delivery is None or not current or delivery.done or event.attempt != delivery.attempts + 1:
+        return alert
+    after = Delivery(event.attempt, done=True)
+    if isinstance(event, alerts_pb2.NotificationFailed) and event.HasField("not_before"):
+        after = Delivery(event.attempt, event.not_before.ToDatetime(tzinfo=UTC))
+    return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
+
+
+# ---- Next notification -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Tell a receiver the newest notice of an alert."""
+
+    alert: Alert
+    receiver: str
+    attempt: int
+    """From 1."""
+
+
+def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
+    """What the receiver is to be told now; None when it was told, is not to be, or must be waited for."""
+    delivery = alert.deliveries.get(receiver)
+    if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
+        return None
+    return Notify(alert, receiver, delivery.attempts + 1)
