@@ -15,7 +15,7 @@ from tests.simulation.world import World
 from api_gateway.projection import Projection
 from api_gateway.rows import Change
 from eventlog import LogPosition
-from health_monitor.incident import Notify
+from fleet.alert import Notify
 from health_monitor.receivers import Outcome, Sent, Temporary
 from health_monitor.webhook import Channel
 

@@ -23,7 +23,7 @@ from tests.simulation.outside import SimulatedProjection, SimulatedSpark, Simula
 from tests.simulation.world import World
 
 from eventlog.testing import LogContract
-from health_monitor.incident import Notify
+from fleet.alert import Notify
 from health_monitor.receivers import Outcome, slack
 from health_monitor.webhook import Channel
 

@@ -12,7 +12,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from eventlog import Record
 from fleet import Dagger, Fleet
-from health_monitor.ledger import Ledger
+from fleet.ledger import Ledger
 
 
 class Violation(AssertionError):  # noqa: N818 - reads as what happened

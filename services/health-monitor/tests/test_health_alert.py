@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
+from fleet.alert import Alert, Event, Notify, evolve, next_notification
 from health_monitor.alert import Held, Policy, conclude, decide, hold
 from health_monitor.condition import Finding
-from health_monitor.incident import Alert, Event, Notify, evolve, next_notification
 from health_monitor.receivers import Permanent, Sent, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
     decide     finding, held for long enough -> AlertFired | AlertResolved
     conclude   the outcome of an attempt -> NotificationSent | NotificationFailed
 
-What an alert is, and what its events make of it, is `incident`.
+What an alert is, and what its events make of it, is `fleet.alert`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
+from fleet.alert import Alert, Notification, Notify, dedup_key
 from fleet.backoff import delay
 from health_monitor.condition import SEVERITIES, Finding
-from health_monitor.incident import Alert, Notification, Notify, dedup_key
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
 
 _SUMMARY_LIMIT: Final = 500

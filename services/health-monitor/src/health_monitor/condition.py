@@ -16,6 +16,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from fleet import Dagger
+from fleet.alert import Condition, Severity
 from fleet.health import (
     Evidence,
     Limits,
@@ -38,7 +39,6 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from health_monitor.incident import Condition, Severity
 from health_monitor.watch import Sample, Watch
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {

@@ -23,11 +23,11 @@ from eventlog import Draft, Log, LogUnavailable, Record
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
+from fleet.alert import Condition, Event, Notify, dedup_key
 from fleet.health import Limits
+from fleet.ledger import Ledger
 from health_monitor import alert, condition, liveness, watch
 from health_monitor.condition import SEVERITIES
-from health_monitor.incident import Condition, Event, Notify, dedup_key
-from health_monitor.ledger import Ledger
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
 

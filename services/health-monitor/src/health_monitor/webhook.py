@@ -12,9 +12,9 @@ from typing import Final
 
 import httpx
 
+from fleet.alert import Notify
 from health_monitor.addresses import Allowed
 from health_monitor.egress import AddressRefused, CheckedTransport, Resolve, resolve
-from health_monitor.incident import Notify
 from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Sent, Temporary
 
 _ANSWER_LIMIT: Final = 64 * 1024

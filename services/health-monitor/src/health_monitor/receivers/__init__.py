@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr
 
 if TYPE_CHECKING:
-    from health_monitor.incident import Notify
+    from fleet.alert import Notify
 
 
 # ---- What a kind has ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from health_monitor.receivers import (
 )
 
 if TYPE_CHECKING:
-    from health_monitor.incident import Notify
+    from fleet.alert import Notify
 
 PACE: Final = timedelta(milliseconds=500)
 TAKEN: Final = Answer(202)

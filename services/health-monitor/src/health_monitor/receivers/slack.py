@@ -24,7 +24,7 @@ from health_monitor.receivers import (
 )
 
 if TYPE_CHECKING:
-    from health_monitor.incident import Notify
+    from fleet.alert import Notify
 
 PACE: Final = timedelta(seconds=1)
 TAKEN: Final = Answer(200, "ok")

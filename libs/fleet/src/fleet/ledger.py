@@ -12,7 +12,7 @@ from hashlib import blake2b
 from daggers.v1 import alerts_pb2
 
 from eventlog import LogPosition, Record, chained
-from health_monitor.incident import Alert, Condition, Notify, evolve, next_notification
+from fleet.alert import Alert, Condition, Notify, evolve, next_notification
 
 
 @dataclass(frozen=True, slots=True)
