@@ -110,7 +110,9 @@ async def _measure(runs: int, database: str) -> None:
     await _time("daggersql.check", alone, runs)
     door = Door("127.0.0.1:0", drain_s=1)
     async with (
-        serving(MemoryLog(), Projection(database), _nothing, door, source="/bench") as gateway,
+        serving(
+            MemoryLog(), Projection(database), _nothing, door, alerts=MemoryLog(), source="/bench"
+        ) as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):
         await _fill(gateway_pb2_grpc.CatalogServiceStub(channel), schema)

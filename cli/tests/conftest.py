@@ -88,20 +88,22 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
-    """Starts a gateway behind a door, in a thread of its own; answers its port. `log` makes its log."""
+    """Starts a gateway behind a door, in a thread of its own: its port. `log` and `alerts` make its logs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     with ExitStack() as running:
 
-        def start(door: Door, log: Callable[[], Log] = MemoryLog) -> int:
+        def start(
+            door: Door, log: Callable[[], Log] = MemoryLog, alerts: Callable[[], Log] = MemoryLog
+        ) -> int:
             database = tmp_path_factory.mktemp("gateway") / "projection.db"
-            return running.enter_context(_served(door, f"sqlite:///{database}", log))
+            return running.enter_context(_served(door, f"sqlite:///{database}", log, alerts))
 
         yield start
     structlog.reset_defaults()
 
 
 @contextmanager
-def _served(door: Door, database: str, log: Callable[[], Log]) -> Iterator[int]:
+def _served(door: Door, database: str, log: Callable[[], Log], alerts: Callable[[], Log]) -> Iterator[int]:
     port: Future[int] = Future()
     stop: Future[Callable[[], object]] = Future()
 
@@ -113,6 +115,7 @@ def _served(door: Door, database: str, log: Callable[[], Log]) -> Iterator[int]:
             Projection(database),
             _none_quarantined,
             door,
+            alerts=alerts(),
             source="/api-gateway/test",
             reference_places=["/tables"],
         ) as served:

@@ -76,6 +76,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
             Projection(f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"),
             none_quarantined,  # type: ignore[arg-type] # never of another type: there is none
             Door("127.0.0.1:0", drain_s=2),
+            alerts=MemoryLog(),
             source="/t",
             host_access=HostAccess(first_token(tokens) if token else ""),
         ) as gateway:

@@ -15,7 +15,7 @@ from types import FrameType
 import typer
 from typer.exceptions import TyperException
 
-from cli.commands import catalogue, checking, daggers, init, log, reading, references, version
+from cli.commands import alerts, catalogue, checking, daggers, init, log, reading, references, version
 from cli.errors import CliError, MisusedError
 from cli.extension import Extension, installed
 from cli.files import write
@@ -51,6 +51,7 @@ def assembled(extension: Extension) -> typer.Typer:
         ("cluster", catalogue.clusters),
         ("schema", catalogue.schemas),
         ("stream", catalogue.streams),
+        ("alerts", alerts.alerts),
         ("quarantine", reading.quarantine),
         ("sql", checking.sql),
         ("reference", references.references),

@@ -137,3 +137,26 @@ def test_a_receiver_that_limits_rates_is_left_alone_and_the_other_is_not() -> No
         "b",
         "a",
     ]
+
+
+def test_what_changed_after_a_sequence_comes_in_the_order_of_the_newest_changes() -> None:
+    ledger = given(
+        STARTED,
+        fired(dagger="a"),
+        fired(dagger="b"),
+        fired(dagger="c"),
+        failed(throttled=False, seconds=4, dagger="a"),
+    )
+
+    assert [(alert.dagger, alert.sequence) for alert in ledger.changed_since(2)] == [("c", 3), ("a", 4)]
+
+
+def test_why_a_receiver_did_not_take_an_alert_is_known_until_it_does() -> None:
+    ledger = given(STARTED, fired(), failed(throttled=False, seconds=4))
+    before = ledger.alert("bookings", FAILED).deliveries["slack"]
+    notice = alerts_pb2.ALERT_NOTICE_FIRED
+    sent = alerts_pb2.NotificationSent(meta=meta(), notice=notice, receiver="slack", attempt=2)
+    ledger.apply(record(3, sent))
+
+    after = ledger.alert("bookings", FAILED).deliveries["slack"]
+    assert (before.failure is not None, before.done, after.failure, after.done) == (True, False, None, True)

@@ -119,6 +119,10 @@ class Client:
         return gateway_pb2_grpc.DaggerServiceStub(self.channel)
 
     @property
+    def alerts(self) -> gateway_pb2_grpc.AlertServiceStub:
+        return gateway_pb2_grpc.AlertServiceStub(self.channel)
+
+    @property
     def quarantine(self) -> gateway_pb2_grpc.QuarantineServiceStub:
         return gateway_pb2_grpc.QuarantineServiceStub(self.channel)
 
@@ -134,6 +138,7 @@ class Harness:
     stack: AsyncExitStack
     database_url: str
     quarantined: list[telemetry_pb2.Quarantined] = field(default_factory=list)
+    alerts: Any = field(default_factory=MemoryLog)
 
     async def start(self, log: Log | None = None, *, database_url: str | None = None) -> Client:
         return await self.stack.enter_async_context(self.running(log, database_url=database_url))
@@ -159,6 +164,7 @@ class Harness:
                 Projection(url),
                 newest,
                 door,
+                alerts=self.alerts,
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
             ) as gateway,

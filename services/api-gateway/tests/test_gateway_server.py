@@ -20,7 +20,12 @@ from eventlog.memory import MemoryLog
 from kafkaclient import Connection
 
 pb = gateway_pb2
-SERVICES = ("daggers.v1.CatalogService", "daggers.v1.DaggerService", "daggers.v1.QuarantineService")
+SERVICES = (
+    "daggers.v1.AlertService",
+    "daggers.v1.CatalogService",
+    "daggers.v1.DaggerService",
+    "daggers.v1.QuarantineService",
+)
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
@@ -37,7 +42,7 @@ async def test_every_service_is_healthy_by_its_name(client: Any) -> None:
         for name in ("", *SERVICES)
     ]
 
-    assert found == [SERVING] * 4
+    assert found == [SERVING] * (1 + len(SERVICES))
 
 
 async def test_reflection_lists_every_service(client: Any) -> None:
@@ -57,7 +62,9 @@ async def test_a_draining_gateway_is_not_serving_and_ends_watches_with_where_to_
     samples: Any, tmp_path: Path
 ) -> None:
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'gateway.db'}")
-    async with serving(log, projection, nothing, Door("127.0.0.1:0"), source="/x") as gateway:
+    async with serving(
+        log, projection, nothing, Door("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
+    ) as gateway:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
         catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
         await catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=samples.cluster()), timeout=10)
@@ -86,7 +93,7 @@ async def test_an_address_that_is_taken_is_one_clear_error(client: Any, tmp_path
     projection = Projection(f"sqlite:///{tmp_path / 'second.db'}")
 
     with pytest.raises(CannotBind, match=f"cannot serve on 127.0.0.1:{client.gateway.port}"):
-        async with serving(MemoryLog(), projection, nothing, door, source="/x"):
+        async with serving(MemoryLog(), projection, nothing, door, alerts=MemoryLog(), source="/x"):
             pass
 
 
@@ -122,7 +129,7 @@ async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_th
     door = Door("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'tls.db'}")
     request = pb.RegisterClusterRequest(cluster=samples.cluster())
-    async with serving(log, projection, nothing, door, source="/x") as gateway:
+    async with serving(log, projection, nothing, door, alerts=MemoryLog(), source="/x") as gateway:
         address, trust = f"localhost:{gateway.port}", grpc.ssl_channel_credentials(chain)
         async with grpc.aio.secure_channel(address, trust) as channel:
             stub = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -218,7 +225,9 @@ async def test_a_quarantine_that_cannot_be_read_is_unavailable(
         await samples.fill(client)
         await client.create()
     async with (
-        serving(log, projection, away.newest, Door("127.0.0.1:0"), source="/x") as gateway,
+        serving(
+            log, projection, away.newest, Door("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
+        ) as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):
         stub = gateway_pb2_grpc.QuarantineServiceStub(channel)

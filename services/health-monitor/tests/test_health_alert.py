@@ -14,7 +14,7 @@ from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
 from fleet.alert import Alert, Event, Notify, evolve, next_notification
 from health_monitor.alert import Held, Policy, conclude, decide, hold
-from health_monitor.condition import Finding
+from health_monitor.finding import Finding, Measure
 from health_monitor.receivers import Permanent, Sent, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -99,6 +99,15 @@ def test_a_condition_that_has_held_fires() -> None:
     )
     expected.since.FromDatetime(NOON)
     assert event == expected
+
+
+def test_an_alert_says_what_was_measured_its_limit_and_who_has_to_act() -> None:
+    domain = events_pb2.ERROR_DOMAIN_EXTERNAL
+    finding = Finding(True, "it stalls", NOON, measure=Measure(600.0, 120.0, "s"), domain=domain)
+
+    event = when(NOBODY, finding, 10 * SECOND)
+
+    assert (event.value, event.limit, event.unit, event.domain) == (600.0, 120.0, "s", domain)
 
 
 def test_a_condition_that_has_not_held_long_enough_does_not_fire() -> None:

@@ -27,7 +27,8 @@ from fleet.phases import (
     UNREACHABLE,
 )
 from health_monitor import watch
-from health_monitor.condition import SEVERITIES, Finding, diagnose, to_probe
+from health_monitor.condition import SEVERITIES, diagnose, to_probe
+from health_monitor.finding import Finding, Measure
 from health_monitor.watch import Hearing, Watch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -441,6 +442,7 @@ def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_th
         True,
         "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS",
         NOON - 31 * SECOND,
+        measure=Measure(12 / 68, 0.01, "share"),
     )
 
 
@@ -571,4 +573,17 @@ def test_anything_can_be_judged(phase: Any, beats: Any, answers: bool | None, he
 
     assert all(
         isinstance(each, Finding) and each.summary and each.since <= NOON for each in findings.values()
+    )
+
+
+def test_a_stall_is_measured_beside_its_limit_and_names_who_has_to_act() -> None:
+    error = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="SINK_DOWN")
+    at = NOON - SECOND
+    observed = watched((at, NOON - 10 * MINUTE), retrying=[error])
+
+    finding = looked(a_dagger(), observed)[STALL]
+
+    assert (finding.measure, finding.domain) == (
+        Measure(600.0, 120.0, "s"),
+        events_pb2.ERROR_DOMAIN_EXTERNAL,
     )

@@ -12,10 +12,10 @@ from rich.live import Live
 
 from cli import json_views
 from cli.commands.daggers import Name
-from cli.errors import UnreachableError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.output import print_line
+from cli.resuming import resumed
 from cli.rows import Row, newest, text, watched
 from cli.session import Session, command
 from cli.sparkline import Series, table
@@ -24,9 +24,7 @@ from daggerspec import sinks
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
 WATCHED_ROWS = 1000
-WATCH_S = 1.0
 NO_TIME = datetime.min.replace(tzinfo=UTC)
-RECONNECT_S = 30.0
 LOG_S = 120.0
 quarantine = typer.Typer(help="Records that were set aside.")
 
@@ -187,21 +185,14 @@ def _watch_live(session: Session, gateway: Gateway, name: str, looks: Iterator[l
 
 def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:
     """Events after a sequence; a followed stream that breaks is taken up where it was."""
-    lost: float | None = None
-    while True:
-        request = gateway_pb2.WatchEventsRequest(since_sequence=since, name=name, until_end=not follow)
-        try:
-            for step in gateway.watch(request, deadline_s=None if follow else 120):
-                since, lost = step.sequence, None
-                if step.HasField("event"):  # other steps only tell how far the watch is
-                    yield step.event
-        except UnreachableError:
-            lost = lost or time.monotonic()
-            if not follow or time.monotonic() - lost > RECONNECT_S:
-                raise
-        if not follow:
-            return
-        time.sleep(WATCH_S)
+
+    def steps(after: int | None) -> Iterator[gateway_pb2.WatchEventsResponse]:
+        request = gateway_pb2.WatchEventsRequest(since_sequence=after, name=name, until_end=not follow)
+        return gateway.watch(request, deadline_s=None if follow else 120)
+
+    for step in resumed(steps, since) if follow else steps(since):
+        if step.HasField("event"):  # other steps only tell how far the watch is
+            yield step.event
 
 
 def _event_line(event: gateway_pb2.Event) -> str:

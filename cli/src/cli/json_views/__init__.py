@@ -1,5 +1,6 @@
 """The JSON documents of the commands: what a script sees; a file for each thing."""
 
+from cli.json_views.alerts import alert
 from cli.json_views.clusters import cluster
 from cli.json_views.daggers import action, dagger, error
 from cli.json_views.events import event, unpacked
@@ -10,6 +11,7 @@ from cli.json_views.streams import stream
 
 __all__ = [
     "action",
+    "alert",
     "cluster",
     "column",
     "dagger",

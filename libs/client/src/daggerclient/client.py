@@ -63,6 +63,7 @@ class Client:
         self._channel = channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
+        self.alerts = gateway_pb2_grpc.AlertServiceStub(self._channel)
         self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
 
     def __enter__(self) -> Self:

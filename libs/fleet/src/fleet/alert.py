@@ -37,6 +37,8 @@ class Delivery:
     """The next attempt may be made from then on."""
     done: bool = False
     """Taken, or given up."""
+    failure: alerts_pb2.NotificationFailed | None = None
+    """Why the newest attempt was not taken; None when it was, and before the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class Alert:
     resolved_at: datetime | None = None
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """By receiver: the newest notice's."""
+    sequence: int = -1
+    """Of the newest record that changed it."""
 
     @property
     def firing(self) -> bool:
@@ -68,14 +72,18 @@ class Alert:
         return alerts_pb2.ALERT_NOTICE_FIRED if self.firing else alerts_pb2.ALERT_NOTICE_RESOLVED
 
     @property
+    def until(self) -> datetime | None:
+        """Since when it has been over, as far as is known; None while it is not."""
+        if self.resolved is not None and self.resolved.HasField("until"):
+            return self.resolved.until.ToDatetime(tzinfo=UTC)
+        return self.resolved_at
+
+    @property
     def lasted(self) -> timedelta:
         """From when the condition first held until it was over; 0 while it is not."""
-        if self.fired is None or self.resolved is None or self.resolved_at is None:
+        if self.fired is None or self.until is None:
             return timedelta()
-        until = self.resolved_at
-        if self.resolved.HasField("until"):
-            until = self.resolved.until.ToDatetime(tzinfo=UTC)
-        return max(until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
+        return max(self.until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
 
     @property
     def noticed_at(self) -> datetime | None:
@@ -121,9 +129,10 @@ def _attempted(alert: Alert, event: Notification) -> Alert:
     current = event.meta.incident == alert.incident and event.notice == alert.notice
     if delivery is None or not current or delivery.done or event.attempt != delivery.attempts + 1:
         return alert
-    after = Delivery(event.attempt, done=True)
-    if isinstance(event, alerts_pb2.NotificationFailed) and event.HasField("not_before"):
-        after = Delivery(event.attempt, event.not_before.ToDatetime(tzinfo=UTC))
+    failure = event if isinstance(event, alerts_pb2.NotificationFailed) else None
+    again = failure is not None and failure.HasField("not_before")
+    not_before = failure.not_before.ToDatetime(tzinfo=UTC) if failure is not None and again else None
+    after = Delivery(event.attempt, not_before, done=not again, failure=failure)
     return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
 
 

@@ -117,7 +117,7 @@ def silent(evidence: Evidence, limits: Limits) -> bool:
 
 def stalled(dagger: Dagger, age: timedelta, limits: Limits) -> bool:
     """Whether progress of this age is too old."""
-    return age >= _patience(dagger, limits)
+    return age >= patience(dagger, limits)
 
 
 def stuck(dagger: Dagger, evidence: Evidence, limits: Limits) -> bool:
@@ -125,7 +125,7 @@ def stuck(dagger: Dagger, evidence: Evidence, limits: Limits) -> bool:
     if evidence.heartbeat is None or evidence.batch_age is None:
         return False
     last = timedelta(milliseconds=evidence.heartbeat.batch_duration_ms)
-    return evidence.batch_age >= max(_patience(dagger, limits), _BATCHES * last)
+    return evidence.batch_age >= max(patience(dagger, limits), _BATCHES * last)
 
 
 def progress_age(heartbeat: Heartbeat) -> timedelta | None:
@@ -156,7 +156,7 @@ def too_many(kept_back: int, went_on: int, limits: Limits) -> bool:
     return kept_back >= limits.quarantine_records and share > limits.quarantine_share
 
 
-def _patience(dagger: Dagger, limits: Limits) -> timedelta:
+def patience(dagger: Dagger, limits: Limits) -> timedelta:
     """How old the last progress may be."""
     trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else TRIGGER
     return max(limits.progress, _TRIGGERS * trigger + limits.margin)

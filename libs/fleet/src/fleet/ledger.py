@@ -5,9 +5,10 @@ Facts of an epoch that is not the newest change nothing, so a monitor that was r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import takewhile
 
 from daggers.v1 import alerts_pb2
 
@@ -38,7 +39,7 @@ class Ledger:
         self.leader: str = ""
         """Identity of the monitor that made it."""
         self.alerts: dict[tuple[str, Condition], Alert] = {}
-        """By dagger and condition: those that ever fired."""
+        """By dagger and condition: those that ever fired, the one that changed last at the end."""
         self.unreadable: list[Unreadable] = []
         """Records that could not be read."""
         self._claims: set[str] = set()
@@ -53,6 +54,11 @@ class Ledger:
     def alert(self, dagger: str, condition: Condition) -> Alert:
         """The alert of a dagger and a condition, whether or not it ever fired."""
         return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
+
+    def changed_since(self, sequence: int) -> list[Alert]:
+        """The alerts that changed after this sequence, in the order of their newest changes."""
+        newest_first = takewhile(lambda alert: alert.sequence > sequence, reversed(self.alerts.values()))
+        return list(newest_first)[::-1]
 
     def apply(self, record: Record) -> bool:
         """Fold one record in; whether it changed anything. Never raises for any record."""
@@ -73,7 +79,7 @@ class Ledger:
                 | alerts_pb2.NotificationSent()
                 | alerts_pb2.NotificationFailed()
             ) as event:
-                return event.meta.epoch == self.epoch and self._evolve(event, record.time)
+                return event.meta.epoch == self.epoch and self._evolve(event, record)
             case _:
                 return False
 
@@ -104,8 +110,9 @@ class Ledger:
         | alerts_pb2.AlertResolved
         | alerts_pb2.NotificationSent
         | alerts_pb2.NotificationFailed,
-        time: datetime,
+        record: Record,
     ) -> bool:
+        time = record.time
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
             self._attempted[event.receiver] = max(time, self._attempted.get(event.receiver, time))
         if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
@@ -115,5 +122,7 @@ class Ledger:
         after = evolve(before, event, time)
         if after is before:
             return False
-        self.alerts[event.meta.dagger, event.meta.condition] = after
+        key = (event.meta.dagger, event.meta.condition)
+        self.alerts.pop(key, None)
+        self.alerts[key] = replace(after, sequence=record.sequence)
         return True

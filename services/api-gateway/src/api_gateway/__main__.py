@@ -67,11 +67,13 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
     quarantine = KafkaQuarantine(kafka)
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
+        KafkaLog(kafka, topics.ALERTS) as alerts,
         serving(
             log,
             projection,
             quarantine.newest,
             door,
+            alerts=alerts,
             source=source,
             reference_places=found.allowed_references,
             away=lambda: log.away,

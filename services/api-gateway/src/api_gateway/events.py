@@ -11,15 +11,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TypeAlias
 
-import grpc
 from daggers.v1 import gateway_pb2
 
 from api_gateway.fold import Fold
-from api_gateway.writer import damaged
-from chassis.errors import ApiError, invalid
+from api_gateway.watching import begin, damaged, draining, unavailable
 from chassis.logging import note
-from daggerspec import fields
-from daggerspec.violation import Violation
 from eventlog import Log, LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
 from eventlog.follower import Follower
@@ -41,18 +37,7 @@ async def watch(
     """
     name = request.name
     since = request.since_sequence if request.HasField("since_sequence") else None
-    wrong = list(fields.name("name", name)) if name else []
-    if since is not None and since < -1:
-        wrong.append(Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE"))
-    if wrong:
-        raise invalid(wrong)
-    if follower.damage:
-        raise damaged(follower.damage)
-    end = await _end(log)
-    if since is not None and since > end:
-        text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
-        raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text)
-    await _reached(follower, end)
+    end = await begin("name", name, since, log, follower)
     if since is None:
         since = follower.sequence
         for step in _snapshot(fold.fleet, name):
@@ -76,7 +61,7 @@ async def watch(
             yield Response(sequence=position)
         return
     yield Response(sequence=position)
-    raise _draining(position)
+    raise draining(position)
 
 
 async def _records(
@@ -113,7 +98,7 @@ async def _history(
                     return
                 yield record, fold.refused(record.sequence)
     except LogUnavailable as error:
-        raise _unavailable(error) from error
+        raise unavailable(error) from error
     except LogDamaged as error:
         raise damaged(str(error)) from error
 
@@ -129,22 +114,6 @@ async def _news(follower: Follower[Applied], subscription: Subscription[Applied]
             raise damaged(follower.damage)
         if follower.draining or subscription.overflowed:
             return
-
-
-async def _end(log: Log) -> int:
-    try:
-        return await log.end()
-    except LogUnavailable as error:
-        raise _unavailable(error) from error
-    except LogDamaged as error:
-        raise damaged(str(error)) from error
-
-
-async def _reached(follower: Follower[Applied], end: int) -> None:
-    try:
-        await follower.reached(end)
-    except LogDamaged as error:
-        raise damaged(str(error)) from error
 
 
 def _snapshot(fleet: Fleet, name: str) -> list[Response]:
@@ -169,16 +138,3 @@ def _event(record: Record, refused: str) -> Response:
     event.data.type_url = f"type.googleapis.com/{record.type}"
     event.data.value = record.value
     return Response(event=event, sequence=record.sequence)
-
-
-def _draining(position: int) -> ApiError:
-    return ApiError(
-        grpc.StatusCode.UNAVAILABLE,
-        "DRAINING",
-        f"the gateway shuts down: resume with since_sequence {position}",
-        metadata={"since_sequence": str(position)},
-    )
-
-
-def _unavailable(error: LogUnavailable) -> ApiError:
-    return ApiError(grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE", str(error))

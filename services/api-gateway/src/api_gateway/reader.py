@@ -39,6 +39,13 @@ def fitting(messages: Sequence[M]) -> Sequence[M]:
     return messages
 
 
+def say_degraded(context: Context, why: str) -> None:
+    """Say beside an answer why it may be behind the truth; nothing when `why` is empty."""
+    if why:
+        extra = ((DEGRADED, why.encode("ascii", "replace").decode()),)
+        context.set_trailing_metadata((*(context.trailing_metadata() or ()), *extra))
+
+
 class Reader:
     """Asks the projection, never a state older than what this gateway has answered before."""
 
@@ -56,9 +63,7 @@ class Reader:
         Raises: ApiError, UNAVAILABLE when the database does not answer, DEADLINE_EXCEEDED when the state is
         not there in the call's time, FAILED_PRECONDITION when it never will be.
         """
-        if why := self._follower.damage or self._away():
-            extra = ((DEGRADED, why.encode("ascii", "replace").decode()),)
-            context.set_trailing_metadata((*(context.trailing_metadata() or ()), *extra))
+        say_degraded(context, self._follower.damage or self._away())
         remaining = context.time_remaining()
         try:
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):

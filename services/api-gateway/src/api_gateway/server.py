@@ -13,6 +13,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from api_gateway.alerts import Alerts, AlertService
 from api_gateway.catalog import CatalogService
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
@@ -75,6 +76,7 @@ async def serving(
     newest: Newest,
     door: Door,
     *,
+    alerts: Log,
     source: str,
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
@@ -82,9 +84,11 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
-    `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs that
-    reference tables may be in; `away` is as `Reader` takes it; `host_access` is for the schedulers of
-    hosts. Raises: LogUnavailable, SQLAlchemyError, CannotBind.
+    `log` is the control topic, `alerts` that of the health monitor; `source` is the ce_source of what it
+    writes; `reference_places` are the folders and base URLs that reference tables may be in; `away` is as
+    `Reader` takes it; `host_access` is for the schedulers of hosts.
+
+    Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
     seen = await asyncio.to_thread(projection.prepare)
     fold = Fold()
@@ -93,7 +97,9 @@ async def serving(
     end = await log.end()
     folding = asyncio.create_task(fold_on(follower, fold))
     projecting = asyncio.create_task(projector.run(since=max(end, seen.sequence)))
-    tasks = [folding, projecting]
+    told = Alerts(alerts)
+    watching = asyncio.create_task(told.run())
+    tasks = [folding, projecting, watching]
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
@@ -109,10 +115,13 @@ async def serving(
             source,
             reference_places,
             Hosts(follower, fold, host_access),
+            told,
+            away,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
     finally:
         folding.cancel()
+        watching.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,6 +156,8 @@ async def _served(
     source: str,
     reference_places: Sequence[str],
     hosts: Hosts,
+    alerts: Alerts,
+    away: Callable[[], str],
 ) -> AsyncIterator[int]:
     calls = interceptor(door.tokens)
     server = grpc.aio.server(
@@ -164,6 +175,7 @@ async def _served(
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     quarantine = QuarantineService(reader, projection, newest)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
+    gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -176,6 +188,7 @@ async def _served(
     finally:
         await healthy.enter_graceful_shutdown()
         follower.drain()
+        alerts.follower.drain()
         stopping = asyncio.create_task(server.stop(door.drain_s))  # takes no new call from now on
         idle = asyncio.create_task(calls.idle())
         await asyncio.wait((stopping, idle), return_when=asyncio.FIRST_COMPLETED)

@@ -18,7 +18,8 @@ from daggers.v1 import alerts_pb2
 from fleet import Dagger
 from fleet.alert import Alert, Notification, Notify, dedup_key
 from fleet.backoff import delay
-from health_monitor.condition import SEVERITIES, Finding
+from health_monitor.condition import SEVERITIES
+from health_monitor.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
 
 _SUMMARY_LIMIT: Final = 500
@@ -97,8 +98,11 @@ def _fired(alert: Alert, finding: Finding, dagger: Dagger, receivers: Sequence[s
         generation=dagger.generation,
         team=dagger.spec.team,
         receivers=receivers,
+        domain=finding.domain,
     )
     fired.since.FromDatetime(finding.since)
+    if finding.measure is not None:
+        fired.value, fired.limit, fired.unit = finding.measure
     return fired
 
 

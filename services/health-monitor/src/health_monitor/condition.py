@@ -22,6 +22,7 @@ from fleet.health import (
     Limits,
     Reason,
     driver_warnings,
+    patience,
     share_kept_back,
     silent,
     stalled,
@@ -39,6 +40,7 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
+from health_monitor.finding import Finding, Measure
 from health_monitor.watch import Sample, Watch
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
@@ -57,19 +59,6 @@ _TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
     alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
 }
 """Conditions that a driver tells of itself: by which reason, and what is true without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Evidence that a condition holds, or that it does not."""
-
-    active: bool
-    summary: str
-    """One sentence for a person: what is wrong, or why it is over."""
-    since: datetime
-    """Since when, as far as is known."""
-    final: bool = False
-    """Nothing is asked of the dagger any more: an incident is over at once."""
 
 
 def diagnose(
@@ -123,7 +112,8 @@ def _evidence(watch: Watch, now: datetime, hearing: datetime | None) -> Evidence
 
 def _failed(dagger: Dagger) -> Finding | None:
     if dagger.phase == FAILED:
-        return Finding(True, f"it was given up: {_why(dagger.last_error)}", dagger.phase_time)
+        given_up = f"it was given up: {_why(dagger.last_error)}"
+        return Finding(True, given_up, dagger.phase_time, domain=_domain(dagger.last_error))
     if dagger.phase in (RUNNING, DEGRADED):
         return Finding(False, "it runs again", dagger.phase_time)
     return None
@@ -154,7 +144,7 @@ def _unreachable(
     what = (
         f"no heartbeat for {spoken(quiet)}, and its Spark driver on {host} does not answer; it may still run"
     )
-    return Finding(True, what, since)
+    return Finding(True, what, since, measure=_seconds(quiet, limits.silence))
 
 
 def _no_progress(
@@ -181,33 +171,38 @@ def _no_progress(
     since = max(told or max(watch.since, hearing), dagger.update_time)
     if not stalled(dagger, now - since, limits):
         return None
-    return Finding(True, _stall(dagger, watch, evidence, spoken(now - since), now), since)
+    what, error = _stall(dagger, watch, evidence, spoken(now - since), now)
+    measure = _seconds(now - since, patience(dagger, limits))
+    return Finding(True, what, since, measure=measure, domain=_domain(error))
 
 
-def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
-    """What it is doing instead of getting on, for `span` now."""
+def _stall(
+    dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime
+) -> tuple[str, events_pb2.DaggerError | None]:
+    """What it is doing instead of getting on, for `span` now, and the error behind that, if there is one."""
     heartbeat = evidence.heartbeat
     silence = spoken(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
         span = spoken(now - max(dagger.phase_time, dagger.update_time))
         waits = f": {_why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
-        return f"no driver has been launched for {span}{waits}"
+        return f"no driver has been launched for {span}{waits}", dagger.last_error
     if dagger.phase == BACKING_OFF:
-        return f"no progress for {span}, {_ends(dagger)}"
+        return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
     if heartbeat is not None and heartbeat.retrying:
-        return f"no progress for {span}, it retries a sink: {_why(heartbeat.retrying[0])}"
+        error = heartbeat.retrying[0]
+        return f"no progress for {span}, it retries a sink: {_why(error)}", error
     if dagger.phase == STARTING and dagger.attempt:
-        return f"no progress for {span}, {_ends(dagger)}"
+        return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
     if dagger.phase == STARTING:
-        return f"no progress for {span}, its driver has not reached its source yet"
+        return f"no progress for {span}, its driver has not reached its source yet", None
     if heartbeat is None:
-        return f"no heartbeat for {silence}"
+        return f"no heartbeat for {silence}", None
     if watch.answers:
-        return f"no heartbeat for {silence}, though its Spark driver answers"
+        return f"no heartbeat for {silence}, though its Spark driver answers", None
     if evidence.batch_age is not None:
         batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
-        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}"
-    return f"no progress for {span}: no batch was committed and the source was not found empty"
+        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}", None
+    return f"no progress for {span}: no batch was committed and the source was not found empty", None
 
 
 def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
@@ -229,7 +224,9 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
         well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
         return Finding(False, well, last.time)
     begun = min(share.first for share in told.values())
-    return Finding(True, "; ".join(told), watch.samples[begun].time)
+    worst = max(share.value for share in told.values())
+    measure = Measure(worst, limits.quarantine_share, "share")
+    return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure)
 
 
 def _aside(sample: Sample) -> Mapping[str, int]:
@@ -284,6 +281,14 @@ def _ends(dagger: Dagger) -> str:
     ends = dagger.attempt + (dagger.phase == BACKING_OFF and dagger.not_before is None)
     times = "once" if ends == 1 else f"{ends} times"
     return f"its driver has ended {times}: {_why(dagger.last_error)}"
+
+
+def _seconds(span: timedelta, limit: timedelta) -> Measure:
+    return Measure(span.total_seconds(), limit.total_seconds(), "s")
+
+
+def _domain(error: events_pb2.DaggerError | None) -> events_pb2.ErrorDomain.ValueType:
+    return events_pb2.ERROR_DOMAIN_UNSPECIFIED if error is None else error.domain
 
 
 def _why(error: events_pb2.DaggerError | None) -> str:

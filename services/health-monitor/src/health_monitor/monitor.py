@@ -28,6 +28,7 @@ from fleet.health import Limits
 from fleet.ledger import Ledger
 from health_monitor import alert, condition, liveness, watch
 from health_monitor.condition import SEVERITIES
+from health_monitor.finding import Finding
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
 
@@ -223,9 +224,7 @@ class Monitor:
             policy=self._policy,
         )
 
-    def _hold(
-        self, name: str, each: Condition, finding: condition.Finding | None, now: datetime
-    ) -> alert.Held | None:
+    def _hold(self, name: str, each: Condition, finding: Finding | None, now: datetime) -> alert.Held | None:
         held = alert.hold(self._held.get((name, each)), finding, now)
         if held is None:
             self._held.pop((name, each), None)

@@ -1,0 +1,134 @@
+"""`daggers alerts`: what is wrong with daggers, and who was told of it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from daggers.v1 import alerts_pb2, gateway_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from chassis.durations import spoken
+from cli import json_views
+from cli.gateway import Gateway
+from cli.output import Printer
+from cli.resuming import resumed
+from cli.session import Session, command
+from daggerclient.times import iso
+
+alerts = typer.Typer(help="What is wrong with daggers, and who was told.")
+FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
+Dagger = Annotated[str, typer.Argument(metavar="[NAME]", help="Only alerts of this dagger.")]
+State = gateway_pb2.AlertDelivery.State
+
+
+@command(alerts, "list", example="daggers alerts list completed_bookings --all")
+def list_alerts(
+    session: Session,
+    name: Dagger = "",
+    resolved: Annotated[
+        bool, typer.Option("--all", help="Also the newest of each condition that are over.")
+    ] = False,
+) -> None:
+    """The alerts that are open, by dagger."""
+    with session.connect(FLAGS) as gateway:
+        found = list(_listed(gateway, name, resolved))
+    documents = [json_views.alert(each) for each in found]
+    session.out.show(documents, lambda _: table(session.out, found, resolved=resolved))
+
+
+@command(alerts, "watch", example="daggers alerts watch completed_bookings")
+def watch(
+    session: Session,
+    name: Dagger = "",
+    since: Annotated[
+        int | None,
+        typer.Option(min=-1, help="Only what changed after this sequence; without it, what is open first."),
+    ] = None,
+) -> None:
+    """Alerts as they fire, are told and resolve, those that are open first. Ctrl-C ends it."""
+    with session.connect(FLAGS) as gateway:
+        session.out.stream(watched(gateway, name, since), line, json_views.alert)
+
+
+def table(out: Printer, found: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
+    """Print alerts; with when they were over, if those are among them."""
+    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
+    rows = [
+        (
+            each.dagger,
+            condition(each),
+            _second(each.since),
+            *((_second(each.until) if each.HasField("until") else "open",) if resolved else ()),
+            what(each),
+            told(each),
+        )
+        for each in found
+    ]
+    out.table(columns, rows, empty="no alert has fired" if resolved else "no alert is open")
+
+
+def condition(alert: gateway_pb2.Alert) -> str:
+    """What is wrong, in a word."""
+    return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
+
+
+def what(alert: gateway_pb2.Alert) -> str:
+    """What is wrong, and what would be right; or why it is over."""
+    if alert.HasField("until"):
+        return f"{alert.resolution}; it was: {alert.summary}"
+    if not alert.HasField("limit"):
+        return alert.summary
+    limit = spoken(timedelta(seconds=alert.limit)) if alert.unit == "s" else f"{alert.limit:.1%}"
+    return f"{alert.summary} (limit {limit})"
+
+
+def told(alert: gateway_pb2.Alert) -> str:
+    """How far each receiver has been told."""
+    return ", ".join(map(_told, alert.deliveries)) or "nobody"
+
+
+def line(alert: gateway_pb2.Alert) -> str:
+    """An alert on a line, as it is now."""
+    over = alert.HasField("until")
+    at = _second(alert.until if over else alert.since)
+    turn = "RESOLVED" if over else "OPEN"
+    return (
+        f"{alert.sequence:>6}  {at}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
+        f"  {what(alert)}; told: {told(alert)}"
+    )
+
+
+def watched(gateway: Gateway, name: str, since: int | None) -> Iterator[gateway_pb2.Alert]:
+    """Alerts as they change behind a sequence, for ever; without one those that are open come first."""
+
+    def steps(after: int | None) -> Iterator[gateway_pb2.WatchAlertsResponse]:
+        request = gateway_pb2.WatchAlertsRequest(dagger=name, since_sequence=after)
+        return gateway.stream(gateway.alerts.WatchAlerts, request, deadline_s=None)
+
+    for step in resumed(steps, since):
+        if step.HasField("alert"):  # other steps only tell how far the watch is
+            yield step.alert
+
+
+def _told(delivery: gateway_pb2.AlertDelivery) -> str:
+    if delivery.state == State.STATE_SENT:
+        return delivery.receiver
+    if delivery.state == State.STATE_FAILED:
+        return f"{delivery.receiver} failed: {delivery.reason}"
+    return f"{delivery.receiver} {f'tried again: {delivery.reason}' if delivery.reason else 'due'}"
+
+
+def _second(time: Timestamp) -> str:
+    return iso(Timestamp(seconds=time.seconds))
+
+
+def _listed(gateway: Gateway, name: str, resolved: bool) -> Iterator[gateway_pb2.Alert]:
+    token = ""
+    while True:
+        request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved, page_token=token)
+        answer = gateway.call(gateway.alerts.ListAlerts, request)
+        yield from answer.alerts
+        token = answer.next_page_token
+        if not token:
+            return

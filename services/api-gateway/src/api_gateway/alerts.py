@@ -1,0 +1,206 @@
+"""AlertService: which alerts are open, and who was told, from the fold of `daggers.alerts`.
+
+What is shown is an alert as it is. Silences and routes will be further things that are known of it. A watch
+tells the alerts that changed behind its sequence in the order of their newest changes, so every step is a
+resume token, and neither a slow watcher nor one that comes back needs the log's history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Final
+
+import grpc
+from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
+
+from api_gateway import validation
+from api_gateway.filters import page_token, read_token
+from api_gateway.reader import fitting, say_degraded
+from api_gateway.watching import begin, damaged, draining
+from chassis.errors import ApiError, invalid
+from chassis.interceptors import Context
+from chassis.logging import note
+from daggerspec import fields
+from eventlog import Log, LogDamaged
+from eventlog.follower import Follower
+from fleet.alert import Alert, Delivery
+from fleet.ledger import Ledger
+
+_PAGE: Final = 100
+_MAX_PAGE: Final = 1_000
+_MARGIN_S: Final = 0.05
+
+Shown = gateway_pb2.Alert
+Response = gateway_pb2.WatchAlertsResponse
+
+
+class Alerts:
+    """The alerts topic as this gateway has folded it. A gateway serves before it has."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.ledger = Ledger()
+        self.follower = Follower(log, self.ledger)
+        self._ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Fold for ever. Returns when the log is damaged: what is known stays known."""
+        reading = asyncio.create_task(self._read_to_end())
+        try:
+            await self.follower.run()
+        except LogDamaged:
+            await reading
+        finally:
+            reading.cancel()
+
+    async def _read_to_end(self) -> None:
+        with suppress(LogDamaged):
+            await self.follower.catch_up()
+        self._ready.set()
+
+    async def reached(self, sequence: int) -> None:
+        """Wait for what stood in the log at the start, and for `sequence`. Raises: LogDamaged."""
+        await self._ready.wait()
+        await self.follower.reached(sequence)
+
+
+class AlertService(gateway_pb2_grpc.AlertServiceServicer):
+    """What is wrong with daggers, and who was told."""
+
+    def __init__(self, alerts: Alerts, away: Callable[[], str] = lambda: "") -> None:
+        """`away`: why nothing new can be known of a log now; empty when it is followed."""
+        self._alerts = alerts
+        self._away = away
+
+    async def ListAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListAlertsRequest, context: Context
+    ) -> gateway_pb2.ListAlertsResponse:
+        """Alerts by dagger and condition, a page at a time."""
+        of = f"{request.dagger}/{request.include_resolved}"
+        after, wrong_token = read_token("page_token", request.page_token, of)
+        wrong = [
+            *(fields.name("dagger", request.dagger) if request.dagger else ()),
+            *wrong_token,
+            *validation.page_size("page_size", request.page_size),
+            *validation.sequence("min_sequence", request.min_sequence),
+        ]
+        if wrong:
+            raise invalid(wrong)
+        say_degraded(context, self._alerts.follower.damage or self._away())
+        await self._reached(context, request.min_sequence)
+        ledger = self._alerts.ledger
+        asked = {
+            _key(alert): alert
+            for alert in ledger.alerts.values()
+            if request.dagger in ("", alert.dagger)
+            and (alert.firing or request.include_resolved)
+            and _key(alert) > after
+        }
+        size = min(request.page_size or _PAGE, _MAX_PAGE)
+        page = fitting([shown(asked[key]) for key in sorted(asked)[:size]])
+        more = ""
+        if len(asked) > len(page):
+            more = page_token(sorted(asked)[len(page) - 1], of)
+        note(alerts=len(page))
+        return gateway_pb2.ListAlertsResponse(alerts=page, next_page_token=more, sequence=ledger.sequence)
+
+    async def WatchAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WatchAlertsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchAlertsResponse]:
+        """The alerts that are open, unless a sequence is given, and then what changes."""
+        async with aclosing(watch(request, self._alerts)) as steps:
+            async for step in steps:
+                yield step
+
+    async def _reached(self, context: Context, sequence: int) -> None:
+        # 0 is also what an unset field reads as: it asks for nothing.
+        remaining = context.time_remaining()
+        try:
+            async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
+                await self._alerts.reached(sequence or -1)
+        except TimeoutError as error:
+            at = self._alerts.follower.sequence
+            text = f"the alerts are read up to sequence {at}, and not as far as asked yet"
+            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text) from error
+        except LogDamaged as error:
+            if sequence:
+                raise damaged(str(error)) from error
+
+
+async def watch(
+    request: gateway_pb2.WatchAlertsRequest, alerts: Alerts
+) -> AsyncGenerator[gateway_pb2.WatchAlertsResponse, None]:
+    """The steps of one watch. Raises: ApiError, as `watching.begin`, and DRAINING when the gateway ends."""
+    since = request.since_sequence if request.HasField("since_sequence") else None
+    follower, ledger = alerts.follower, alerts.ledger
+    await begin("dagger", request.dagger, since, alerts.log, follower)
+    position, only_open = (-1, True) if since is None else (since, False)
+    while True:
+        end = ledger.sequence
+        for alert in ledger.changed_since(position):
+            if request.dagger in ("", alert.dagger) and (alert.firing or not only_open):
+                yield Response(alert=shown(alert), sequence=alert.sequence)
+        position = end
+        if only_open:
+            only_open = False
+            yield Response(sequence=position)
+        await follower.until(lambda: bool(ledger.sequence > end or follower.draining or follower.damage))  # noqa: B023 - awaited here
+        if follower.draining or follower.damage:
+            break
+    if follower.damage:
+        raise damaged(follower.damage)
+    note(sequence=position)
+    yield Response(sequence=position)
+    raise draining(position)
+
+
+def shown(alert: Alert) -> Shown:
+    """The alert as the API shows it; one that has fired."""
+    fired = alert.fired or alerts_pb2.AlertFired()
+    answer = Shown(
+        dagger=alert.dagger,
+        condition=alert.condition,
+        incident=alert.incident,
+        severity=fired.severity,
+        domain=fired.domain,
+        summary=fired.summary,
+        since=fired.since,
+        resolution=alert.resolved.summary if alert.resolved else "",
+        unit=fired.unit,
+        generation=fired.generation,
+        team=fired.team,
+        deliveries=[_delivery(name, alert.deliveries[name]) for name in sorted(alert.deliveries)],
+        sequence=alert.sequence,
+    )
+    if fired.HasField("value"):
+        answer.value = fired.value
+    if fired.HasField("limit"):
+        answer.limit = fired.limit
+    if alert.fired_at is not None:
+        answer.fire_time.FromDatetime(alert.fired_at)
+    if alert.until is not None:
+        answer.until.FromDatetime(alert.until)
+    return answer
+
+
+def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
+    kind = gateway_pb2.AlertDelivery
+    failure = delivery.failure or alerts_pb2.NotificationFailed()
+    state = kind.STATE_PENDING
+    if delivery.done:
+        state = kind.STATE_FAILED if delivery.failure else kind.STATE_SENT
+    return kind(
+        receiver=receiver,
+        state=state,
+        attempts=delivery.attempts,
+        reason=failure.reason,
+        detail=failure.detail,
+        not_before=failure.not_before if failure.HasField("not_before") else None,
+    )
+
+
+def _key(alert: Alert) -> str:
+    """Orders alerts, and says which a page ends with. No name holds a space."""
+    return f"{alert.dagger} {alert.condition:03}"

@@ -1,0 +1,67 @@
+"""What every watch of a log has: where it may begin, and how it ends.
+
+A sequence that a watch begins behind is one that the log has reached. Watches end with the gateway, and say
+where to resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from chassis.errors import ApiError, invalid
+from daggerspec import fields
+from daggerspec.violation import Violation
+from eventlog import Log, LogDamaged, LogUnavailable
+from eventlog.follower import Follower
+
+
+async def begin(at: str, name: str, since: int | None, log: Log, follower: Follower[Any]) -> int:
+    """Check what a watch asks for, a name (field `at`; or none) and a sequence, and wait for the log's fold.
+
+    Answers the sequence of its last record now. Raises: ApiError, UNAVAILABLE when Kafka does not answer,
+    OUT_OF_RANGE when the log ends before `since`, FAILED_PRECONDITION when it is damaged.
+    """
+    wrong: Sequence[Violation] = list(fields.name(at, name)) if name else []
+    if since is not None and since < -1:
+        wrong = [*wrong, Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE")]
+    if wrong:
+        raise invalid(wrong)
+    if follower.damage:
+        raise damaged(follower.damage)
+    try:
+        end = await log.end()
+    except LogUnavailable as error:
+        raise unavailable(error) from error
+    except LogDamaged as error:
+        raise damaged(str(error)) from error
+    if since is not None and since > end:
+        text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
+        raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text)
+    try:
+        await follower.reached(end)
+    except LogDamaged as error:
+        raise damaged(str(error)) from error
+    return end
+
+
+def draining(position: int) -> ApiError:
+    """The gateway ends, and a watch with it."""
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "DRAINING",
+        f"the gateway shuts down: resume with since_sequence {position}",
+        metadata={"since_sequence": str(position)},
+    )
+
+
+def damaged(why: str) -> ApiError:
+    """Nothing more is read until a person has looked at the log."""
+    return ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LOG_DAMAGED", f"the log is damaged: {why}")
+
+
+def unavailable(error: LogUnavailable) -> ApiError:
+    """Kafka does not answer."""
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE", str(error))
