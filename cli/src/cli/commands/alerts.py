@@ -18,7 +18,7 @@ from daggerclient.times import iso
 
 alerts = typer.Typer(help="What is wrong with daggers, and who was told.")
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
-Dagger = Annotated[str, typer.Argument(metavar="[NAME]", help="Only alerts of this dagger.")]
+Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
 State = gateway_pb2.AlertDelivery.State
 
 
