@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
-from services.runtime.tests.launches import DEADLINE_S, Dagger
+from services.runtime.tests.launches import DEADLINE_S, Dagger, whole
 from tests.integration.bookings import booking
 
 from fleet.observation import Presence
@@ -28,7 +28,7 @@ def test_a_driver_whose_heap_is_full_is_out_of_memory_and_says_what_to_do(tmp_pa
     dagger.write(*(booking(1, order=str(number)) for number in range(800)))
     drivers = Drivers(tmp_path / "runs", host="here", python=str(find_installation().python))
     run_dir = drivers.run_dir(dagger.name, dagger.generation)
-    job = dagger.spec(run_dir)
+    job = whole(dagger.spec(run_dir))
     job.spec.driver_memory_mib = 450  # the least that a spec may say
     inherited = {"JAVA_HOME": str(find_java(None, os.environ))}  # noqa: TID251 - as the scheduler's root does
     environment = command.environment(job, "local[1]", find_installation(), inherited)

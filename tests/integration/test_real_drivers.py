@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.launches import Dagger
+from services.runtime.tests.launches import Dagger, whole
 from tests.contracts.drivers import NAME, DriversContract, Handle, until
 from tests.contracts.spark_ui import SparkUiContract
 
@@ -32,7 +32,7 @@ class RealDrivers(Drivers):
     def launch(self, name: str, generation: int) -> Handle:
         """Start a driver as the scheduler does."""
         self.dagger.name, self.dagger.generation = name, generation
-        job = self.dagger.spec(self.run_dir(name, generation))
+        job = whole(self.dagger.spec(self.run_dir(name, generation)))
         inherited = {"JAVA_HOME": str(find_java(None, os.environ))}  # noqa: TID251 - as the scheduler's root does
         environment = command.environment(job, "local[1]", find_installation(), inherited)
         return self.start(job, command.spark_submit(job, "local[1]", find_installation()), environment)

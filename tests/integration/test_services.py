@@ -22,14 +22,23 @@ SERVICES = {
 every_service = pytest.mark.parametrize("name", SERVICES)
 
 
-def told(name: str, kafka: str, folder: Path, influx_url: str = "http://127.0.0.1:1") -> dict[str, str]:
+def told(
+    name: str, kafka: str, folder: Path, influx_url: str = "http://127.0.0.1:1", influx_token: str = ""
+) -> dict[str, str]:
     """As little of an environment as a service needs."""
     prefix = SERVICES[name]
+    token = folder / "influx-token"
+    token.write_text(influx_token)
     own = {
         "api_gateway": {"BIND": "127.0.0.1:0", "DATABASE_URL": f"sqlite:///{folder}/x.db"},
         "scheduler": {"STATE_DIR": str(folder)},
         "health_monitor": {},
-        "telemetry": {"INFLUX_URL": influx_url, "INFLUX_ORG": "-", "INFLUX_BUCKET": "daggers"},
+        "telemetry": {
+            "INFLUX_URL": influx_url,
+            "INFLUX_ORG": "-",
+            "INFLUX_BUCKET": "daggers",
+            "INFLUX_TOKEN_FILE": str(token),
+        },
     }[name] | {"KAFKA_BOOTSTRAP_SERVERS": kafka}
     return {"PATH": "/usr/bin:/bin"} | {f"{prefix}_{key}": value for key, value in own.items()}
 
@@ -75,7 +84,9 @@ def test_sigterm_drains_it_and_it_ends_with_0(
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            [sys.executable, "-m", name], env=told(name, kafka, tmp_path, influx["url"]), stderr=out
+            [sys.executable, "-m", name],
+            env=told(name, kafka, tmp_path, influx["url"], influx["token"]),
+            stderr=out,
         ) as running,
     ):
         until(lambda: running.poll() is not None or _catches_sigterm(running.pid))

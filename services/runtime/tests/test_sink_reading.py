@@ -47,7 +47,7 @@ def test_rows_without_a_time_stay_in_the_order_they_were_read_in_and_are_all_the
     rows = [from_columns({"n": n}, str(n)) for n in (3, 1, 2)]
 
     assert [row.fields["n"] for row in newest(rows, 10)] == [3, 1, 2]
-    assert len({row.identity for row in rows}) == 3
+    assert [row.key for row in rows] == ["3", "1", "2"]
 
 
 @pytest.mark.integration
@@ -115,6 +115,14 @@ def test_a_watch_tells_what_is_new_or_has_changed_and_when_nothing_has() -> None
     told = list(islice(news(lambda _: next(looks), pause=lambda _: None), 4))
 
     assert told == [[first], [second], [], [changed]]
+
+
+def test_a_watch_tells_rows_of_one_time_without_tags_once() -> None:
+    rows = [Row(NOON, {}, {"customer": each}) for each in "abc"]
+
+    told = list(islice(news(lambda _: rows, pause=lambda _: None), 3))
+
+    assert told == [rows[::-1], [], []]
 
 
 def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:

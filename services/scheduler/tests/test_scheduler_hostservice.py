@@ -83,7 +83,7 @@ async def test_the_last_lines_come_with_where_they_are_from(tmp_path: Path) -> N
 async def test_a_long_log_comes_in_steps_that_a_client_takes(tmp_path: Path) -> None:
     written(tmp_path, "".join(f"{number} {'x' * 1000}\n" for number in range(9_000)))
     async with host(tmp_path) as stub:
-        asked = asking(name="orders", lines=1_000_000)
+        asked = asking(name="orders", lines=100_000)
         steps = [step async for step in stub.ReadHostLog(asked, timeout=DEADLINE_S)]
 
     assert max(step.ByteSize() for step in steps) < 2 * 1024 * 1024
@@ -183,6 +183,13 @@ async def test_no_answer_of_a_reader_has_the_secret_it_was_given(tmp_path: Path)
     assert CANARY not in f"{unreachable!r}{without!r}{wrong!r}"
 
 
+def is_reader(process: psutil.Process) -> bool:
+    try:
+        return "runtime.readrows" in process.cmdline()
+    except psutil.Error:  # it is gone
+        return False
+
+
 async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path: Path) -> None:
     launched(tmp_path, LOG)
     reasons = []
@@ -193,7 +200,7 @@ async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path
     ):
         async with host(tmp_path, reader) as stub:
             reasons.append((await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))).reason)
-    left = [each for each in psutil.Process().children() if "runtime.readrows" in each.cmdline()]
+    left = [each for each in psutil.Process().children() if is_reader(each)]
 
     assert reasons == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
     assert left == []

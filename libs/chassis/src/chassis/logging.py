@@ -37,12 +37,11 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    rendering: list[structlog.typing.Processor]
+    rendering: list[structlog.typing.Processor]  # without the frames' local variables: those may be secrets
     if out.isatty():
-        rendering = [structlog.dev.ConsoleRenderer()]
+        rendering = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     else:
         rendering = [
-            # without the frames' local variables: those may be secrets
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
         ]

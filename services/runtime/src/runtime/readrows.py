@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
+from daggerspec.rundir import SPEC
 from runtime import sinks
 from runtime.errors import explain, user
 from runtime.sinkrow import Row
@@ -58,7 +59,7 @@ def main() -> int:
 
 def reader(run_dir: Path, wanted: str) -> Read:
     """Reads the newest rows of a launch, at most as many as it is told. Raises: JobError."""
-    job = spec_pb2.JobSpec.FromString((run_dir / "spec.pb").read_bytes())
+    job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
     has = {str(each.sink.WhichOneof("kind")): each for each in reversed(job.sinks)}
     listed = ", ".join(sorted(has)) or "none"
     if wanted and wanted not in has:
@@ -74,11 +75,11 @@ def reader(run_dir: Path, wanted: str) -> Read:
 
 def news(read: Read, pause: Callable[[float], None] = time.sleep) -> Iterator[list[Row]]:
     """After each look the rows that have appeared, or changed while their window is open; oldest first."""
-    seen: dict[tuple[object, ...], Row] = {}
+    seen: set[bytes] = set()
     while True:
-        found = read(WATCHED_ROWS)
-        yield [row for row in reversed(found) if seen.get(row.identity) != row]
-        seen = {row.identity: row for row in found}
+        found = [(row, row.to_proto().SerializeToString(deterministic=True)) for row in read(WATCHED_ROWS)]
+        yield [row for row, whole in reversed(found) if whole not in seen]
+        seen = {whole for _, whole in found}
         pause(WATCH_S)
 
 

@@ -27,11 +27,6 @@ class Row:
     fields: Mapping[str, Any]
     key: str = ""
 
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """What makes it one row: time and tags; without a time, where it was read."""
-        return (self.time or self.key, *sorted(self.tags.items()))
-
     def to_proto(self) -> gateway_pb2.Row:
         """As it is answered."""
         row = gateway_pb2.Row(tags=self.tags, key=self.key)

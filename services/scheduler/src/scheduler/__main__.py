@@ -44,16 +44,19 @@ def main() -> int:
     return service.run("scheduler", SchedulerSettings, sys.argv[1:], read=_read, serve=_serve, away=away)
 
 
-def _read(told: SchedulerSettings) -> SchedulerSettings:
+def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Door]:
+    """Raises: OSError, ValueError when a file cannot be used."""
     logging.configure("scheduler", level=told.log_level)
-    return told
+    return told, door(told)
 
 
-async def _serve(told: SchedulerSettings, asked: asyncio.Event) -> None:
-    await serve(told, os.environ, asked)  # noqa: TID251 - the composition root hands it on
+async def _serve(read: tuple[SchedulerSettings, Door], asked: asyncio.Event) -> None:
+    await serve(*read, os.environ, asked)  # noqa: TID251 - the composition root hands it on
 
 
-async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: asyncio.Event) -> None:
+async def serve(
+    told: SchedulerSettings, reached: Door, inherited: Mapping[str, str], asked: asyncio.Event
+) -> None:
     """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
     state_dir = told.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -79,7 +82,7 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
     async with (
         KafkaLog(kafka, CONTROL) as control,
         Heartbeats(kafka, HEARTBEATS) as beats,
-        hostservice.serving(HostService(drivers.runs, drivers.host, rows), door(told)) as port,
+        hostservice.serving(HostService(drivers.runs, drivers.host, rows), reached) as port,
     ):
         scheduler = Scheduler(
             control,
@@ -113,15 +116,12 @@ async def serve(told: SchedulerSettings, inherited: Mapping[str, str], asked: as
 
 
 def door(told: SchedulerSettings) -> Door:
-    """How gateways reach this host. Raises: Missing when a file cannot be used."""
-    try:
-        credentials = None
-        if told.host_tls_key_file is not None and told.host_tls_cert_file is not None:
-            pair = told.host_tls_key_file.read_bytes(), told.host_tls_cert_file.read_bytes()
-            credentials = grpc.ssl_server_credentials([pair])
-        tokens = read_tokens(told.host_token_file) if told.host_token_file else None
-    except (OSError, ValueError) as error:
-        raise Missing(str(error)) from error
+    """How gateways reach this host. Raises: OSError, ValueError when a file cannot be used."""
+    credentials = None
+    if told.host_tls_key_file is not None and told.host_tls_cert_file is not None:
+        pair = told.host_tls_key_file.read_bytes(), told.host_tls_cert_file.read_bytes()
+        credentials = grpc.ssl_server_credentials([pair])
+    tokens = read_tokens(told.host_token_file) if told.host_token_file else None
     return Door(told.host_bind, credentials, tokens)
 
 

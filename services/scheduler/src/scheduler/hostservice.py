@@ -32,6 +32,7 @@ MAX_ROWS: Final = 1_000_000
 WATCH_S: Final = 1.0
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
+MAX_LINES: Final = 100_000
 STEP_BYTES: Final = 1024 * 1024
 """A step of an answer is not much longer: gRPC clients take messages of 4 MiB."""
 POLL_S: Final = 0.3
@@ -75,8 +76,8 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         """The last lines of a dagger's newest log; then, if asked, what is written."""
         asked = request.request
         wrong = list(fields.name("request.name", asked.name))
-        if asked.lines < 0:
-            wrong.append(Violation("request.lines", "must not be negative", "OUT_OF_RANGE"))
+        if not 0 <= asked.lines <= MAX_LINES:
+            wrong.append(Violation("request.lines", f"must be 0 to {MAX_LINES}", "OUT_OF_RANGE"))
         if wrong:
             raise invalid(wrong)
         count = asked.lines if asked.HasField("lines") else LINES
