@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache, partial
-from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from google.protobuf import json_format
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -23,6 +22,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec import cloudevents
+from kafkaclient.tail import READER, tail
 from runtime import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.rows import Refusal
@@ -32,7 +32,6 @@ from runtime.sinks import Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
 READ_RANK = 1
-READ_TIMEOUT_S = 20.0
 JSON_TYPE = "daggers.v1.Row"
 _REFUSED = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
@@ -245,63 +244,22 @@ def _json_columns(value: bytes) -> dict[str, Any]:
 
 def _tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
     """The last records of each partition, at most `limit` of each."""
-    own = {
-        "group.id": "daggers-rows",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "log_level": 0,
-    }
     properties = kafka.client_properties(address)
     try:
-        consumer = Consumer({**properties, **own})
+        consumer = Consumer({**properties, **READER, "group.id": "daggers-rows"})
     except KafkaException:  # what it says may quote a secret
         place = f"Kafka at {address.bootstrap_servers}"
         raise external("KAFKA_REFUSED", f"{place} cannot be read with its cluster's properties.") from None
     try:
-        metadata = consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic]
-        if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return []
-        starts = []
-        for partition in metadata.partitions:
-            low, high = _bounds(consumer, TopicPartition(topic, partition))
-            if high > low:
-                starts.append(TopicPartition(topic, partition, max(low, high - limit)))
-        consumer.assign(starts)
-        return _until_end(consumer, {start.partition for start in starts}, topic)
+        return tail(consumer, topic, limit)
+    except TimeoutError as late:
+        detail = str(late)
+        raise TemporaryError("KAFKA_UNREACHABLE", f"{detail[0].upper()}{detail[1:]}.") from None
     except KafkaException as error:
         detail = f"Kafka at {address.bootstrap_servers} does not answer: {error.args[0].str()}"
         raise TemporaryError("KAFKA_UNREACHABLE", detail) from None
     finally:
         consumer.close()
-
-
-def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
-    moving = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
-    deadline = monotonic() + 5.0
-    while True:
-        try:
-            return consumer.get_watermark_offsets(place, timeout=READ_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() not in moving or monotonic() > deadline:
-                raise
-            sleep(0.1)
-
-
-def _until_end(consumer: Consumer, unread: set[int], topic: str) -> list[Message]:
-    messages = []
-    deadline = monotonic() + READ_TIMEOUT_S
-    while unread:
-        if monotonic() > deadline:
-            detail = f"The topic {topic} could not be read to its end in {READ_TIMEOUT_S:.0f} s."
-            raise TemporaryError("KAFKA_UNREACHABLE", detail)
-        for message in consumer.consume(1000, timeout=0.5):
-            error = message.error()
-            if error is None:
-                messages.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
-                unread.discard(message.partition())
-    return messages
 
 
 def _written(message: Message) -> tuple[int, int]:
