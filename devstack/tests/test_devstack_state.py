@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
 from cli.files import write
 from devstack import ports, processes, remembered, services, state
@@ -160,9 +161,9 @@ def test_what_a_stack_has_started_is_found_though_nothing_remembers_it(tmp_path:
 
 def test_a_process_id_that_was_given_away_again_is_left_alone() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        ticks = processes.start_ticks(other.pid)
+        ticks = start_ticks(other.pid)
         assert ticks is not None
-        stale = Started("kafka", other.pid, ticks - 1, processes.boot_id(), "")
+        stale = Started("kafka", other.pid, ticks - 1, boot_id(), "")
 
         stopped = processes.stop([stale], grace_s=0.2)
         alive = other.poll() is None
@@ -251,9 +252,9 @@ def test_every_jar_of_kafka_is_pinned() -> None:
 def test_a_running_stack_keeps_its_influxdb_and_is_not_given_another(tmp_path: Path) -> None:
     mine, other = Influx("http://mine", "-", "b", None), Influx("http://other", "-", "b", None)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as kafka_process:
-        ticks = processes.start_ticks(kafka_process.pid)
+        ticks = start_ticks(kafka_process.pid)
         assert ticks is not None
-        running = Started("kafka", kafka_process.pid, ticks, processes.boot_id(), "")
+        running = Started("kafka", kafka_process.pid, ticks, boot_id(), "")
         state.save(Stack(tmp_path, {"kafka": 20001, "controller": 20002}, (running,), mine))
 
         kept = plan(tmp_path, None)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import psutil
 
+from chassis.processes import boot_id, start_ticks
 from daggerspec import rundir
 from devstack import processes
-from devstack.processes import Started, boot_id, start_ticks
+from devstack.processes import Started
 
 
 @dataclass(frozen=True)

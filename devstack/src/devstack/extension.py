@@ -20,10 +20,6 @@ class Devstack:
         demo.add(app)
         app.add_typer(local.app, name="local", no_args_is_help=True)
 
-    def state_dir(self, given: Path | None, home: Path) -> Path:
-        """The state directory of the stack that is meant: as given, the last one, or the usual one."""
-        return remembered.meant(given, home)
-
     def gateway(self, given: Path | None, home: Path) -> str:
         """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
         folder = given or remembered.last(home)
@@ -38,7 +34,7 @@ class Devstack:
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
-        return state.known(self.state_dir(given, home)).kafka
+        return state.known(remembered.meant(given, home)).kafka
 
     def versions(self) -> Mapping[str, str]:
         """Versions of what it runs."""

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from chassis.processes import boot_id, start_ticks
+
 POLL_S = 0.05
 MARK = "DAGGERS_LOCAL_PROCESS"
 DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
@@ -86,22 +88,6 @@ def marked(stack: Path) -> list[Started]:
 
 def _mark(name: str, stack: Path) -> str:
     return f"{name}:{os.path.realpath(stack)}"
-
-
-def boot_id() -> str:
-    """Identity of this boot of the machine."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def start_ticks(pid: int) -> int | None:
-    """Start time of a running process in clock ticks after boot; None when there is none, or a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # the command name, in parentheses, may hold spaces and parentheses itself
-    state, *fields = stat[stat.rindex(")") + 2 :].split()
-    return None if state in "ZX" else int(fields[18])
 
 
 def session_members(session: int) -> list[psutil.Process]:

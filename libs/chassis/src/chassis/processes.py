@@ -50,6 +50,12 @@ def find(pid: int) -> Process | None:
     return Process(pid, session=int(fields[3]), start_ticks=int(fields[19]))
 
 
+def start_ticks(pid: int) -> int | None:
+    """When the living process with this id started, in clock ticks after boot; None when there is none."""
+    process = find(pid)
+    return None if process is None else process.start_ticks
+
+
 def everybody() -> Iterator[Process]:
     """Every living process that we may see."""
     for entry in os.scandir(_PROC):

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
+from chassis import processes
 from chassis.logging import logger
 from daggerspec import rundir
 from runtime import checkpoint, job, progress, spark
@@ -218,7 +219,7 @@ class Driver:
 
     def announce(self, ui_url: str = "") -> None:
         """Write driver.json: what proves that a process is this driver."""
-        ticks = start_ticks(self._identity.pid)
+        ticks = processes.start_ticks(self._identity.pid)
         facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
         replace_text(self._run_dir / rundir.DRIVER, json.dumps(facts))
 
@@ -238,9 +239,3 @@ def _stop(session: SparkSession) -> None:
     stopping = threading.Thread(target=session.stop, name="stop", daemon=True)
     stopping.start()
     stopping.join(_STOP_S)
-
-
-def start_ticks(pid: int) -> int:
-    """Start time of a process in clock ticks after boot, as /proc tells it."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    return int(stat.rpartition(")")[2].split()[19])
