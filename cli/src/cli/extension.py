@@ -21,9 +21,6 @@ class Extension(Protocol):
     def add(self, app: typer.Typer) -> None:
         """Register its commands."""
 
-    def state_dir(self, given: Path | None, home: Path) -> Path | None:
-        """The state directory of the stack that is meant: as given, the last one, or the usual one."""
-
     def gateway(self, given: Path | None, home: Path) -> str:
         """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
 
@@ -44,10 +41,6 @@ class Missing:
         anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
         for name in ("local", "demo"):
             app.command(name, context_settings=anything, help=f"Not here: {self.HOW}.")(_refuse)
-
-    def state_dir(self, given: Path | None, home: Path) -> Path | None:
-        """As given; there is no usual one."""
-        return given
 
     def gateway(self, given: Path | None, home: Path) -> str:
         """Raises UnreachableError."""

@@ -77,10 +77,6 @@ class Session:
             warn=self.out.warn,
         )
 
-    def local_dir(self) -> Path | None:
-        """The state directory of the local stack: as given, the last one, or the usual one."""
-        return self.extension.state_dir(self.state_dir, self.settings.state_home)
-
     def kafka(self) -> str:
         """Bootstrap servers of the local stack. Raises RefusedError when none was ever started."""
         return self.extension.kafka(self.state_dir, self.settings.state_home)

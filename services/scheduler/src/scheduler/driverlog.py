@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from daggerspec.rundir import LOG
+from daggerspec.rundir import LOG, OLDER_LOG
 
 LONGEST: Final = 256 * 1024
 """Characters of a line that are told."""
@@ -99,7 +99,7 @@ class Tail:
 
 def _older(log: Path) -> Path:
     """Where the driver moves what is in its log when that is long."""
-    return log.with_name(f"{log.name}.1")
+    return log.with_name(OLDER_LOG)
 
 
 def _text(line: bytes) -> str:

@@ -59,7 +59,7 @@ def read(source: Source, limit: int) -> list[Row]:
     """The rows printed last, the last one first."""
     rows: list[Row] = []
     log = source.run_dir / rundir.LOG
-    for part in (log.with_name(f"{log.name}.1"), log):
+    for part in (source.run_dir / rundir.OLDER_LOG, log):
         try:
             with part.open(encoding="utf-8", errors="replace") as file:
                 rows += (
