@@ -26,9 +26,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from daggersql import PartialAggregation, Plan, Read
 from runtime import guard, messages, spark, udfs
 from runtime.references.loading import References
-from runtime.source import notes, view
-from runtime.source.notes import Tally
-from runtime.source.rows import wanted
+from runtime.source.reader import control_rows as notes
+from runtime.source.reader import preaggregate as view
+from runtime.source.reader.control_rows import Tally
+from runtime.source.reader.rows import wanted
 
 _Table = spec_pb2.ReferenceTable
 

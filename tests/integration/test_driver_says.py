@@ -13,8 +13,8 @@ from health_monitor import watch
 from health_monitor.condition import diagnose
 from runtime import symptoms
 from runtime.references import loading
-from runtime.source.counts import Newest, ReaderCounts
-from runtime.source.ticks import Clock
+from runtime.source.metrics import Newest, ReaderCounts
+from runtime.source.planner.idle import Clock
 from runtime.symptoms import Symptoms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from runtime.groups import Groups
 from runtime.heartbeat import Heart, Identity
 from runtime.listener import Listener
 from runtime.references.loading import References
-from runtime.source.board import Board, Word
+from runtime.source.status import Board, Word
 from runtime.source.stream import SourceContext, reached, warnings
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

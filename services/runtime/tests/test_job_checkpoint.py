@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from runtime.checkpoint import Stand, choose
-from runtime.source.assignment import Assignment
 from runtime.source.offsets import Offsets, Partition
+from runtime.source.planner.assignment import Assignment
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

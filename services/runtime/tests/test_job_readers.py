@@ -14,7 +14,7 @@ from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
 from services.runtime.tests.test_sink_contract import create
 from tests.integration.bookings import booking, recount, spread
 
-from runtime.source.assignment import allot
+from runtime.source.planner.assignment import allot
 
 TOPICS = 10
 

@@ -19,9 +19,9 @@ from daggerspec.topics import QUARANTINE
 from runtime import errors
 from runtime.errors import JobError
 from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
-from runtime.source import worker
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.ranges import Range
+from runtime.source.reader import task as worker
+from runtime.source.reader.ranges import Range
 
 
 @pytest.mark.integration

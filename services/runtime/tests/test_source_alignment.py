@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.source.alignment import aligned, follows_event_time, search, shares
 from runtime.source.offsets import Partition, Positions
-from runtime.source.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, Seen
+from runtime.source.planner.alignment import aligned, follows_event_time, search, shares
+from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, Seen
 
 DELAY = 20
 

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from runtime.source.assignment import MAX_READERS, Assignment, Logged, next_assignment, planned, together
+from runtime.source.datasource import KafkaReader, RangePartition
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
-from runtime.source.reader import KafkaReader, RangePartition
+from runtime.source.planner.assignment import (
+    MAX_READERS,
+    Assignment,
+    Logged,
+    next_assignment,
+    planned,
+    together,
+)
 
 TABLES = ("bookings", "trips")
 NAMES = [f"t{number:02}" for number in range(12)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.starts import asked
+from runtime.source.planner.start_offsets import asked
 
 partitions = st.builds(Partition, st.sampled_from(["b", "a", "a.b"]), st.integers(0, 12))
 offsets = st.builds(

@@ -15,11 +15,11 @@ from services.runtime.tests.test_source_assignment import reader_plan
 from tests.proxy import LOOPBACK, Proxy, port_of
 
 from runtime.errors import JobError, TemporaryError
-from runtime.source.broker import Broker
+from runtime.source.datasource import KafkaReader
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.ranges import Consumers, Range, tasks
-from runtime.source.reader import KafkaReader
-from runtime.source.survey import Survey
+from runtime.source.planner.broker import Broker
+from runtime.source.planner.topic_metadata import Survey
+from runtime.source.reader.ranges import Consumers, Range, tasks
 
 pytestmark = pytest.mark.integration
 
@@ -192,7 +192,7 @@ def test_a_batch_of_an_earlier_launch_is_not_read_from_a_topic_that_was_made_ane
 def test_a_batch_of_an_earlier_launch_waits_for_no_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.source.broker._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("runtime.source.planner.broker._TIMEOUT_S", 0.1)
     nowhere = KafkaReader(replace(reader_plan(tmp_path), kafka={"bootstrap.servers": "127.0.0.1:1"}))
     start = Offsets({"a": "id-a", "b": "id-b"}, {Partition("a", 0): 5}, reader="1/s.0")
 
@@ -228,7 +228,7 @@ def test_a_leader_that_does_not_answer_in_time_is_no_offset(
     ):
         before = broker.end([partition])  # where the leader is, is known from here on
         with monkeypatch.context() as impatient, way.slowed(1.0):
-            impatient.setattr("runtime.source.broker._TIMEOUT_S", 0.1)
+            impatient.setattr("runtime.source.planner.broker._TIMEOUT_S", 0.1)
             with pytest.raises(TemporaryError, match="KAFKA_UNREACHABLE"):
                 broker.end([partition])
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.decode.decoder import Decoder, find_message
-from runtime.source.notes import ROWTIME, Reason, Tally, note, with_notes
 from runtime.source.offsets import Partition
-from runtime.source.rows import Rows, event_times
+from runtime.source.reader.control_rows import ROWTIME, Reason, Tally, note, with_notes
+from runtime.source.reader.rows import Rows, event_times
 
 START_S = 1_700_000_000
 PLANNED_MS = START_S * 1000

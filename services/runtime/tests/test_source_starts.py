@@ -12,7 +12,7 @@ from services.runtime.tests.test_source_stream import BEGIN, FILES, Feed, bookin
 
 from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.source.offsets import Offsets
-from runtime.source.starts import EventTimes, Past, decide
+from runtime.source.planner.start_offsets import EventTimes, Past, decide
 
 pytestmark = pytest.mark.integration
 DELAY_S, TOLERANCE_S = 2, 300

@@ -30,8 +30,8 @@ from daggerspec.topics import QUARANTINE
 from runtime import errors, spark
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source import stream
-from runtime.source.counts import SourceCounts
-from runtime.source.ticks import Windows
+from runtime.source.metrics import SourceCounts
+from runtime.source.planner.idle import Windows
 
 pytestmark = pytest.mark.integration
 

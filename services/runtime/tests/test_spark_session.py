@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from daggersql import Table, check
 from runtime import javanames, spark
 from runtime.decode.decoder import Decoder
-from runtime.source import nothing
+from runtime.source import warmup_source as nothing
 
 pytestmark = pytest.mark.integration
 
@@ -52,7 +52,7 @@ def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemalloc
     session: SparkSession,
 ) -> None:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        there = {"runtime.delivery", "runtime.source.reader"} <= set(sys.modules)
+        there = {"runtime.delivery", "runtime.source.datasource"} <= set(sys.modules)
         threads = sorted(
             task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from runtime import symptoms
-from runtime.source.counts import Newest, ReaderCounts
-from runtime.source.ticks import Clock
+from runtime.source.metrics import Newest, ReaderCounts
+from runtime.source.planner.idle import Clock
 from runtime.symptoms import Symptoms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -113,7 +113,8 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
 
 
 def _assignments(checkpoint: Place) -> list[Place]:
-    """What was decided about readers (`source.kept`), the oldest first; earlier versions had a file for each.
+    """The assignments (`source.assignment_store`), the oldest first; earlier versions had a file for each
+    reader.
 
     Beside each file may be one with its checksum, whose name begins with a dot.
     """

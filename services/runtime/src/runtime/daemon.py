@@ -31,8 +31,8 @@ def _load() -> None:
     import pyspark.worker  # noqa: F401
 
     import runtime.delivery
-    import runtime.source.reader  # noqa: F401
-    from runtime.source.ranges import MESSAGES_ALIVE
+    import runtime.source.datasource  # noqa: F401
+    from runtime.source.reader.ranges import MESSAGES_ALIVE
 
     relieve(MESSAGES_ALIVE)
 

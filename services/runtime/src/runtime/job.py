@@ -27,8 +27,8 @@ from runtime.checkpoint import Checkpoint
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, refused
 from runtime.sinks import Target
-from runtime.source.kept import FORM
-from runtime.source.starts import Past
+from runtime.source.assignment_store import FORM
+from runtime.source.planner.start_offsets import Past
 from runtime.source.stream import (
     SourceContext,
     complete_from,

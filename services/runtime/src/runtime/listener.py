@@ -22,7 +22,7 @@ from runtime.groups import Groups
 from runtime.heartbeat import Heart
 from runtime.progress import Committed
 from runtime.references.loading import References
-from runtime.source.counts import SourceCounts
+from runtime.source.metrics import SourceCounts
 from runtime.source.stream import SourceContext, clocks, note_progress, reached, warnings
 from runtime.symptoms import Symptoms
 

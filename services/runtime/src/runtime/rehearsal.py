@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from runtime import spark
-from runtime.source import nothing
+from runtime.source import warmup_source as nothing
 
 BATCHES = 4
 _SCHEMA = pa.schema(

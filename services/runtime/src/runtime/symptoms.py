@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from chassis.durations import spoken
-from runtime.source.counts import Newest, ReaderCounts
-from runtime.source.ticks import Clock
+from runtime.source.metrics import Newest, ReaderCounts
+from runtime.source.planner.idle import Clock
 
 SPAN: Final = timedelta(minutes=5)
 """Late rows are told for so long, and their share is taken over it."""

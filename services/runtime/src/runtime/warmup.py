@@ -24,7 +24,7 @@ def helpers(session: SparkSession) -> None:
 
     Nothing waits for them: what fails here fails again, and is told, where they are needed.
     """
-    from runtime.source import nothing
+    from runtime.source import warmup_source as nothing
 
     _beside(lambda: nothing.read(session))
 

@@ -13,12 +13,12 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from daggersql import PartialAggregation
 from runtime.decode.decoder import find_message, message_pool
-from runtime.source import view
-from runtime.source.board import Board, Word
 from runtime.source.offsets import Offsets, Positions
-from runtime.source.rows import Rows
-from runtime.source.ticks import Windows
-from runtime.source.view import View
+from runtime.source.planner.idle import Windows
+from runtime.source.reader import preaggregate as view
+from runtime.source.reader.preaggregate import View
+from runtime.source.reader.rows import Rows
+from runtime.source.status import Board, Word
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,17 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 import daggersql
 from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.kafka import client_properties
-from runtime.source import counts, starts, worker
-from runtime.source.assignment import Assignment, next_assignment, planned, together
-from runtime.source.board import Board
-from runtime.source.kept import Kept
-from runtime.source.notes import ROWTIME, TALLY
+from runtime.source import metrics as counts
+from runtime.source.assignment_store import Kept
+from runtime.source.datasource import data_source
 from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import ReaderPlan, group_of, milliseconds
-from runtime.source.reader import data_source
-from runtime.source.ticks import Clock, Windows
+from runtime.source.planner import start_offsets as starts
+from runtime.source.planner.assignment import Assignment, next_assignment, planned, together
+from runtime.source.planner.idle import Clock, Windows
+from runtime.source.reader import task as worker
+from runtime.source.reader.control_rows import ROWTIME, TALLY
+from runtime.source.status import Board
 
 # A partner may come until the bound itself has passed: a moment later the wait is over.
 _JOIN_MARGIN = timedelta(seconds=1)

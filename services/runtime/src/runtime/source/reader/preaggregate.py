@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, Value, exact
 from runtime import badvalues, udfs
 from runtime.decode.decoder import follow
-from runtime.source.notes import ROWTIME, TALLY, TIME, Tally, with_notes
+from runtime.source.reader.control_rows import ROWTIME, TALLY, TIME, Tally, with_notes
 
 # What is added up at a time: some hundred thousand records of a few short keys.
 _BYTES = 16 * 2**20

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from runtime.files import replace_text
-from runtime.source.ticks import Clock
+from runtime.source.planner.idle import Clock
 
 _DRIVER = "_driver.json"
 

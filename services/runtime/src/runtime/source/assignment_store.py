@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from runtime.source.assignment import Assignment, Logged
 from runtime.source.offsets import Offsets
+from runtime.source.planner.assignment import Assignment, Logged
 
 FORM = "by-source"
 """What is kept in a checkpoint, and how: one of another form holds no state for this runtime."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from runtime.source.broker import Broker
 from runtime.source.offsets import Partition, Positions
-from runtime.source.sampling import SAMPLE, SAMPLE_BYTES, Sample, Seen
+from runtime.source.planner.broker import Broker
+from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, Sample, Seen
 
 Timed = Callable[[Sequence[Message]], Iterable[tuple[Message, int]]]
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from runtime.quarantine import Quarantine
-from runtime.source import notes
-from runtime.source.notes import Tally
 from runtime.source.plan import ReaderPlan
-from runtime.source.ranges import Consumers, Range
-from runtime.source.rows import Aside, Rows
+from runtime.source.reader import control_rows as notes
+from runtime.source.reader.control_rows import Tally
+from runtime.source.reader.ranges import Consumers, Range
+from runtime.source.reader.rows import Aside, Rows
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
 WATERMARK_PROPERTY = "daggers.lateWatermark"

@@ -15,8 +15,8 @@ from google.protobuf.descriptor import Descriptor
 
 from runtime.decode.damage import prefix
 from runtime.decode.decoder import Decoder
-from runtime.source.notes import ROWTIME, TIME, Reason, Tally
 from runtime.source.offsets import Partition
+from runtime.source.reader.control_rows import ROWTIME, TIME, Reason, Tally
 
 _METADATA = {
     "__topic": pa.string(),

@@ -15,9 +15,9 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from runtime.source import notes
-from runtime.source.notes import TALLY, Reason
 from runtime.source.offsets import Offsets
+from runtime.source.reader import control_rows as notes
+from runtime.source.reader.control_rows import TALLY, Reason
 
 _PREFIX = "source."
 

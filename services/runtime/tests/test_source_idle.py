@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.source.ticks import Clock, Windows, next_tick
+from runtime.source.planner.idle import Clock, Windows, next_tick
 
 MINUTE = 60_000
 TUMBLE = Windows(size=10_000, slide=10_000)

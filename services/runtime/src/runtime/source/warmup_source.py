@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructType
 
-from runtime.source import hangup
-from runtime.source import reader as _needed  # noqa: F401 - see above
+from runtime.source import datasource as _needed  # noqa: F401 - see above
+from runtime.source import quiet_shutdown as hangup
 
 _NAME = "daggers.nothing"
 

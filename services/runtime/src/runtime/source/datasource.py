@@ -24,17 +24,19 @@ from pyspark.sql.types import StructType
 
 from runtime.decode.decoder import Decoder
 from runtime.errors import TemporaryError
-from runtime.source import alignment, hangup, worker
-from runtime.source.board import Word
-from runtime.source.broker import Broker
-from runtime.source.glimpses import Glimpses
+from runtime.source import quiet_shutdown as hangup
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
-from runtime.source.ranges import Range, tasks
-from runtime.source.rows import event_times
-from runtime.source.sampling import SAMPLE, UNIT, newest, together
-from runtime.source.survey import Survey
-from runtime.source.ticks import next_tick
+from runtime.source.planner import alignment
+from runtime.source.planner.broker import Broker
+from runtime.source.planner.idle import next_tick
+from runtime.source.planner.record_samples import Glimpses
+from runtime.source.planner.sampling import SAMPLE, UNIT, newest, together
+from runtime.source.planner.topic_metadata import Survey
+from runtime.source.reader import task as worker
+from runtime.source.reader.ranges import Range, tasks
+from runtime.source.reader.rows import event_times
+from runtime.source.status import Word
 
 _log = logging.getLogger(__name__)
 # As how many records one counts before any was seen: 10 MiB.

@@ -12,9 +12,9 @@ from daggers.v1 import spec_pb2
 
 from runtime.decode.decoder import Decoder
 from runtime.errors import JobError
-from runtime.source.broker import Broker
 from runtime.source.offsets import Offsets, Partition, Positions
-from runtime.source.rows import event_times
+from runtime.source.planner.broker import Broker
+from runtime.source.reader.rows import event_times
 
 # Records read before the start to learn how new what is skipped is.
 _SAMPLE = 200

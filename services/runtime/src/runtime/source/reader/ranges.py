@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from runtime.errors import TemporaryError, external
-from runtime.source.broker import failure
 from runtime.source.offsets import Partition
+from runtime.source.planner.broker import failure
 
 _log = logging.getLogger(__name__)
 

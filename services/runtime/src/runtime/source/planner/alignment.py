@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runtime.source.offsets import Partition, Positions
-from runtime.source.sampling import Sample, Samples, newest, reach, together, weight
+from runtime.source.planner.sampling import Sample, Samples, newest, reach, together, weight
 
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]

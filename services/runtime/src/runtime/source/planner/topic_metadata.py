@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.errors import JobError, TemporaryError, external
-from runtime.source.broker import Broker, Topic
 from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.planner.broker import Broker, Topic
 
 _FRESH_S = 10.0
 
