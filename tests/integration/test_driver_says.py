@@ -42,9 +42,13 @@ def silenced() -> Symptoms:
 
 
 def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alerts() -> None:
-    warnings = symptoms.warnings(silenced(), NOW)
+    warned = symptoms.warnings(silenced(), NOW)
     beat = telemetry_pb2.Heartbeat(
-        dagger="d", generation=3, state=telemetry_pb2.Heartbeat.STATE_RUNNING, warnings=warnings
+        dagger="d",
+        generation=3,
+        state=telemetry_pb2.Heartbeat.STATE_RUNNING,
+        warnings=map(str, warned),
+        measures={each.code: each.measure for each in warned if each.measure},
     )
     beat.time.FromDatetime(NOW)
     beat.last_progress.FromDatetime(NOW)

@@ -502,17 +502,25 @@ def test_a_new_launch_counts_from_zero() -> None:
 # ---- What a driver says of itself --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("measured", [True, False], ids=["", "an older driver"])
 @pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT"])
-def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(code: str) -> None:
+def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
+    code: str, measured: bool
+) -> None:
     observed = watch.begin(NOON - 60 * MINUTE, 3)
-    for ago, said in ((40, "1 of 9"), (30, ""), (20, "2 of 9"), (10, "3 of 9"), (5, "4 of 9")):
+    for ago, late in ((40, 1), (30, 0), (20, 2), (10, 3), (5, 4)):
         at = NOON - ago * SECOND
-        warnings = ["TOPICS_SHARE_WATERMARK a, b: both", f"{code}: {said}"] if said else []
-        observed = watch.hear(observed, a_heartbeat(at, progressed=at, warnings=warnings), at)
+        warnings = ["TOPICS_SHARE_WATERMARK a, b: both", f"{code}: {late} of 9"] if late else []
+        beat = a_heartbeat(at, progressed=at, warnings=warnings)
+        if measured and late:
+            beat.measures[code].CopyFrom(telemetry_pb2.Measure(value=late / 8, limit=0.01, unit="share"))
+        observed = watch.hear(observed, beat, at)
     condition = alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{code}")
     finding = diagnose(a_dagger(DEGRADED), observed, now=NOON, hearing=NOON, limits=LIMITS)[condition]
 
-    assert finding == Finding(True, "4 of 9", NOON - 20 * SECOND)
+    measure = Measure(0.5, 0.01, "share") if measured else None
+
+    assert finding == Finding(True, "4 of 9", NOON - 20 * SECOND, measure=measure)
 
 
 # ---- The watch ---------------------------------------------------------------------------------------------

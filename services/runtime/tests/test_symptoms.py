@@ -59,7 +59,12 @@ class Driver:
 
     def says(self, now: datetime) -> dict[str, str]:
         """The warnings, by code."""
-        return dict(warning.split(": ", 1) for warning in symptoms.warnings(self.known, now))
+        return {each.code: each.text for each in symptoms.warnings(self.known, now)}
+
+    def measures(self, now: datetime) -> dict[str, tuple[float, float, str]]:
+        """What was measured, its limit and its unit, by the code of the warning."""
+        warned = {each.code: each.measure for each in symptoms.warnings(self.known, now)}
+        return {code: (it.value, it.limit, it.unit) for code, it in warned.items() if it is not None}
 
 
 def record(at: datetime, offset: int, *, ahead: timedelta = timedelta()) -> Newest:
@@ -125,6 +130,13 @@ def test_late_rows_are_too_many_above_one_in_a_hundred_and_from_ten_on() -> None
     ]  # fmt: skip
 
 
+def test_the_share_of_late_rows_is_told_beside_its_limit() -> None:
+    driver = Driver().batch(NOON, read=1, newest=record(NOON + MINUTE, 7))
+    driver.batch(NOON, read=39, late=10, late_newest=NOON)
+
+    assert driver.measures(NOON) == {"LATE_ROWS": (0.25, 0.01, "share")}
+
+
 def test_late_rows_are_told_of_for_five_minutes() -> None:
     driver = Driver().batch(NOON, read=1, newest=record(NOON + MINUTE, 7))
     driver.batch(NOON + 6 * SECOND, read=9, late=9, late_newest=NOON)
@@ -151,6 +163,7 @@ def test_input_without_output_is_told_once_every_window_should_have_closed() -> 
     overdue = NOON + PATIENCE + symptoms.OVERDUE
 
     assert driver.says(overdue - SECOND) == {}
+    assert driver.measures(overdue + SECOND) == {"NO_OUTPUT": (376.0, 375.0, "s")}
     assert driver.says(overdue) == {
         "NO_OUTPUT": "80 rows were read in 6 min 15 s (0 of them late), and no window was closed, which takes"
         " at most 1 min 15 s; event time stands at 2026-01-01T11:59:55Z"

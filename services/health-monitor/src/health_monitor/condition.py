@@ -269,11 +269,16 @@ class _Share:
 
 def _told_by_driver(watch: Watch, reason: Reason, well: str) -> Finding | None:
     """What the driver tells of itself, in its own words: it has the numbers, and the limits."""
-    if watch.heartbeat is None or watch.heard is None:
+    heartbeat = watch.heartbeat
+    if heartbeat is None or watch.heard is None:
         return None
     if reason not in watch.warned:
         return Finding(False, well, watch.heard)
-    return Finding(True, driver_warnings(watch.heartbeat)[reason], watch.warned[reason])
+    measure = None
+    if reason in heartbeat.measures:  # not in those of older drivers
+        told = heartbeat.measures[reason]
+        measure = Measure(told.value, told.limit, told.unit)
+    return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
 
 
 def _ends(dagger: Dagger) -> str:

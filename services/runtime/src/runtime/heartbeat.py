@@ -65,6 +65,7 @@ def message(
         state_rows=done.state_rows,
         retrying=done.retrying,
         warnings=[*done.warnings, *progress.floods(done)],
+        measures=done.measures,
         error=error,
     )
     beat.time.FromDatetime(now)

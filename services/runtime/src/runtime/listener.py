@@ -98,14 +98,16 @@ class Listener(StreamingQueryListener):
         )
 
     def _warn(self) -> None:
-        found = (
+        own = symptoms.warnings(self._symptoms, datetime.now(UTC))
+        warned = (
             *self._plan_warnings,
             *warnings(self._source),
             *self._references.warnings(),
             *self._groups.warnings(),
-            *symptoms.warnings(self._symptoms, datetime.now(UTC)),
+            *map(str, own),
         )
-        self._heart.note(partial(progress.warned, warnings=found))
+        measures = {each.code: each.measure for each in own if each.measure is not None}
+        self._heart.note(partial(progress.warned, warnings=warned, measures=measures))
         self._heart.note(partial(progress.referenced, versions=self._references.versions()))
 
 

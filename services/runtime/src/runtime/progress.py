@@ -46,6 +46,8 @@ class Progress:
     state_rows: int = 0
     retrying: tuple[events_pb2.DaggerError, ...] = ()
     warnings: tuple[str, ...] = ()
+    measures: Mapping[str, telemetry_pb2.Measure] = field(default_factory=dict)
+    """What was measured, by the code of the warning that it passed its limit."""
     flood_read: str = ""
     """That the source set most of the last batch aside; empty when it did not."""
     flood_written: str = ""
@@ -75,9 +77,11 @@ def launched(sinks: int) -> Progress:
     return Progress(rows_out=(0,) * sinks)
 
 
-def warned(progress: Progress, warnings: Sequence[str]) -> Progress:
-    """These are all the things a person should know now."""
-    return replace(progress, warnings=tuple(warnings))
+def warned(
+    progress: Progress, warnings: Sequence[str], measures: Mapping[str, telemetry_pb2.Measure] | None = None
+) -> Progress:
+    """These are all the things a person should know now, and the numbers behind them by their codes."""
+    return replace(progress, warnings=tuple(warnings), measures=dict(measures or {}))
 
 
 def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:

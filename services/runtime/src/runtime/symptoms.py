@@ -1,8 +1,8 @@
 """What a driver finds wrong with its own work: rows that come late, input without output. Pure.
 
-A value and functions from it to the next one, and from it to warnings. Those that begin with LATE_ROWS or
-NO_OUTPUT make a dagger DEGRADED (`fleet.health`) and an alert (`health_monitor.condition`); what is too
-much is said here alone.
+A value and functions from it to the next one, and from it to warnings. LATE_ROWS and NO_OUTPUT make a dagger
+DEGRADED (`fleet.health`) and an alert (`health_monitor.condition`), which tells the number that is measured
+here and its limit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from daggers.v1.telemetry_pb2 import Measure
 
 from chassis.durations import spoken
 from runtime.source.metrics import Newest, ReaderCounts
@@ -112,24 +114,42 @@ def committed(known: Symptoms, batch: Batch) -> Symptoms:
     return replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
 
 
-def warnings(known: Symptoms, now: datetime) -> Sequence[str]:
-    """What a person should know at `now`, UPPER_SNAKE code first."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a person should know."""
+
+    code: str
+    """UPPER_SNAKE."""
+    text: str
+    measure: Measure | None = None
+    """The number that passed its limit, where one did."""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
+    """What a person should know at `now`."""
+    warned = []
     rows = [each for each in known.rows if now - each.since < SPAN]
     read, late = sum(each.read for each in rows), sum(each.late for each in rows)
     if late:
-        found.append(f"LATE_RECORDS: {_late_rows(known, read, late, now)}")
+        text = _late_rows(known, read, late, now)
+        warned.append(Warned("LATE_RECORDS", text))
         if late >= LATE_COUNT and late > LATE_SHARE * read:
-            found.append(f"LATE_ROWS: {_late_rows(known, read, late, now)}")
+            share = Measure(value=late / read, limit=LATE_SHARE, unit="share")
+            warned.append(Warned("LATE_ROWS", text, share))
     waiting = known.waiting
     if waiting and known.patience is not None and now - waiting.since >= known.patience + OVERDUE:
         stands = f"event time stands at {_instant(known.watermark)}" if known.watermark else "no event time"
-        lasted = spoken(now - waiting.since)
-        found.append(
-            f"NO_OUTPUT: {waiting.read:,} rows were read in {lasted} ({waiting.late:,} of them late), and no"
+        lasted, limit = now - waiting.since, known.patience + OVERDUE
+        text = (
+            f"{waiting.read:,} rows were read in {spoken(lasted)} ({waiting.late:,} of them late), and no"
             f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
         )
-    return tuple(found)
+        overdue = Measure(value=lasted.total_seconds(), limit=limit.total_seconds(), unit="s")
+        warned.append(Warned("NO_OUTPUT", text, overdue))
+    return tuple(warned)
 
 
 def _late(key: str, late_newest: int, newest: Newest | None, batch: Batch) -> Late:
