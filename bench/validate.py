@@ -25,7 +25,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from machine import header
 
 from api_gateway.projection import Projection
-from api_gateway.server import Door, serving
+from api_gateway.server import serving
+from chassis.endpoint import Endpoint
 from cli.schema import load
 from daggersql import Table, check
 from eventlog.memory import MemoryLog
@@ -108,10 +109,10 @@ async def _measure(runs: int, database: str) -> None:
         assert found.plan is not None, found.findings
 
     await _time("daggersql.check", alone, runs)
-    door = Door("127.0.0.1:0", drain_s=1)
+    endpoint = Endpoint("127.0.0.1:0")
     async with (
         serving(
-            MemoryLog(), Projection(database), _nothing, door, alerts=MemoryLog(), source="/bench"
+            MemoryLog(), Projection(database), _nothing, endpoint, alerts=MemoryLog(), source="/bench"
         ) as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):

@@ -15,7 +15,8 @@ import pytest
 import structlog
 
 from api_gateway.projection import Projection
-from api_gateway.server import Door, serving
+from api_gateway.server import serving
+from chassis.endpoint import Endpoint
 from cli.__main__ import run
 from eventlog import Log
 from eventlog.memory import MemoryLog
@@ -88,22 +89,24 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
-    """Starts a gateway behind a door, in a thread of its own: its port. `log` and `alerts` make its logs."""
+    """Starts a gateway at an endpoint, in a thread of its own: its port. `log` and `alerts` make its logs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     with ExitStack() as running:
 
         def start(
-            door: Door, log: Callable[[], Log] = MemoryLog, alerts: Callable[[], Log] = MemoryLog
+            endpoint: Endpoint, log: Callable[[], Log] = MemoryLog, alerts: Callable[[], Log] = MemoryLog
         ) -> int:
             database = tmp_path_factory.mktemp("gateway") / "projection.db"
-            return running.enter_context(_served(door, f"sqlite:///{database}", log, alerts))
+            return running.enter_context(_served(endpoint, f"sqlite:///{database}", log, alerts))
 
         yield start
     structlog.reset_defaults()
 
 
 @contextmanager
-def _served(door: Door, database: str, log: Callable[[], Log], alerts: Callable[[], Log]) -> Iterator[int]:
+def _served(
+    endpoint: Endpoint, database: str, log: Callable[[], Log], alerts: Callable[[], Log]
+) -> Iterator[int]:
     port: Future[int] = Future()
     stop: Future[Callable[[], object]] = Future()
 
@@ -114,10 +117,11 @@ def _served(door: Door, database: str, log: Callable[[], Log], alerts: Callable[
             log(),
             Projection(database),
             _none_quarantined,
-            door,
+            endpoint,
             alerts=alerts(),
             source="/api-gateway/test",
             reference_places=["/tables"],
+            drain_s=5,
         ) as served:
             port.set_result(served.port)
             await stopped.wait()
@@ -132,9 +136,9 @@ def _served(door: Door, database: str, log: Callable[[], Log], alerts: Callable[
 
 
 @pytest.fixture(scope="module")
-def gateway(serve: Callable[[Door], int]) -> str:
+def gateway(serve: Callable[[Endpoint], int]) -> str:
     """Address of a gateway without TLS and tokens."""
-    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5))}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'))}"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2
 from rich.console import Console
 
-from api_gateway.server import Door
+from chassis.endpoint import Endpoint
 from cli.commands.alerts import line, table, watched
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
@@ -78,7 +78,7 @@ def written() -> MemoryLog:
 @pytest.fixture(scope="module")
 def gateway(serve: Callable[..., int]) -> str:
     """Address of a gateway that has these alerts."""
-    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5), alerts=written)}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), alerts=written)}"
 
 
 def cells(out: str) -> list[str]:

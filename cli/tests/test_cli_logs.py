@@ -17,7 +17,8 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
-from api_gateway.server import Door, serving
+from api_gateway.server import serving
+from chassis.endpoint import Endpoint
 from chassis.interceptors import first_token, read_tokens
 from cli.__main__ import run
 from eventlog import Draft
@@ -65,9 +66,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
     async def none_quarantined(_dagger: str, _limit: int) -> list[object]:
         return []
 
-    async with hostservice.serving(
-        service, hostservice.Door("127.0.0.1:0", None, read_tokens(tokens))
-    ) as port:
+    async with hostservice.serving(service, Endpoint("127.0.0.1:0", None, read_tokens(tokens))) as port:
         said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
         for number, message in enumerate((*HISTORY, said)):
             await records.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))
@@ -75,10 +74,11 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
             records,
             Projection(f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"),
             none_quarantined,  # type: ignore[arg-type] # never of another type: there is none
-            Door("127.0.0.1:0", drain_s=2),
+            Endpoint("127.0.0.1:0"),
             alerts=MemoryLog(),
             source="/t",
             host_access=HostAccess(first_token(tokens) if token else ""),
+            drain_s=2,
         ) as gateway:
             yield lambda *words: [*words, "--gateway", f"127.0.0.1:{gateway.port}"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
-from api_gateway.server import Door
+from chassis.endpoint import Endpoint
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import given
@@ -38,7 +38,7 @@ async def _running() -> MemoryLog:
 def gateway(serve: Callable[..., int]) -> str:
     """Address of a gateway where a dagger runs."""
     log = asyncio.run(_running())
-    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5), lambda: log)}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: log)}"
 
 
 def test_a_stream_that_changes_names_the_running_daggers_that_take_it_up_at_their_next_start(

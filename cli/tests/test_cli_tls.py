@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from api_gateway.server import Door
+from chassis.endpoint import Endpoint
 
 TOKEN = "0123456789abcdef"
 
@@ -33,11 +33,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def port(serve: Callable[[Door], int], folder: Path) -> int:
+def port(serve: Callable[[Endpoint], int], folder: Path) -> int:
     """The port of a gateway that asks for TLS and a token."""
     pair = ((folder / "key.pem").read_bytes(), (folder / "cert.pem").read_bytes())
     tokens = {hashlib.sha256(TOKEN.encode()).digest(): "ana"}
-    return serve(Door("localhost:0", grpc.ssl_server_credentials([pair]), tokens, drain_s=5))
+    return serve(Endpoint("localhost:0", grpc.ssl_server_credentials([pair]), tokens))
 
 
 def ask(folder: Path, address: str, *, ca: str = "", token: str = "") -> tuple[int, Any, str]:

@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 from tests.contracts.logs import TroubledLog
 
-from api_gateway.server import Door
+from chassis.endpoint import Endpoint
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
 from eventlog import Draft, LogUnavailable
@@ -49,7 +49,7 @@ def broker() -> Broker:
 @pytest.fixture
 def gateway(serve: Callable[..., int], broker: Broker) -> str:
     """Address of a gateway on that log."""
-    return f"127.0.0.1:{serve(Door('127.0.0.1:0', drain_s=5), lambda: broker.log)}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: broker.log)}"
 
 
 def test_a_request_that_lands_late_succeeds_once_and_says_meanwhile_why_it_waits(

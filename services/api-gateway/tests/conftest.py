@@ -21,7 +21,8 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
 from google.protobuf import descriptor_pb2, text_format
 
 from api_gateway.projection import Projection
-from api_gateway.server import Door, Gateway, serving
+from api_gateway.server import Gateway, serving
+from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from eventlog import Log
 from eventlog.memory import MemoryLog
@@ -157,16 +158,17 @@ class Harness:
         async def newest(dagger: str, limit: int) -> list[telemetry_pb2.Quarantined]:
             return [record for record in self.quarantined if record.dagger == dagger][:limit]
 
-        door = Door("127.0.0.1:0", drain_s=5)
+        endpoint = Endpoint("127.0.0.1:0")
         async with (
             serving(
                 log,
                 Projection(url),
                 newest,
-                door,
+                endpoint,
                 alerts=self.alerts,
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
+                drain_s=5,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

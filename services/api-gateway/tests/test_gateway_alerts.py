@@ -12,7 +12,8 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.projection import Projection
-from api_gateway.server import Door, serving
+from api_gateway.server import serving
+from chassis.endpoint import Endpoint
 from chassis.errors import from_rpc_error
 from eventlog import Draft
 from eventlog.memory import MemoryLog
@@ -255,8 +256,10 @@ async def test_a_drained_watch_of_alerts_ends_with_where_to_resume(harness: Any)
     async def nothing(dagger: str, limit: int) -> list[Any]:
         return []
 
-    projection, door = Projection(harness.database_url), Door("127.0.0.1:0", drain_s=5)
-    async with serving(MemoryLog(), projection, nothing, door, alerts=harness.alerts, source="/x") as gateway:
+    projection, endpoint = Projection(harness.database_url), Endpoint("127.0.0.1:0")
+    async with serving(
+        MemoryLog(), projection, nothing, endpoint, alerts=harness.alerts, source="/x"
+    ) as gateway:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
         watching = gateway_pb2_grpc.AlertServiceStub(channel).WatchAlerts(pb.WatchAlertsRequest())
         await watching.read()

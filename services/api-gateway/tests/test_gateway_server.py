@@ -13,7 +13,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
-from api_gateway.server import CannotBind, Door, serving
+from api_gateway.server import serving
+from chassis.endpoint import CannotBind, Endpoint
 from chassis.errors import from_rpc_error
 from chassis.interceptors import read_tokens
 from eventlog.memory import MemoryLog
@@ -63,7 +64,7 @@ async def test_a_draining_gateway_is_not_serving_and_ends_watches_with_where_to_
 ) -> None:
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'gateway.db'}")
     async with serving(
-        log, projection, nothing, Door("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
+        log, projection, nothing, Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
     ) as gateway:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
         catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -89,11 +90,11 @@ async def _drained(health: Any, watching: Any) -> tuple[int, int, str]:
 
 
 async def test_an_address_that_is_taken_is_one_clear_error(client: Any, tmp_path: Path) -> None:
-    door = Door(f"127.0.0.1:{client.gateway.port}")
+    endpoint = Endpoint(f"127.0.0.1:{client.gateway.port}")
     projection = Projection(f"sqlite:///{tmp_path / 'second.db'}")
 
     with pytest.raises(CannotBind, match=f"cannot serve on 127.0.0.1:{client.gateway.port}"):
-        async with serving(MemoryLog(), projection, nothing, door, alerts=MemoryLog(), source="/x"):
+        async with serving(MemoryLog(), projection, nothing, endpoint, alerts=MemoryLog(), source="/x"):
             pass
 
 
@@ -126,10 +127,10 @@ async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_th
     tokens = tmp_path / "tokens"
     tokens.write_text("bot:0123456789abcdef0123\n")
     key, chain = (path.read_bytes() for path in certificate)
-    door = Door("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
+    endpoint = Endpoint("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'tls.db'}")
     request = pb.RegisterClusterRequest(cluster=samples.cluster())
-    async with serving(log, projection, nothing, door, alerts=MemoryLog(), source="/x") as gateway:
+    async with serving(log, projection, nothing, endpoint, alerts=MemoryLog(), source="/x") as gateway:
         address, trust = f"localhost:{gateway.port}", grpc.ssl_channel_credentials(chain)
         async with grpc.aio.secure_channel(address, trust) as channel:
             stub = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -226,7 +227,7 @@ async def test_a_quarantine_that_cannot_be_read_is_unavailable(
         await client.create()
     async with (
         serving(
-            log, projection, away.newest, Door("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
+            log, projection, away.newest, Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
         ) as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):

@@ -14,9 +14,10 @@ import psutil
 import pytest
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 
+from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import first_token, read_tokens
-from scheduler.hostservice import Door, HostService, serving
+from scheduler.hostservice import HostService, serving
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 
@@ -27,11 +28,11 @@ TOKEN = "gateway:0123456789abcdef0123456789abcdef\nold:0000000000000000000000000
 
 @asynccontextmanager
 async def host(
-    runs: Path, rows: RowReader | None = None, **door: Any
+    runs: Path, rows: RowReader | None = None, **endpoint: Any
 ) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
     reader = rows or RowReader(sys.executable, {"TOKEN": CANARY})
     async with (
-        serving(HostService(runs, "here", reader), Door("127.0.0.1:0", **door)) as port,
+        serving(HostService(runs, "here", reader), Endpoint("127.0.0.1:0", **endpoint)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         yield host_pb2_grpc.HostServiceStub(channel)

@@ -1,1 +1,1 @@
-"""The gRPC door: requests in, answers out, a projection to read from."""
+"""The gRPC API: requests in, answers out, a projection to read from."""

@@ -11,17 +11,17 @@ import socket
 import sys
 from dataclasses import dataclass
 
-import grpc
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
 from api_gateway.quarantine import KafkaQuarantine
-from api_gateway.server import CannotBind, Door, serving
+from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, service
 from chassis.collector import relieve
-from chassis.interceptors import first_token, read_tokens
+from chassis.endpoint import Endpoint, endpoint
+from chassis.interceptors import first_token
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
@@ -35,19 +35,22 @@ class Parts:
     """What the settings name."""
 
     found: GatewaySettings
-    door: Door
+    endpoint: Endpoint
     access: HostAccess
 
 
 def main() -> int:
     """Serve; answers the exit code."""
-    away = (LogError, CannotBind)
+    away = (LogError,)
     return service.run("api-gateway", GatewaySettings, sys.argv[1:], read=_read, serve=_serve, away=away)
 
 
 def _read(found: GatewaySettings) -> Parts:
     """Raises: OSError, ValueError when a file cannot be used."""
-    return Parts(found, _door(found), _host_access(found))
+    reached = endpoint(
+        found.bind, certificate=found.tls_cert_file, key=found.tls_key_file, tokens=found.token_file
+    )
+    return Parts(found, reached, _host_access(found))
 
 
 async def _serve(parts: Parts, asked: asyncio.Event) -> None:
@@ -60,7 +63,7 @@ async def _serve(parts: Parts, asked: asyncio.Event) -> None:
 
 
 async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
-    found, door = parts.found, parts.door
+    found, reached = parts.found, parts.endpoint
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     kafka = found.kafka()
     await ensure_topics(kafka)
@@ -72,33 +75,24 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             log,
             projection,
             quarantine.newest,
-            door,
+            reached,
             alerts=alerts,
             source=source,
             reference_places=found.allowed_references,
             away=lambda: log.away,
             host_access=parts.access,
+            drain_s=found.drain_s,
         ) as gateway,
     ):
         relieve(_ALIVE)
         host = found.bind.rpartition(":")[0]
-        logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=door.credentials is not None)
+        logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=reached.tls)
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait((stop, gateway.failed), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if gateway.failed.done():
             gateway.failed.result()
         logging.logger().info("draining")
-
-
-def _door(found: GatewaySettings) -> Door:
-    """Raises: OSError, ValueError when a file cannot be used."""
-    credentials = None
-    if found.tls is not None:
-        key, certificate = (path.read_bytes() for path in found.tls)
-        credentials = grpc.ssl_server_credentials([(key, certificate)])
-    tokens = read_tokens(found.token_file) if found.token_file else None
-    return Door(found.bind, credentials, tokens, found.drain_s)
 
 
 def _host_access(found: GatewaySettings) -> HostAccess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +23,7 @@ from api_gateway.projector import Projector
 from api_gateway.quarantine import Newest, QuarantineService
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer
+from chassis.endpoint import Endpoint
 from chassis.interceptors import interceptor
 from chassis.logging import logger
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
@@ -37,24 +38,6 @@ _PATIENCE_S: Final = 30.0
 _MAX_MESSAGE: Final = 16 * 1024 * 1024
 _SERVICES: Final = tuple(service.full_name for service in gateway_pb2.DESCRIPTOR.services_by_name.values())
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
-
-
-class CannotBind(Exception):  # noqa: N818 - reads as what happened
-    """The address is taken, or is not this machine's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Where and how the gateway is reached."""
-
-    bind: str
-    """host:port; port 0 takes a free one."""
-    credentials: grpc.ServerCredentials | None = None
-    """None: without TLS."""
-    tokens: Mapping[bytes, str] | None = None
-    """As `chassis.interceptors.read_tokens` answers; None: everybody is anonymous."""
-    drain_s: float = 10.0
-    """How long calls may take once the gateway drains, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +57,21 @@ async def serving(
     log: Log,
     projection: Projection,
     newest: Newest,
-    door: Door,
+    endpoint: Endpoint,
     *,
     alerts: Log,
     source: str,
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
     host_access: HostAccess = HostAccess(),  # noqa: B008 - a constant
+    drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
     `log` is the control topic, `alerts` that of the health monitor; `source` is the ce_source of what it
     writes; `reference_places` are the folders and base URLs that reference tables may be in; `away` is as
-    `Reader` takes it; `host_access` is for the schedulers of hosts.
+    `Reader` takes it; `host_access` is for the schedulers of hosts; `drain_s` is how many seconds calls may
+    take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -111,12 +96,13 @@ async def serving(
             Reader(follower, projector, away),
             projection,
             newest,
-            door,
+            endpoint,
             source,
             reference_places,
             Hosts(follower, fold, host_access),
             told,
             away,
+            drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
     finally:
@@ -152,14 +138,15 @@ async def _served(
     reader: Reader,
     projection: Projection,
     newest: Newest,
-    door: Door,
+    endpoint: Endpoint,
     source: str,
     reference_places: Sequence[str],
     hosts: Hosts,
     alerts: Alerts,
     away: Callable[[], str],
+    drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(door.tokens)
+    calls = interceptor(endpoint.tokens)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
@@ -179,7 +166,7 @@ async def _served(
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    port = _bound(server, door)
+    port = endpoint.open(server)
     await server.start()
     for service in ("", *_SERVICES):
         await healthy.set(service, _SERVING)
@@ -189,23 +176,12 @@ async def _served(
         await healthy.enter_graceful_shutdown()
         follower.drain()
         alerts.follower.drain()
-        stopping = asyncio.create_task(server.stop(door.drain_s))  # takes no new call from now on
+        stopping = asyncio.create_task(server.stop(drain_s))  # takes no new call from now on
         idle = asyncio.create_task(calls.idle())
         await asyncio.wait((stopping, idle), return_when=asyncio.FIRST_COMPLETED)
-        await server.stop(min(door.drain_s, _LAST_ANSWERS_S))
+        await server.stop(min(drain_s, _LAST_ANSWERS_S))
         await stopping
         idle.cancel()
-
-
-def _bound(server: grpc.aio.Server, door: Door) -> int:
-    try:
-        if door.credentials is None:
-            port = server.add_insecure_port(door.bind)
-        else:
-            port = server.add_secure_port(door.bind, door.credentials)
-    except RuntimeError as error:
-        raise CannotBind(f"cannot serve on {door.bind}: the address is taken, or not ours") from error
-    return port
 
 
 def _first_failure(tasks: list[asyncio.Task[None]]) -> asyncio.Future[None]:

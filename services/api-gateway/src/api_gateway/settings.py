@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -12,7 +10,7 @@ from kafkaclient.settings import KafkaSettings
 
 
 class GatewaySettings(KafkaSettings):
-    """The gRPC door of Daggers: takes requests into the control topic and answers from what it says."""
+    """The gRPC API of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
 
@@ -87,13 +85,6 @@ class GatewaySettings(KafkaSettings):
     def allowed_references(self) -> tuple[str, ...]:
         """The folders and base URLs that reference tables may be in."""
         return _listed(self.reference_places)
-
-    @property
-    def tls(self) -> tuple[Path, Path] | None:
-        """Key and certificate, when TLS is on."""
-        if self.tls_cert_file is None or self.tls_key_file is None:
-            return None
-        return self.tls_key_file, self.tls_cert_file
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -13,11 +13,10 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
-import grpc
 from daggers.v1 import events_pb2, spec_pb2
 
 from chassis import logging, service
-from chassis.interceptors import read_tokens
+from chassis.endpoint import Endpoint, endpoint
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -28,7 +27,7 @@ from fleet.observation import Policy
 from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
-from scheduler.hostservice import CannotBind, Door, HostService
+from scheduler.hostservice import HostService
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
@@ -40,22 +39,28 @@ class Missing(Exception):  # noqa: N818 - reads as what is wrong
 
 def main() -> int:
     """Run a scheduler until it is told to stop."""
-    away = (LogError, Missing, CannotBind)
+    away = (LogError, Missing)
     return service.run("scheduler", SchedulerSettings, sys.argv[1:], read=_read, serve=_serve, away=away)
 
 
-def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Door]:
+def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Endpoint]:
     """Raises: OSError, ValueError when a file cannot be used."""
     logging.configure("scheduler", level=told.log_level)
-    return told, door(told)
+    reached = endpoint(
+        told.host_bind,
+        certificate=told.host_tls_cert_file,
+        key=told.host_tls_key_file,
+        tokens=told.host_token_file,
+    )
+    return told, reached
 
 
-async def _serve(read: tuple[SchedulerSettings, Door], asked: asyncio.Event) -> None:
+async def _serve(read: tuple[SchedulerSettings, Endpoint], asked: asyncio.Event) -> None:
     await serve(*read, os.environ, asked)  # noqa: TID251 - the composition root hands it on
 
 
 async def serve(
-    told: SchedulerSettings, reached: Door, inherited: Mapping[str, str], asked: asyncio.Event
+    told: SchedulerSettings, reached: Endpoint, inherited: Mapping[str, str], asked: asyncio.Event
 ) -> None:
     """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
     state_dir = told.state_dir.resolve()
@@ -97,7 +102,7 @@ async def serve(
                 scheduler_id=scheduler_id,
                 host=drivers.host,
                 address=told.reached_at(port, drivers.host),
-                tls=told.host_tls_cert_file is not None,
+                tls=reached.tls,
             ),
             options=Options(
                 scheduler_id=scheduler_id,
@@ -113,16 +118,6 @@ async def serve(
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
-
-
-def door(told: SchedulerSettings) -> Door:
-    """How gateways reach this host. Raises: OSError, ValueError when a file cannot be used."""
-    credentials = None
-    if told.host_tls_key_file is not None and told.host_tls_cert_file is not None:
-        pair = told.host_tls_key_file.read_bytes(), told.host_tls_cert_file.read_bytes()
-        credentials = grpc.ssl_server_credentials([pair])
-    tokens = read_tokens(told.host_token_file) if told.host_token_file else None
-    return Door(told.host_bind, credentials, tokens)
 
 
 def policy(told: SchedulerSettings) -> Policy:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 
+from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, interceptor
 from daggerspec import fields
@@ -44,22 +44,6 @@ _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
-
-
-class CannotBind(Exception):  # noqa: N818 - reads as what happened
-    """The address is taken, or is not this host's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Where and how gateways reach this host."""
-
-    bind: str
-    """host:port; port 0 takes a free one."""
-    credentials: grpc.ServerCredentials | None = None
-    """None: without TLS."""
-    tokens: Mapping[bytes, str] | None = None
-    """As `chassis.interceptors.read_tokens` answers; None: everybody may call."""
 
 
 class HostService(host_pb2_grpc.HostServiceServicer):
@@ -150,17 +134,11 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
 
 @asynccontextmanager
-async def serving(service: HostService, door: Door) -> AsyncIterator[int]:
+async def serving(service: HostService, endpoint: Endpoint) -> AsyncIterator[int]:
     """Serves inside the block; gives the port. Raises: CannotBind."""
-    server = grpc.aio.server(interceptors=[interceptor(door.tokens)], options=_OPTIONS)
+    server = grpc.aio.server(interceptors=[interceptor(endpoint.tokens)], options=_OPTIONS)
     host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
-    try:
-        if door.credentials is None:
-            port = server.add_insecure_port(door.bind)
-        else:
-            port = server.add_secure_port(door.bind, door.credentials)
-    except RuntimeError as error:
-        raise CannotBind(f"cannot serve on {door.bind}: the address is taken, or not ours") from error
+    port = endpoint.open(server)
     await server.start()
     try:
         yield port
