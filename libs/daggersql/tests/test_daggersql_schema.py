@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor
 from tests.conformance.corpus import compiled
 
 from daggersql import Table, check
-from daggersql.types import of_message
+from daggersql.ir.types import of_message
 
 PROTOS = Path(__file__).parent / "protos"
 SEED_1 = """

@@ -19,7 +19,7 @@ from grpc_tools import protoc
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daggersql import types
+from daggersql.ir import types
 from runtime.decode.columns import Column, Kind, select, spark_schema
 from runtime.decode.decoder import Decoder, find_message, message_pool
 

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import descriptor_pool
 from tests.conformance.corpus import STREAMS, compiled, message
 
-from daggersql.types import of_message
+from daggersql.ir.types import of_message
 from runtime.decode.columns import select, spark_schema
 
 PROTOS = Path(__file__).with_name("protos")

@@ -1,8 +1,8 @@
 """The Dagger SQL dialect: parsed, checked against Protobuf schemas, turned into Spark SQL."""
 
 from daggersql.check import check
+from daggersql.environment import Reference
 from daggersql.findings import Finding, Severity
-from daggersql.known import Reference
 from daggersql.plan import (
     Call,
     Checked,

@@ -6,18 +6,20 @@ from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
-from daggersql import emit, late, sums, whole
-from daggersql.bounds import bounds
-from daggersql.dialect import parse
-from daggersql.early import object_to_early
+from daggersql.analyse.outputs import check_outputs
+from daggersql.analyse.queries import QueryChecker
+from daggersql.analyse.select import refuse_bounds_of_rows
+from daggersql.emit import bounds, partial, queries, reads
+from daggersql.environment import Known
 from daggersql.findings import Refused, Report, Severity
-from daggersql.known import Known
+from daggersql.ir import closing, whole
+from daggersql.ir.relations import Select
+from daggersql.ir.walk import identity, nodes
 from daggersql.limits import check_size
-from daggersql.outputs import check_outputs
+from daggersql.lints.early import object_to_early
+from daggersql.lints.timeseries import warn_of_points, warn_of_records
 from daggersql.plan import Checked, Plan, Table
-from daggersql.queries import QueryChecker
-from daggersql.select import Select, refuse_bounds_of_rows
-from daggersql.stored import warn_of_points, warn_of_records
+from daggersql.syntax.dialect import parse
 
 
 def check(
@@ -58,7 +60,7 @@ def _plan(
         return None
     if isinstance(select, Select):
         refuse_bounds_of_rows(select, report)
-    if whole.mixed(select) and emit.identity(select).window is None:
+    if whole.mixed(select) and identity(select).window is None:
         report.object_to(
             "UNSUPPORTED_SET_OPERATION",
             select.outputs[0].span,
@@ -73,20 +75,20 @@ def _plan(
     warn_of_points(select, report)
     if points:
         warn_of_records(select, report)
-    added_up, state = sums.aggregation(select)
+    added_up, state = partial.aggregation(select)
     return Plan(
-        spark_sql=emit.spark_sql(select),
-        reads=emit.reads(select),
+        spark_sql=queries.spark_sql(select),
+        reads=reads.reads(select),
         window=whole.window(select),
         horizon=whole.horizon(select),
         lookback=whole.lookback(select),
         columns=columns,
-        hidden=emit.hidden_columns(select),
-        functions=emit.functions(select),
-        fingerprint=emit.fingerprint(select, state),
+        hidden=queries.hidden_columns(select),
+        functions=reads.functions(select),
+        fingerprint=queries.fingerprint(select, state),
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
         sums=added_up,
-        closing=late.closing(select),
-        bounds=bounds(emit.nodes(select)),
+        closing=closing.closing(select),
+        bounds=bounds.bounds(nodes(select)),
     )

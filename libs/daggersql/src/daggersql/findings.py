@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from daggerspec.violation import Violation
-from daggersql.known import Known, Reference
+from daggersql.environment import Known, Reference
 
 Span: TypeAlias = tuple[int, int]
 """Start and end offset of a part of the query."""

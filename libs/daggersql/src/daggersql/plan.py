@@ -10,8 +10,8 @@ from typing import TypeAlias
 from google.protobuf.descriptor import Descriptor
 
 from daggerspec.columns import Column, Role
+from daggersql.environment import Reference
 from daggersql.findings import Finding
-from daggersql.known import Reference
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What the windows and sessions that are open in a checkpoint are made of: how old their oldest record is.
 
 Spark's state is read as tables. A session's state has its start in the key; groups and rows that are made of
-sessions say themselves since when records must be known, in a column `__since` (`daggersql.whole`).
+sessions say themselves since when records must be known, in a column `__since` (`daggersql.ir.whole`).
 """
 
 from __future__ import annotations

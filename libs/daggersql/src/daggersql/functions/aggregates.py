@@ -6,11 +6,11 @@ from daggersql import exact
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, too_many
 from daggersql.functions.signature import Function, Signature
-from daggersql.types import BIGINT, DOUBLE, STRING, Decimal, Family, Type
+from daggersql.ir.types import BIGINT, DOUBLE, STRING, Decimal, Family, Type
 
 NUMBER, DECIMAL, WHOLE, ANY = Family.NUMBER, Family.DECIMAL, Family.INTEGER, Family.ANY
 _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BOOLEAN, Family.BINARY)
-# What `daggersql.sums` knows how to put together from parts.
+# What `daggersql.emit.partial` knows how to put together from parts.
 COUNT, MIN, MAX = "count({0})", "min({0})", "max({0})"
 # BIGINT for every whole number: a sum that Flink would let overflow is right here.
 WHOLE_SUM = "try_sum({0})"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Check
-from daggersql.tree import Expr
-from daggersql.types import NULL
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import NULL
 
 
 def together(*checks: Check) -> Check:

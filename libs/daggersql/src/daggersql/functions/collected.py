@@ -9,8 +9,8 @@ names a list once, and asks `count` how long it is.
 from __future__ import annotations
 
 from daggersql.findings import Span
-from daggersql.tree import Expr, call, constant
-from daggersql.types import INT
+from daggersql.ir.expr import Expr, call, constant
+from daggersql.ir.types import INT
 
 MOST = 10_000
 """Rows of a group that there is an answer for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature
-from daggersql.types import BIGINT, Family
+from daggersql.ir.types import BIGINT, Family
 
 MOST = 1_000_000
 """Different values of a group that COUNT(DISTINCT …) counts; beyond, the dagger fails and says so."""

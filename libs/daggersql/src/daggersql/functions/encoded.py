@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from daggersql.findings import Report, Span
-from daggersql.messages import ddl, is_known_later, leaf, message_type
-from daggersql.operators import describe
-from daggersql.tree import Expr, call, quote_text, text_constant
-from daggersql.types import BINARY, BOOLEAN, NULL, STRING, Array, Scalar, Type
+from daggersql.functions.messages import ddl, is_known_later, leaf, message_type
+from daggersql.ir.expr import Expr, call, quote_text, text_constant
+from daggersql.ir.types import BINARY, BOOLEAN, NULL, STRING, Array, Scalar, Type
+from daggersql.operators.coercion import describe
 
 
 def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) -> Expr | None:

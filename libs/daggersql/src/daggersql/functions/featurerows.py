@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
-from daggersql.operators import describe
-from daggersql.tree import Expr, call, cast, quote_text
-from daggersql.types import (
+from daggersql.ir.expr import Expr, call, cast, quote_text
+from daggersql.ir.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -27,6 +26,7 @@ from daggersql.types import (
     Type,
     family,
 )  # fmt: skip
+from daggersql.operators.coercion import describe
 
 SLOTS: Mapping[str, Type] = {
     "bytes": BINARY, "string": STRING, "int": INT, "long": BIGINT,

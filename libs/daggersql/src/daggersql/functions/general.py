@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
-from daggersql.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, Family
+from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, Family
 
 ANY, WHOLE, TIME = Family.ANY, Family.INTEGER, Family.TIMESTAMP
 

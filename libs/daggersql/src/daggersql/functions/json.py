@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.jsonpaths import constant_path
 from daggersql.functions.signature import Signature, overloaded
-from daggersql.tree import Expr
-from daggersql.types import BOOLEAN, STRING, Family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BOOLEAN, STRING, Family
 
 # What Spark reads as a path of a VARIANT.
 _ONE_PLACE = re.compile(r"""\$(?:\.[^\s.\[\]()'"]+|\[\d{1,9}\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""", re.ASCII)

@@ -32,7 +32,7 @@ from daggersql.functions.jsonsteps import (
     Step,
 )
 from daggersql.functions.signature import Check
-from daggersql.tree import Expr
+from daggersql.ir.expr import Expr
 
 MAX_PATH = 1024
 _NAME = re.compile(r"[^\s.\[\]()]+")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
-from daggersql.tree import Expr
-from daggersql.types import BIGINT, DOUBLE, INT, Family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BIGINT, DOUBLE, INT, Family
 
 NUMBER, WHOLE = Family.NUMBER, Family.INTEGER
 MAX_PLACES = 18

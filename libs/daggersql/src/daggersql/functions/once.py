@@ -12,8 +12,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, let
 from daggersql.functions.signature import Function, Signature
-from daggersql.tree import Expr, Kind, call
-from daggersql.types import STRING, Array, Family
+from daggersql.ir.expr import Expr, Kind, call
+from daggersql.ir.types import STRING, Array, Family
 
 _SORTED = (Family.TEXT, Family.INTEGER, Family.NUMBER, Family.BOOLEAN, Family.TIMESTAMP, Family.DATE)
 _TOO_MANY = f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} different values: group by more."

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
-from daggersql.tree import Expr
+from daggersql.ir.expr import Expr
 
 LETTERS = "GyMLdDEuaHkKhmsSzZX"
 _BY_LOCALE = "YwWF"

@@ -6,7 +6,7 @@ import sys
 
 from daggersql.functions import registry
 from daggersql.functions.signature import Doc, Function
-from daggersql.types import Type
+from daggersql.ir.types import Type
 
 _HEAD = """# Functions of our own
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggerspec.fields import REFERENCE
+from daggersql.environment import Reference
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.signature import Build, Signature
-from daggersql.known import Reference
-from daggersql.tree import Expr, call, cast, constant
-from daggersql.types import NULL, STRING, Family, Type, family
+from daggersql.ir.expr import Expr, call, cast, constant
+from daggersql.ir.types import NULL, STRING, Family, Type, family
 
 DEFAULT_HOURS = 1
 MAX_HOURS = 24 * 365

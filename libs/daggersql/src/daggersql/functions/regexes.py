@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.javaregexes import compiled
 from daggersql.functions.signature import Check
+from daggersql.ir.expr import Expr
 from daggersql.limits import MAX_REGEX
-from daggersql.tree import Expr
 
 _QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})[^()]*\)(?:[+*]|\{\d+,\d*\})")
 _ALTERNATIVES = re.compile(r"\((?:[^()\\]|\\.)*\|(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")

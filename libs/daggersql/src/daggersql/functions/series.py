@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from daggersql.findings import Report, Span
-from daggersql.operators import describe
-from daggersql.tree import Expr, call, cast
-from daggersql.types import DOUBLE, NULL, TIMESTAMP, Array, Family, Type, fits
+from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.types import DOUBLE, NULL, TIMESTAMP, Array, Family, Type, fits
+from daggersql.operators.coercion import describe
 
 MAX_MINUTES: Final = 31 * 24 * 60
 """As long as the longest window."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from daggersql.findings import Report, Span
-from daggersql.tree import Expr
-from daggersql.types import Family, Type
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import Family, Type
 
 Result: TypeAlias = Type | int
 """A type, or the number of the argument whose type the result has."""

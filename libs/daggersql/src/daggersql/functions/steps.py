@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from daggersql.findings import Report, nearest
 from daggersql.functions.checks import is_null
-from daggersql.operators import describe
-from daggersql.tree import Expr, call
-from daggersql.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Type, family
+from daggersql.ir.expr import Expr, call
+from daggersql.ir.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Type, family
+from daggersql.operators.coercion import describe
 
 KINDS: Mapping[str, Type | None] = {
     "int": BIGINT, "integer": BIGINT, "long": BIGINT, "bigint": BIGINT, "float": DOUBLE, "double": DOUBLE,

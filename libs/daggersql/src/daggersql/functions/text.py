@@ -9,9 +9,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import together
 from daggersql.functions.regexes import check_group, check_regex, check_replacement
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BOOLEAN, INT, STRING, Family
 from daggersql.limits import MAX_TEXT
-from daggersql.tree import Expr
-from daggersql.types import BOOLEAN, INT, STRING, Family
 
 TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY
 

@@ -9,8 +9,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import check_whole, is_null, together
 from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
 from daggersql.functions.zones import check_zone
-from daggersql.tree import Expr
-from daggersql.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Family
 
 TEXT, WHOLE, NUMBER, TIME, DAY = Family.TEXT, Family.INTEGER, Family.NUMBER, Family.TIMESTAMP, Family.DATE
 _DEFAULT = "'yyyy-MM-dd HH:mm:ss'"

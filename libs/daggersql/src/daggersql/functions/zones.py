@@ -17,7 +17,7 @@ import tzdata  # type: ignore[import-untyped]  # it is but a folder of data
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
-from daggersql.tree import Expr
+from daggersql.ir.expr import Expr
 
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.ASCII)
 _LONGEST_H = 18

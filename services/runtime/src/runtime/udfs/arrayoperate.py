@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from daggersql.functions.steps import KINDS, parse
-from daggersql.types import BIGINT
+from daggersql.ir.types import BIGINT
 
 
 def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> list[Any] | None:

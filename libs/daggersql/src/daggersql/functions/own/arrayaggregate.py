@@ -9,8 +9,8 @@ from daggersql.functions import steps
 from daggersql.functions.checks import is_null
 from daggersql.functions.own.arrayoperate import STEP_TYPES
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, call, cast, wrong
-from daggersql.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
 
 _COUNT = "CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END"
 _FIRST = "get({0}, 0)"

@@ -8,8 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions import steps
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, call, cast, wrong
-from daggersql.types import NULL, STRING, Array, Family
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.types import NULL, STRING, Array, Family
 
 STEP_TYPES = (
     "a constant, in any letter case: int, integer, long or bigint for whole numbers, float or double, which"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from daggersql.casts import TEXT_OF_BYTES
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.types import STRING, Family
+from daggersql.ir.types import STRING, Family
+
+# As Java reads bytes. Arrow takes no text that is no UTF-8: it would end the job where it is written.
+TEXT_OF_BYTES = "make_valid_utf8(CAST({0} AS STRING))"
 
 FUNCTION = Function(
     "ByteToString",

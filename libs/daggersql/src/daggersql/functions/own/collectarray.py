@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, Kind, cast
-from daggersql.types import NULL, STRING, Array, Family
+from daggersql.ir.expr import Expr, Kind, cast
+from daggersql.ir.types import NULL, STRING, Array, Family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

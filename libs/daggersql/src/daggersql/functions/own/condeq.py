@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, call
-from daggersql.types import CONDITION, Family
+from daggersql.ir.expr import Expr, call
+from daggersql.ir.types import CONDITION, Family
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:

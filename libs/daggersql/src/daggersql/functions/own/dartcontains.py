@@ -10,8 +10,8 @@ from daggersql.functions import formats
 from daggersql.functions.javaregexes import compiled
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
-from daggersql.tree import Expr
-from daggersql.types import BOOLEAN, Family, family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BOOLEAN, Family, family
 
 MAX_PATTERN = 1_000
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
-from daggersql.tree import Expr
-from daggersql.types import STRING, Family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import STRING, Family
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.scope import TIME_FIELDS
-from daggersql.tree import Expr, call, cast, quote_name, wrong
-from daggersql.types import NULL, STRING, Array, Family, Message, Struct, family, held
+from daggersql.ir.expr import Expr, call, cast, quote_name, wrong
+from daggersql.ir.types import NULL, STRING, Array, Family, Message, Struct, family, held
+from daggersql.operators.fields import TIME_FIELDS
 
 _FROM_START = "get({0}, try_cast({1} AS INT))"
 _FROM_END = "get({0}, size({0}) + try_cast({1} AS INT))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.functions.zones import check_zone
-from daggersql.types import BIGINT, Family
+from daggersql.ir.types import BIGINT, Family
 
 FUNCTION = Function(
     "EndOfMonth",

@@ -14,8 +14,8 @@ from daggersql.functions.series import (
     check_range,
 )
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr
-from daggersql.types import DOUBLE, TIMESTAMP, Family
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import DOUBLE, TIMESTAMP, Family
 
 _KINDS = (TIMES, VALUES, TIMESTAMP, DOUBLE, DOUBLE)
 

@@ -8,8 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, list_of, untyped
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, Kind, wrong
-from daggersql.types import Family
+from daggersql.ir.expr import Expr, Kind, wrong
+from daggersql.ir.types import Family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

@@ -8,8 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, Kind, wrong
-from daggersql.types import Family
+from daggersql.ir.expr import Expr, Kind, wrong
+from daggersql.ir.types import Family
 
 
 def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Report) -> Expr | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql import comparisons
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import let
 from daggersql.functions.encoded import decodable, is_encoded, of_type, selected
+from daggersql.functions.messages import check_same, element_message, is_known_later, leaf, message_type
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.messages import check_same, element_message, is_known_later, leaf, message_type
-from daggersql.operators import describe, unify
-from daggersql.tree import Expr, Kind, call, cast, wrong
-from daggersql.types import BINARY, DOUBLE, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
+from daggersql.ir.expr import Expr, Kind, call, cast, wrong
+from daggersql.ir.types import BINARY, DOUBLE, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
+from daggersql.operators import comparisons
+from daggersql.operators.coercion import describe, unify
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

@@ -9,8 +9,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions import reals
 from daggersql.functions.collected import let
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr
-from daggersql.types import STRING, Array, Family, Struct
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import STRING, Array, Family, Struct
 
 _ROWS = (("bucket", STRING),)
 # The value is computed outside of the lambda: it may call a function of ours.

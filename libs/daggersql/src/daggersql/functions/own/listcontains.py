@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.operators import describe, unify
-from daggersql.tree import Expr, call, wrong
-from daggersql.types import BOOLEAN, Array, Family
+from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.types import BOOLEAN, Array, Family
+from daggersql.operators.coercion import describe, unify
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

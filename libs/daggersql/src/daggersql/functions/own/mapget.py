@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql import elements
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import let
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.operators import describe, unify
-from daggersql.tree import Expr, call, quote_name, wrong
-from daggersql.types import NULL, Array, Family, Message, Struct
+from daggersql.ir.expr import Expr, call, quote_name, wrong
+from daggersql.ir.types import NULL, Array, Family, Message, Struct
+from daggersql.operators import collections
+from daggersql.operators.coercion import describe, unify
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -19,7 +19,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         return call("NULL", NULL, place)
     if isinstance(values.type, Array):
         return _of_pairs(values, key, place, report)
-    return elements.element(values, key, place, report)
+    return collections.element(values, key, place, report)
 
 
 def _of_pairs(values: Expr, key: Expr, place: Span, report: Report) -> Expr:

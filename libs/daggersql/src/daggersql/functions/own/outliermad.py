@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.series import TIMES, VALUES, call_with, check_lists, check_minutes, check_range
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr
-from daggersql.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Array, Family, Struct
+from daggersql.ir.expr import Expr
+from daggersql.ir.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Array, Family, Struct
 
 _KINDS = (VALUES, TIMES, TIMESTAMP, BIGINT, BIGINT, DOUBLE, DOUBLE)
 _ROWS = (

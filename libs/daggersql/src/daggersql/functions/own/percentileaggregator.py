@@ -8,8 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import MOST, let, too_many
 from daggersql.functions.series import number_of
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, Kind, call, cast
-from daggersql.types import DOUBLE, Family
+from daggersql.ir.expr import Expr, Kind, call, cast
+from daggersql.ir.types import DOUBLE, Family
 
 _ACCURACY = 2_000
 _APPROXIMATE = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.types import DOUBLE, Family
+from daggersql.ir.types import DOUBLE, Family
 
 FUNCTION = Function(
     "S2AreaInKm2",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.encoded import is_encoded, selected, type_of
+from daggersql.functions.messages import check_same, element_message, leaf
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.messages import check_same, element_message, leaf
-from daggersql.operators import describe
-from daggersql.tree import Expr, cast, wrong
-from daggersql.types import BINARY, Array, Family
+from daggersql.ir.expr import Expr, cast, wrong
+from daggersql.ir.types import BINARY, Array, Family
+from daggersql.operators.coercion import describe
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

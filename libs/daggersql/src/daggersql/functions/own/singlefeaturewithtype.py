@@ -8,8 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.featurerows import FEATURES, TYPES
 from daggersql.functions.own.featureswithtype import triplets
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.tree import Expr, call, wrong
-from daggersql.types import Family
+from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.types import Family
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

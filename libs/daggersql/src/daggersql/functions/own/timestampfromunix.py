@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.types import MESSAGE_TIME, Family
+from daggersql.ir.types import MESSAGE_TIME, Family
 
 FUNCTION = Function(
     "TimestampFromUnix",

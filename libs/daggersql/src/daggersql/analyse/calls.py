@@ -1,0 +1,146 @@
+"""Calls of functions: which one is meant, whether its arguments fit, what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.functions import names, registry
+from daggersql.functions.own import NOT_YET
+from daggersql.functions.signature import Function, Signature
+from daggersql.ir.expr import Expr, Kind, cast, wrong
+from daggersql.ir.types import NULL, STRING, WORDS, Family, Type, fits
+from daggersql.operators.coercion import choose, describe
+
+
+def find_function(name: str, place: Span, report: Report) -> Function | None:
+    """The function of that name; None, with a finding that says why, when there is none to use."""
+    function = registry.find(name)
+    if function is not None:
+        return function
+    upper = name.upper()
+    if names.FORBIDDEN.fullmatch(name):
+        report.error("FORBIDDEN_FUNCTION", place, f"The function {name} is not allowed.")
+    elif upper in names.UNREPEATABLE:
+        report.error(
+            "UNSUPPORTED_FUNCTION",
+            place,
+            f"{name} gives another answer at every run: rows could not be repeated.",
+        )
+    elif upper in names.UNSUPPORTED:
+        report.error("UNSUPPORTED_FUNCTION", place, names.UNSUPPORTED[upper])
+    elif upper in {each.upper() for each in NOT_YET}:
+        report.error("UNSUPPORTED_FUNCTION", place, f"The function {name} is not supported yet.")
+    else:
+        suggestion = names.SYNONYMS.get(upper) or nearest(name, registry.known_names())
+        hint = f": did you mean {suggestion}?" if suggestion else "."
+        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint}", suggestion)
+    return None
+
+
+def call_function(
+    function: Function, arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None = None
+) -> Expr:
+    """The call, checked; `where` is the condition of a FILTER."""
+    signatures = [each for each in function.signatures if _takes(each, len(arguments))]
+    if not signatures:
+        report.error(
+            "WRONG_ARGUMENT_COUNT", place, f"{function.name} takes {_counts(function)}, not {len(arguments)}."
+        )
+        return wrong(place)
+    if any(argument.wrong for argument in arguments):
+        return wrong(place)
+    signature = _choose(signatures, arguments)
+    if signature is None:
+        _say_mismatch(function, signatures, arguments, report)
+        return wrong(place)
+    if function.check is not None:
+        function.check(arguments, place, report)
+    if function.warning is not None:
+        report.warn("APPROXIMATE", place, function.warning)
+    if function.build is not None:
+        made = function.build(arguments, place, report, where)
+        return replace(made, function=function.name.lower()) if function.own else made
+    return _build(function, signature, arguments, place, report, where)
+
+
+def _takes(signature: Signature, count: int) -> bool:
+    least = len(signature.parameters)
+    return count >= least if signature.variadic else count == least
+
+
+def _counts(function: Function) -> str:
+    counts = sorted({len(each.parameters) for each in function.signatures})
+    more = " or more" if any(each.variadic for each in function.signatures) else ""
+    plural = "" if counts == [1] and not more else "s"
+    return f"{' or '.join(map(str, counts))}{more} argument{plural}"
+
+
+def _wanted(signature: Signature, place: int) -> Family:
+    return signature.parameters[min(place, len(signature.parameters) - 1)]
+
+
+def _choose(signatures: Sequence[Signature], arguments: Sequence[Expr]) -> Signature | None:
+    for signature in signatures:
+        if all(fits(argument.type, _wanted(signature, place)) for place, argument in enumerate(arguments)):
+            return signature
+    return None
+
+
+def _say_mismatch(
+    function: Function, signatures: Sequence[Signature], arguments: Sequence[Expr], report: Report
+) -> None:
+    for place, argument in enumerate(arguments):
+        wanted = list(dict.fromkeys(_wanted(each, place) for each in signatures))
+        if not any(fits(argument.type, each) for each in wanted):
+            words = " or ".join(dict.fromkeys(WORDS[each] for each in wanted))
+            report.error(
+                "TYPE_MISMATCH",
+                argument.span,
+                f"Argument {place + 1} of {function.name} is {words}, not {describe(argument)}.",
+            )
+            return
+    report.error("TYPE_MISMATCH", arguments[0].span, f"{function.name} does not take these together.")
+
+
+def _build(
+    function: Function,
+    signature: Signature,
+    arguments: Sequence[Expr],
+    place: Span,
+    report: Report,
+    where: Expr | None,
+) -> Expr:
+    args = tuple(arguments)
+    result: Type | int = signature.result
+    if signature.same:
+        chosen = choose(args, report)
+        if chosen is None:
+            return wrong(place)
+        result, args = chosen
+    # A NULL without a type would leave Spark without one too.
+    args = tuple(cast(each, STRING) if each.type == NULL and not signature.same else each for each in args)
+    kind = args[result].type if isinstance(result, int) else result
+    if where is not None:
+        args = tuple(replace_where(each, where) for each in args)
+    template = signature.template.replace("{type}", kind.spark)
+    if "{rest}" in template:
+        first = len(signature.parameters) - 1 if "{0}" in template else 0
+        rest = ", ".join(f"{{{i}}}" for i in range(first, len(args)))
+        template = template.replace("{rest}", rest)
+    return Expr(
+        template,
+        kind,
+        place,
+        args,
+        kind=Kind.AGGREGATE if function.aggregate else Kind.CALL,
+        function=function.name.lower() if function.own else None,
+    )
+
+
+def replace_where(argument: Expr, where: Expr) -> Expr:
+    """The argument of an aggregate, NULL where the FILTER's condition is not true."""
+    return replace(
+        Expr("CASE WHEN {0} THEN {1} END", argument.type, argument.span, (where, argument)), value=None
+    )

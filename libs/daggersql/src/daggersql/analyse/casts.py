@@ -1,0 +1,92 @@
+"""CAST: which type becomes which. A value without a counterpart becomes NULL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span
+from daggersql.functions.own.bytetostring import TEXT_OF_BYTES
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    NUMERIC,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    Decimal,
+    Family,
+    Type,
+    family,
+)  # fmt: skip
+from daggersql.operators.coercion import describe
+from daggersql.syntax.cursor import span
+
+_Kind = exp.DataType.Type
+_TYPES: dict[object, Type] = {
+    _Kind.BOOLEAN: BOOLEAN, _Kind.TINYINT: TINYINT, _Kind.SMALLINT: SMALLINT, _Kind.INT: INT,
+    _Kind.BIGINT: BIGINT, _Kind.FLOAT: FLOAT, _Kind.DOUBLE: DOUBLE, _Kind.VARCHAR: STRING,
+    _Kind.VARBINARY: BINARY, _Kind.DATE: DATE, _Kind.TIMESTAMP: TIMESTAMP,
+}  # fmt: skip
+_FROM: dict[Family, frozenset[Family]] = {
+    Family.TEXT: NUMERIC | {Family.TEXT, Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINARY},
+    Family.BOOLEAN: NUMERIC | {Family.TEXT, Family.BOOLEAN},
+    Family.TIMESTAMP: frozenset({Family.TEXT, Family.DATE, Family.TIMESTAMP}),
+    Family.DATE: frozenset({Family.TEXT, Family.DATE, Family.TIMESTAMP}),
+    Family.BINARY: frozenset({Family.TEXT, Family.BINARY}),
+    **dict.fromkeys(NUMERIC, NUMERIC | {Family.TEXT, Family.BOOLEAN}),
+}
+
+
+def check_cast(value: Expr, to: exp.DataType, place: Span, report: Report) -> Expr:
+    """CAST(value AS to)."""
+    kind = _target(to, report)
+    if kind is None or value.wrong:
+        return wrong(place)
+    if family(value.type) is not Family.NULL and family(value.type) not in _FROM[family(kind)]:
+        report.error("TYPE_MISMATCH", place, f"One cannot cast {describe(value)} to {kind.spark.upper()}.")
+        return wrong(place)
+    result = replace(_converted(value, kind), span=place, type=kind)
+    length = _numbers(to)
+    if kind == STRING and length:
+        return call(f"left({{0}}, {length[0]})", STRING, place, result)
+    return result
+
+
+def _converted(value: Expr, kind: Type) -> Expr:
+    found = family(value.type)
+    if kind == STRING and found is Family.TIMESTAMP:
+        # As Flink writes a TIMESTAMP(3).
+        return call("date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')", STRING, value.span, value)
+    if kind == STRING and found is Family.BINARY:
+        return call(TEXT_OF_BYTES, STRING, value.span, value)
+    if found in NUMERIC - {Family.INTEGER} and kind == BOOLEAN:
+        return call("({0} <> 0)", BOOLEAN, value.span, value)
+    return cast(value, kind)
+
+
+def _target(to: exp.DataType, report: Report) -> Type | None:
+    if to.this == _Kind.DECIMAL:
+        precision, scale = (*_numbers(to), *(10, 0)[len(_numbers(to)) :])
+        if 1 <= precision <= 38 and 0 <= scale <= precision:
+            return Decimal(precision, scale)
+        report.error(
+            "INVALID_ARGUMENT", span(to), "DECIMAL has 1 to 38 digits, and no more of them behind the point."
+        )
+        return None
+    # What the grammar did not know, it has said.
+    return _TYPES.get(to.this)
+
+
+def _numbers(to: exp.DataType) -> tuple[int, ...]:
+    """The numbers in brackets behind a type's name."""
+    texts = (each.name for each in to.expressions)
+    return tuple(int(text) for text in texts if text.isdigit() and len(text) < 10)

@@ -1,0 +1,377 @@
+"""Checks expressions: from the grammar's tree to typed ones. A node that no rule here knows is refused.
+
+All mistakes are said, each once: what is wrong already fits everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from daggersql.analyse import casts, literals, windows
+from daggersql.analyse.calls import call_function, find_function
+from daggersql.analyse.scope import Scope
+from daggersql.analyse.similar import similar
+from daggersql.analyse.units import unit_of_time
+from daggersql.findings import Report, Span
+from daggersql.functions import names, once, registry
+from daggersql.functions.distinct import COUNT_DISTINCT
+from daggersql.functions.general import WITHOUT_BRACKETS
+from daggersql.functions.times import BY_UNIT
+from daggersql.ir.expr import Expr, Kind, both, call, constant, text_constant, wrong
+from daggersql.ir.relations import GroupWindow
+from daggersql.ir.types import (
+    BOOLEAN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+)
+from daggersql.operators import arithmetic, collections, comparisons
+from daggersql.operators.coercion import choose, condition
+from daggersql.syntax import units
+from daggersql.syntax.cursor import span
+
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "!<=>",
+}  # fmt: skip
+_BY_TIME = {"FIRST_VALUE": "min_by", "LAST_VALUE": "max_by"}
+
+
+class Analyser:
+    """Checks the expressions of one SELECT; `window` is what it groups by, if anything."""
+
+    def __init__(self, scope: Scope, report: Report, window: GroupWindow | None = None) -> None:
+        self.scope = scope
+        self.report = report
+        self.window = window
+        self._rules: dict[type[exp.Expr], Callable[[exp.Expr], Expr]] = {
+            exp.Column: self._name,
+            exp.Dot: self._name,
+            exp.Bracket: self._element,
+            exp.Array: lambda node: collections.make_list(
+                self._all(node.expressions), span(node), self.report
+            ),
+            exp.Map: lambda node: collections.make_map(
+                self._all(node.args["keys"]), self._all(node.args["values"]), span(node), self.report
+            ),
+            exp.Literal: self._literal,
+            exp.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
+            exp.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
+            exp.Null: lambda node: constant("NULL", None, NULL, span(node)),
+            exp.Interval: self._interval,
+            exp.Neg: lambda node: arithmetic.negate(self.check(node.this), span(node), self.report),
+            exp.Not: self._not,
+            exp.And: self._junction,
+            exp.Or: self._junction,
+            exp.DPipe: self._arithmetic,
+            exp.Is: self._is,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Like: self._like,
+            exp.Escape: self._like,
+            exp.SimilarTo: self._like,
+            exp.Case: self._case,
+            exp.Cast: self._cast,
+            exp.Anonymous: self._call,
+            exp.Filter: self._filter,
+            exp.Star: self._star,
+            exp.Window: lambda node: wrong(span(node)),
+            exp.Subquery: self._subquery,
+            exp.Exists: self._subquery,
+            **dict.fromkeys(_SIGNS, self._arithmetic),
+            **dict.fromkeys(_COMPARISONS, self._comparison),
+        }
+
+    def check(self, node: exp.Expr) -> Expr:
+        """The checked expression; something `wrong`, with findings, when it cannot be."""
+        rule = self._rules.get(type(node))
+        if rule is None:
+            self.report.error("UNSUPPORTED_OPERATION", span(node), "This is not supported here.")
+            return wrong(span(node))
+        return rule(node)
+
+    def _all(self, nodes: Sequence[exp.Expr]) -> list[Expr]:
+        return [self.check(each) for each in nodes]
+
+    def condition(self, node: exp.Expr, where: str) -> Expr:
+        """An expression that must be true or false."""
+        return condition(self.check(node), self.report, where)
+
+    # --- names -----------------------------------------------------------------------------------------
+
+    def _name(self, node: exp.Expr) -> Expr:
+        fields: list[exp.Identifier] = []
+        base = node
+        while isinstance(base, exp.Dot):
+            field = base.expression
+            if not isinstance(field, exp.Identifier):
+                self.report.error("SYNTAX_ERROR", span(base), "A star stands only in the SELECT list.")
+                return wrong(span(node))
+            fields.insert(0, field)
+            base = base.this
+        if isinstance(base, exp.Column):
+            if not fields and (bare := self._bare_function(base)) is not None:
+                return bare
+            return self.scope.column([base.this, *fields])
+        value = self.check(base)
+        for field in fields:
+            value = self.scope.field(value, field)
+        return value
+
+    def _bare_function(self, node: exp.Column) -> Expr | None:
+        """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
+        name, place = node.name, span(node)
+        if node.this.args.get("quoted") or any(name in source.columns for source in self.scope.sources):
+            return None
+        if name.upper() in WITHOUT_BRACKETS or names.FORBIDDEN.fullmatch(name):
+            function = find_function(name, place, self.report)
+            return call_function(function, [], place, self.report) if function else wrong(place)
+        return None
+
+    def _element(self, node: exp.Expr) -> Expr:
+        value, index = self.check(node.this), self.check(node.expressions[0])
+        return collections.element(value, index, span(node), self.report)
+
+    # --- constants -------------------------------------------------------------------------------------
+
+    def _literal(self, node: exp.Expr) -> Expr:
+        if node.is_string:
+            return text_constant(node.name, STRING, span(node))
+        return literals.number(node.name, span(node), self.report)
+
+    def _interval(self, node: exp.Expr) -> Expr:
+        length = windows.interval(node, self.report)
+        return wrong(span(node)) if length is None else literals.interval(length, span(node))
+
+    # --- operators -------------------------------------------------------------------------------------
+
+    def _arithmetic(self, node: exp.Expr) -> Expr:
+        left, right = self.check(node.this), self.check(node.expression)
+        if isinstance(node, exp.DPipe):
+            return arithmetic.join_text(left, right, span(node), self.report)
+        return arithmetic.arithmetic(_SIGNS[type(node)], left, right, span(node), self.report)
+
+    def _comparison(self, node: exp.Expr) -> Expr:
+        left, right = self.check(node.this), self.check(node.expression)
+        return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
+
+    def _not(self, node: exp.Expr) -> Expr:
+        return call("(NOT {0})", BOOLEAN, span(node), self.condition(node.this, "NOT"))
+
+    def _junction(self, node: exp.Expr) -> Expr:
+        word = "AND" if isinstance(node, exp.And) else "OR"
+        left, right = self.condition(node.this, word), self.condition(node.expression, word)
+        return call(f"({{0}} {word} {{1}})", BOOLEAN, span(node), left, right)
+
+    def _is(self, node: exp.Expr) -> Expr:
+        right = node.expression
+        if isinstance(right, exp.Null):
+            return call("({0} IS NULL)", BOOLEAN, span(node), self.check(node.this))
+        word = "TRUE" if right.this else "FALSE"
+        return call(f"({{0}} IS {word})", BOOLEAN, span(node), self.condition(node.this, f"IS {word}"))
+
+    def _in(self, node: exp.Expr) -> Expr:
+        value = self.check(node.this)
+        if node.args.get("query") is not None:
+            return self._subquery(node.args["query"])
+        choices = []
+        for each in node.expressions:
+            choice = self.check(each)
+            sides = (
+                None
+                if value.wrong or choice.wrong
+                else comparisons.comparable(value, choice, span(node), self.report)
+            )
+            if sides is not None:
+                choices.append(sides[1])
+        if not choices:
+            return call("NULL", BOOLEAN, span(node))
+        places = ", ".join(f"{{{i}}}" for i in range(1, len(choices) + 1))
+        return call(f"({{0}} IN ({places}))", BOOLEAN, span(node), value, *choices)
+
+    def _between(self, node: exp.Expr) -> Expr:
+        value = self.check(node.this)
+        low = comparisons.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
+        high = comparisons.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
+        return call("({0} AND {1})", BOOLEAN, span(node), low, high)
+
+    def _like(self, node: exp.Expr) -> Expr:
+        escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
+        like = node.this if isinstance(node, exp.Escape) else node
+        value, pattern = self.check(like.this), self.check(like.expression)
+        compare = similar if isinstance(like, exp.SimilarTo) else comparisons.like
+        return compare(value, pattern, escape, span(node), self.report)
+
+    def _case(self, node: exp.Expr) -> Expr:
+        operand = self.check(node.this) if node.this is not None else None
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            if operand is None:
+                conditions.append(self.condition(branch.this, "WHEN"))
+            else:
+                asked = self.check(branch.this)
+                conditions.append(comparisons.compare("=", operand, asked, asked.span, self.report))
+            values.append(self.check(branch.args["true"]))
+        if node.args.get("default") is not None:
+            values.append(self.check(node.args["default"]))
+        chosen = choose(values, self.report)
+        if chosen is None:
+            return wrong(span(node))
+        kind, values = chosen[0], list(chosen[1])
+        count = len(conditions)
+        whens = "".join(f" WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
+        default = f" ELSE {{{2 * count}}}" if len(values) > count else ""
+        return call(f"CASE{whens}{default} END", kind, span(node), *conditions, *values)
+
+    def _cast(self, node: exp.Expr) -> Expr:
+        if node.args.get("default"):
+            return literals.of_type(node.args["to"].this.name, node.name, span(node), self.report)
+        return casts.check_cast(self.check(node.this), node.args["to"], span(node), self.report)
+
+    # --- calls -----------------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr, where: Expr | None = None) -> Expr:
+        name, place = node.name.upper(), span(node)
+        if isinstance(node, exp.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
+            return self._window_call(node, name)
+        if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"):
+            return self._of_time(node, name)
+        if name == "MOD" and len(node.expressions) == 2:
+            left, right = (self.check(each) for each in node.expressions)
+            return arithmetic.arithmetic("%", left, right, place, self.report)
+        if name == "IF" and len(node.expressions) == 3:
+            branch = exp.If(this=node.expressions[0], true=node.expressions[1])
+            case = exp.Case(ifs=[branch], default=node.expressions[2])
+            case.meta.update(node.meta)
+            return self._case(case)
+        first = node.expressions[0] if node.expressions else None
+        if name in BY_UNIT and isinstance(first, exp.Column | exp.Literal):
+            return self._by_unit(node, name, first)
+        if isinstance(first, exp.Distinct):
+            return self._distinct(node, first, where)
+        arguments = (
+            [constant("1", 1, INT, span(first))]
+            if isinstance(first, exp.Star) and name == "COUNT" and len(node.expressions) == 1
+            else [self.check(each) for each in node.expressions]
+        )
+        if name in _BY_TIME and self.window is not None and len(arguments) == 1:
+            return self._by_time(_BY_TIME[name], arguments[0], place, where)
+        function = find_function(node.name, place, self.report)
+        if function is None:
+            return wrong(place)
+        if function.rows is not None:
+            self.report.error(
+                "UNSUPPORTED_FUNCTION",
+                place,
+                f"{function.name} gives rows: write FROM …, LATERAL TABLE({function.name}(…)) AS t(…).",
+                f"LATERAL TABLE({function.name}(…))",
+            )
+            return wrong(place)
+        if function.aggregate and (inner := next((each for each in arguments if each.has_aggregate), None)):
+            self.report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
+            return wrong(place)
+        if where is not None and not function.aggregate:
+            self.report.error(
+                "TYPE_MISMATCH", place, f"FILTER belongs to an aggregate, which {node.name} is not."
+            )
+            return wrong(place)
+        return call_function(function, arguments, place, self.report, where)
+
+    def check_rows(self, node: exp.Expr) -> Expr:
+        """A call that gives rows, which stands in FROM."""
+        function = find_function(node.name, span(node), self.report)
+        arguments = [self.check(each) for each in node.expressions]
+        if function is None:
+            return wrong(span(node))
+        return call_function(function, arguments, span(node), self.report)
+
+    def _window_call(self, node: exp.Anonymous, name: str) -> Expr:
+        if name not in windows.KINDS:
+            return windows.bound(node, self.window, self.check, self.report)
+        self.report.error(
+            "WINDOW_MISMATCH",
+            span(node),
+            f"{node.name} stands in GROUP BY; its bounds are {name}_START and {name}_END.",
+        )
+        return wrong(span(node))
+
+    def _by_time(self, spark: str, value: Expr, place: Span, where: Expr | None) -> Expr:
+        """FIRST_VALUE and LAST_VALUE: by event time, the same whatever the order in which rows come."""
+        assert self.window is not None
+        if value.has_aggregate:
+            self.report.error("AGGREGATE_NOT_ALLOWED", value.span, "An aggregate cannot be aggregated again.")
+            return wrong(place)
+        known = call("({0} IS NOT NULL)", BOOLEAN, place, value)
+        when = both(known, where) or known
+        time = call("CASE WHEN {0} THEN {1} END", TIMESTAMP, place, when, self.window.time)
+        return Expr(f"{spark}({{0}}, {{1}})", value.type, place, (value, time), kind=Kind.AGGREGATE)
+
+    def _by_unit(self, node: exp.Expr, name: str, unit: exp.Expr) -> Expr:
+        """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""
+        functions = BY_UNIT[name]
+        function = functions.get(unit.name.upper().removeprefix("SQL_TSI_").removesuffix("S"))
+        if function is None:
+            units.refuse(unit.name, span(unit), self.report, functions)
+            return wrong(span(node))
+        arguments = [self.check(each) for each in node.expressions[1:]]
+        return call_function(function, arguments, span(node), self.report)
+
+    def _distinct(self, node: exp.Expr, distinct: exp.Distinct, where: Expr | None) -> Expr:
+        values = [self.check(each) for each in distinct.expressions]
+        name = node.name.upper()
+        function = COUNT_DISTINCT if name == "COUNT" and len(values) == 1 else once.FORMS.get(name)
+        if (
+            name in ("MIN", "MAX", "DISTINCTCOUNT") or registry.find(name) is None
+        ):  # the same without it, or nothing
+            function = find_function(name, span(node), self.report)
+            if function is None:
+                return wrong(span(node))
+        if function is None:
+            self.report.error(
+                "UNSUPPORTED_FUNCTION",
+                span(node),
+                f"{node.name}(DISTINCT …) is not supported on a stream: COUNT(DISTINCT x) of one value"
+                " is, and so are LISTAGG, CollectArray, MIN and MAX.",
+                "COUNT(DISTINCT x)",
+            )
+            return wrong(span(node))
+        if values[0].has_aggregate:
+            self.report.error(
+                "AGGREGATE_NOT_ALLOWED", values[0].span, "An aggregate cannot be aggregated again."
+            )
+            return wrong(span(node))
+        return call_function(function, values, span(node), self.report, where)
+
+    def _filter(self, node: exp.Expr) -> Expr:
+        where = self.condition(node.expression.this, "FILTER")
+        if where.has_aggregate:
+            self.report.error("AGGREGATE_NOT_ALLOWED", where.span, "FILTER goes by single rows.")
+            return wrong(span(node))
+        return replace(self._call(node.this, where), span=span(node))
+
+    def _of_time(self, node: exp.Expr, name: str) -> Expr:
+        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
+        first, second = node.expressions[:2]
+        unit, value = (first, second) if name == "EXTRACT" else (second, first)
+        return unit_of_time(name, unit, self.check(value), span(node), self.report)
+
+    # --- what stands elsewhere -------------------------------------------------------------------------
+
+    def _star(self, node: exp.Expr) -> Expr:
+        self.report.error(
+            "SYNTAX_ERROR", span(node), "A star stands only in the SELECT list and in COUNT(*)."
+        )
+        return wrong(span(node))
+
+    def _subquery(self, node: exp.Expr) -> Expr:
+        self.report.error(
+            "UNSUPPORTED_SUBQUERY",
+            span(node),
+            "A query inside an expression is not supported on streams: use a join.",
+        )
+        return wrong(span(node))

@@ -1,0 +1,197 @@
+"""Joins of streams: a side keeps rows while a partner can come, so the condition must say how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from sqlglot import exp
+
+from daggersql.analyse import windows
+from daggersql.analyse.expressions import Analyser
+from daggersql.analyse.results import object_to_join
+from daggersql.analyse.scope import Scope, Source
+from daggersql.findings import Report, Span
+from daggersql.ir import reach
+from daggersql.ir.expr import Expr, Kind, call
+from daggersql.ir.relations import Alone, Join, Picked, Relation
+from daggersql.ir.types import BOOLEAN, ROWTIME, WINDOW_TIME
+from daggersql.ir.whole import has_session
+from daggersql.limits import MAX_JOIN_BOUND
+from daggersql.syntax.cursor import span
+
+_BOUND = "AND {right}.rowtime BETWEEN {left}.rowtime AND {left}.rowtime + INTERVAL '5' MINUTE"
+_ORDER: dict[type[exp.Expr], int] = {exp.GT: 1, exp.GTE: 1, exp.LT: -1, exp.LTE: -1, exp.EQ: 0}
+_NEVER = timedelta.max
+
+
+class JoinChecker:
+    """Checks one join; the last source of the scope is its right side."""
+
+    def __init__(self, scope: Scope, report: Report) -> None:
+        self._scope = scope
+        self._report = report
+        self._analyser = Analyser(scope, report)
+        self._right: Source = scope.sources[-1]
+        self._times: set[str] = set()
+        """The left side's event times that the condition names."""
+        self._partners: set[str] = set()
+        """And those of the right side."""
+        self._names = {_relation_of(value) for value in self._right.columns.values()}
+
+    def check(
+        self, join: exp.Expr, where: exp.Expr | None, left: Relation, right: Relation, place: Span
+    ) -> Join | None:
+        """The join; None, with findings, when it is none that can be."""
+        outer, comma = (join.args.get("kind") or "").startswith("LEFT"), join.args.get("kind") == "COMMA"
+        node = where.this if comma and where is not None else join.args.get("on")
+        if node is None:
+            self._say_unbounded(place, comma=comma)
+            return None
+        before = self._report.failed
+        on = self._analyser.condition(node, "ON")
+        if on.has_aggregate:
+            self._report.error("AGGREGATE_NOT_ALLOWED", on.span, "A join goes by single rows.")
+        if self._report.failed and not before:
+            return None
+        conditions = list(_conjuncts(node))
+        if not outer and not comma and where is not None:
+            conditions += _conjuncts(where.this)
+        lower, upper = self._bounds(conditions)
+        if lower is None or upper is None:
+            self._say_unbounded(place, comma=comma)
+            return None
+        if not any(map(self._is_key, conditions)):
+            self._report.error(
+                "UNSUPPORTED_JOIN", place, "A join needs a key that both sides have: ON a.id = b.id AND …."
+            )
+            return None
+        if max(abs(lower), abs(upper)) > MAX_JOIN_BOUND:
+            self._report.error(
+                "INTERVAL_TOO_LONG", span(node), f"A join reaches at most {MAX_JOIN_BOUND.days} days."
+            )
+            return None
+        if isinstance(left, Picked):
+            # Spark allows one event time on a side: of a join below, the one that this join goes by.
+            left = replace(left, time=min(self._times))
+        # Under a comma the condition is WHERE, which stays where it is.
+        on = call("TRUE", BOOLEAN, on.span) if comma else on
+        if not outer and where is not None and (has_session(left) or has_session(right)):
+            on = self._with_where(on, _conjuncts(where.this))
+        found = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
+        object_to_join(found, place, self._report)
+        return found
+
+    def _with_where(self, on: Expr, conditions: Iterator[exp.Expr]) -> Expr:
+        """The condition with the keys and bounds of WHERE, which partial sessions pass."""
+        for node in conditions:
+            if self._is_key(node) or self._bounds([node]) != (None, None):
+                on = call("({0} AND {1})", BOOLEAN, on.span, on, self._analyser.check(node))
+        return on
+
+    def _alone(self, right: Relation, lower: timedelta) -> Alone:
+        """Since when records must be known for a row without a partner."""
+        before = max(reach.furthest(right) - lower, timedelta())
+        return Alone(min(self._partners), min(self._times), before)
+
+    def _say_unbounded(self, place: Span, *, comma: bool) -> None:
+        left = self._scope.sources[0].alias or "a"
+        bound = _BOUND.format(left=left, right=self._right.alias or "b")
+        if comma:
+            self._report.error(
+                "UNSUPPORTED_JOIN",
+                place,
+                f"Join streams with JOIN … ON a key {bound}.",
+                f"JOIN … ON … {bound}",
+            )
+            return
+        self._report.error(
+            "UNBOUNDED_STATE",
+            place,
+            f"A join without a bound in time remembers every row for ever: add {bound}.",
+            bound,
+        )
+
+    # --- what the condition says -----------------------------------------------------------------------
+
+    def _is_key(self, node: exp.Expr) -> bool:
+        """Whether it says that a value of one side equals one of the other."""
+        if not isinstance(node, exp.EQ):
+            return False
+        sides = [self._relations(part) for part in (node.this, node.expression)]
+        return all(sides) and any(
+            one <= self._names and not other & self._names for one, other in (sides, sides[::-1])
+        )
+
+    def _relations(self, node: exp.Expr) -> set[str]:
+        """The relations whose columns an expression names."""
+        columns = (each for each in self._analyser.check(node).nodes() if each.kind is Kind.COLUMN)
+        return {_relation_of(each) for each in columns}
+
+    def _bounds(self, conditions: list[exp.Expr]) -> tuple[timedelta | None, timedelta | None]:
+        """The least and the greatest difference between the times of right and left."""
+        lower: timedelta | None = None
+        upper: timedelta | None = None
+        for node in conditions:
+            for least, most in self._differences(node):
+                lower = least if least is not None and (lower is None or least > lower) else lower
+                upper = most if most is not None and (upper is None or most < upper) else upper
+        return lower, upper
+
+    def _differences(self, node: exp.Expr) -> Iterator[tuple[timedelta | None, timedelta | None]]:
+        if isinstance(node, exp.Between):
+            yield from self._compared(node.this, 1, node.args["low"])
+            yield from self._compared(node.this, -1, node.args["high"])
+        elif type(node) in _ORDER:
+            order = _ORDER[type(node)]
+            for sign in (1, -1) if order == 0 else (order,):
+                yield from self._compared(node.this, sign, node.expression)
+
+    def _compared(
+        self, left: exp.Expr, sign: int, right: exp.Expr
+    ) -> Iterator[tuple[timedelta | None, timedelta | None]]:
+        """What `left >= right` (sign 1) or `left <= right` (-1) says of the difference."""
+        one, other = self._instant(left), self._instant(right)
+        if one is None or other is None or one[0] == other[0]:
+            return
+        # one.time + a >= other.time + b: the difference one - other is at least b - a.
+        least = other[1] - one[1]
+        of_right = one[0]
+        if sign > 0:
+            yield (least, None) if of_right else (None, -least)
+        else:
+            yield (None, least) if of_right else (-least, None)
+
+    def _instant(self, node: exp.Expr) -> tuple[bool, timedelta] | None:
+        """Whether it is the right side's event time, and how much is added to it; None for anything else."""
+        if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+            below = self._instant(node.this)
+            # What is no span of time is said there; it is a bound all the same.
+            length = windows.interval(node.expression, self._report) or timedelta()
+            if below is None:
+                return None
+            return below[0], below[1] + (length if isinstance(node, exp.Add) else -length)
+        if not isinstance(node, exp.Column | exp.Dot):
+            return None
+        value = self._analyser.check(node)
+        if value.type not in (ROWTIME, WINDOW_TIME) or value.kind is not Kind.COLUMN:
+            return None
+        of_right = _relation_of(value) in self._names
+        (self._partners if of_right else self._times).add(value.text)
+        return of_right, timedelta()
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, exp.And):
+            stack += [each.expression, each.this]
+        else:
+            yield each
+
+
+def _relation_of(column: Expr) -> str:
+    """The name of the relation that a column is of."""
+    return column.text.partition(".")[0]

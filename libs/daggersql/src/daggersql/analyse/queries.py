@@ -1,0 +1,233 @@
+"""A whole query: WITH, sub-queries in FROM, UNION ALL, and the SELECTs over them.
+
+A sub-query that only picks and filters has no layer of its own: its columns are expressions over what it
+reads, and whoever names one means that expression. So the state of a query is the same however it is nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sqlglot import exp
+
+from daggersql.analyse.scope import Source
+from daggersql.analyse.select import SelectChecker
+from daggersql.analyse.sources import FromChecker
+from daggersql.analyse.unions import unite
+from daggersql.findings import Report
+from daggersql.ir import whole
+from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.ir.relations import Names, Output, Query, Select, Union
+from daggersql.ir.types import ROWTIME, TIMESTAMP
+from daggersql.ir.walk import all_expressions, carried, identity
+from daggersql.limits import Budget
+from daggersql.plan import Table
+from daggersql.syntax.cursor import span
+
+
+@dataclass(slots=True)
+class _Named:
+    """A query under WITH."""
+
+    node: exp.CTE
+    source: Source | None
+    """None: it was found to be wrong."""
+    used: bool = False
+
+
+class QueryChecker:
+    """Checks a query against the streams of the dagger."""
+
+    def __init__(self, tables: Sequence[Table], report: Report) -> None:
+        self._tables = tables
+        self._report = report
+        self._budget = Budget()
+        self._names = Names()
+
+    def check(self, node: exp.Expr, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
+        """The checked query; None, with findings, when there is nothing to go on with."""
+        named = {**(outer or {}), **self._with(node, outer or {})}
+        checked = self._set(node, named) if isinstance(node, exp.SetOperation) else self._one(node, named)
+        for each in named.values():
+            if not each.used and each.node.parent is node.args.get("with_"):
+                name = each.node.args["alias"].this
+                self._report.warn("UNUSED_TABLE", span(name), f"Nothing reads {name.name}.")
+        return checked
+
+    def _one(self, node: exp.Expr, named: Mapping[str, _Named]) -> Select | None:
+        assert isinstance(node, exp.Select)
+        sources = FromChecker(
+            self._tables,
+            self._report,
+            self._budget,
+            self._names,
+            partial(self._source_of, named=named),
+        )
+        found = sources.check(node)
+        if found is None:
+            return None
+        return SelectChecker(self._tables, self._report, self._budget).check(node, found)
+
+    # --- UNION ALL ------------------------------------------------------------------------------------
+
+    def _set(self, node: exp.Expr, named: Mapping[str, _Named]) -> Union | None:
+        nodes, operators = _branches(node)
+        for operator in operators:
+            self._refuse_set_operation(operator)
+        branches: list[Select] = []
+        fine = True
+        for each in nodes:
+            branch = self.check(each, named)
+            if isinstance(branch, Union):
+                branches += branch.branches
+            elif branch is None:
+                fine = False
+            else:
+                branches.append(branch)
+        if not fine or any(not isinstance(each, exp.Union) or each.args["distinct"] for each in operators):
+            return None
+        return unite(branches, self._names.fresh("q"), self._report)
+
+    def _refuse_set_operation(self, node: exp.Expr) -> None:
+        place = node.meta["operator"]
+        if isinstance(node, exp.Union) and node.args["distinct"]:
+            self._report.error(
+                "UNBOUNDED_STATE",
+                place,
+                "UNION remembers every row for ever: use UNION ALL.",
+                "UNION ALL",
+            )
+        elif not isinstance(node, exp.Union):
+            self._report.error(
+                "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
+            )
+
+    # --- WITH -----------------------------------------------------------------------------------------
+
+    def _with(self, node: exp.Expr, outer: Mapping[str, _Named]) -> dict[str, _Named]:
+        clause = node.args.get("with_")
+        found: dict[str, _Named] = {}
+        for each in clause.expressions if clause is not None else ():
+            alias = each.args["alias"]
+            if alias.name in found:
+                self._report.error(
+                    "DUPLICATE_TABLE",
+                    span(alias.this),
+                    f"WITH has {alias.name} twice: choose another.",
+                )
+                continue
+            select = self.check(each.this, {**outer, **found})
+            found[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
+        return found
+
+    # --- sub-queries ----------------------------------------------------------------------------------
+
+    def _source_of(self, node: exp.Expr, named: Mapping[str, _Named]) -> Source | bool | None:
+        """A sub-query of FROM, or a query under WITH; False for anything else."""
+        alias = node.args.get("alias")
+        if isinstance(node, exp.Subquery):
+            return self._as_source(alias.name if alias else "", self.check(node.this, named), alias)
+        if not isinstance(node, exp.Table) or isinstance(node.this, exp.Anonymous):
+            return False
+        parts = node.meta["parts"]
+        if len(parts) != 1 or (query := named.get(parts[0].name)) is None:
+            return False
+        # Each use is a reading of its own: a relation has one place in FROM.
+        source = query.source
+        if query.used and source is not None:
+            found = self.check(query.node.this, {**named, parts[0].name: query})
+            source = self._as_source(parts[0].name, found, query.node.args["alias"])
+        query.used = True
+        return replace(source, alias=alias.name if alias else parts[0].name) if source else None
+
+    def _as_source(self, alias: str, query: Select | Union | None, names: exp.Expr | None) -> Source | None:
+        """A query, as something to select from."""
+        if query is None:
+            return None
+        renamed = names.args.get("columns") if names is not None else None
+        if renamed and len(renamed) != len(query.outputs):
+            given = ", ".join(output.name or "?" for output in query.outputs)
+            self._report.error(
+                "COLUMN_COUNT_MISMATCH",
+                span(renamed[0]),
+                f"The query has {len(query.outputs)} columns, here are {len(renamed)} names.",
+                given,
+            )
+            return None
+        outputs: dict[str, Output] = {}
+        for number, output in enumerate(query.outputs):
+            name = renamed[number].name if renamed else output.name
+            if name is None:
+                self._report.error(
+                    "UNNAMED_COLUMN", output.span, "Give this column a name: AS value.", "AS value"
+                )
+            elif name in outputs:
+                self._report.error("DUPLICATE_COLUMN", output.span, f"Two columns are called {name}.")
+            else:
+                outputs[name] = replace(output, name=name)
+        if isinstance(query, Select) and query.window is None and not query.grouped:
+            columns = {name: output.value for name, output in outputs.items()}
+            return Source(alias, columns, query.relation, query.where, window=query.table_window)
+        if isinstance(query, Select) and query.window is None:
+            return None  # it was said that it has no window
+        return self._as_table(alias, replace_outputs(query, list(outputs.values())))
+
+    def _as_table(self, alias: str, query: Select | Union) -> Source:
+        """A query that has a layer of its own."""
+        name = query.name if isinstance(query, Union) else self._names.fresh("q")
+        selects = query.branches if isinstance(query, Union) else (query,)
+        found = identity(query)
+        names = [
+            self._column(name, number, output, query).text for number, output in enumerate(query.outputs)
+        ]
+        relation = Query(
+            name,
+            query,
+            tuple(each for select in selects for each in all_expressions(select)),
+            tuple(select.relation for select in selects),
+            found if isinstance(query, Union) else carried(found, name),
+            max(map(whole.size, selects)),
+            tuple(select.window.window if select.window else None for select in selects),
+            max(map(whole.before_row, selects)),
+            whole.tells(query) or not isinstance(query, Union),
+            any(map(whole.has_sessions, selects)),
+            frozenset(names[at] for at in whole.results_of(query)),
+            whole.mixed(query),
+        )
+        columns = {
+            output.name or "": self._column(name, number, output, query)
+            for number, output in enumerate(query.outputs)
+        }
+        return Source(alias, columns, relation)
+
+    def _column(self, table: str, number: int, output: Output, query: Select | Union) -> Expr:
+        if isinstance(query, Union):
+            return output.value
+        text = f"`{table}`.{quote_name(output.name or '')}"
+        # Of the times of a group only its window's is event time to Spark: a key or the first one is none.
+        kind = TIMESTAMP if output.value.type == ROWTIME else output.value.type
+        return Expr(text, kind, output.span, kind=Kind.COLUMN)
+
+
+def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:
+    """The same query with its columns under these names."""
+    if isinstance(query, Union):
+        return replace(query, outputs=tuple(outputs))
+    return replace(query, outputs=outputs)
+
+
+def _branches(node: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The SELECTs and the operators of a chain, from left to right, without recursion."""
+    nodes: list[exp.Expr] = []
+    operators: list[exp.Expr] = []
+    while isinstance(node, exp.SetOperation):
+        operators.append(node)
+        nodes.append(node.expression)
+        below = node.this
+        if below.args.get("with_") is not None:
+            node = below
+            break
+        node = below
+    return [node, *reversed(nodes)], operators[::-1]

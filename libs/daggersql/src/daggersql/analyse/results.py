@@ -1,0 +1,56 @@
+"""What may not be made of results of sessions; see `daggersql.ir.results`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.ir.expr import Expr
+from daggersql.ir.relations import GroupWindow, Join, Relation
+from daggersql.ir.results import lacks, made_of, mixed, of
+
+_BY_KEYS = "of a session that began before the first record read they are not known"
+
+
+def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relation, report: Report) -> None:
+    """Say of groups what they may not be made of."""
+    known = of(relation)
+    if lacks(relation):
+        report.object_to(
+            "UNSUPPORTED_JOIN",
+            window.span,
+            f"Rows that are joined by results of sessions cannot be grouped: {_BY_KEYS}. Join by"
+            " keys and times of the sessions; conditions on results are WHERE.",
+        )
+    if made_of(window.time, known):
+        report.object_to(
+            "UNSUPPORTED_WINDOW",
+            window.time.span,
+            f"Sessions of sessions cannot be grouped once more: when they end is a result, and {_BY_KEYS}.",
+        )
+    by = next((key for key in keys if made_of(key, known)), None)
+    if by is not None and window.window.kind == "SESSION":
+        report.object_to(
+            "UNSUPPORTED_GROUPING",
+            by.span,
+            f"Sessions cannot go by results of sessions: {_BY_KEYS}. Group them by TUMBLE or HOP.",
+            "TUMBLE",
+        )
+
+
+def object_to_join(join: Join, place: Span, report: Report) -> None:
+    """Say of a join what it may not go by."""
+    if mixed(join.left) or mixed(join.right):
+        report.object_to(
+            "UNSUPPORTED_JOIN",
+            place,
+            f"Groups by results of sessions cannot be joined: {_BY_KEYS}. Group by the sessions' keys.",
+        )
+    elif join.outer and (made_of(join.on, of(join.right)) or lacks(join.right)):
+        report.object_to(
+            "UNSUPPORTED_JOIN",
+            place,
+            f"Whether a row has no partner cannot go by results of sessions: {_BY_KEYS}. Join by"
+            " keys and times of the sessions, or use JOIN.",
+            "JOIN",
+        )

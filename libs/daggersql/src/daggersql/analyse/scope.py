@@ -1,0 +1,204 @@
+"""Names: what a column, a dotted path, a stream stands for; did-you-mean when it stands for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.ir.expr import Expr, Kind, call, quote_name, wrong
+from daggersql.ir.relations import GroupWindow, Relation, Stream
+from daggersql.ir.types import (
+    ROWTIME,
+    Array,
+    MapOf,
+    Message,
+    Struct,
+    held,
+    of_message,
+)  # fmt: skip
+from daggersql.ir.walk import METADATA
+from daggersql.limits import Budget
+from daggersql.operators.fields import TIME_FIELDS
+from daggersql.plan import Table
+from daggersql.syntax.cursor import span
+
+# Suggestions look this deep into messages; a schema may be recursive, and large.
+_DEPTH, _MOST = 3, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What FROM names once, under the name that the query gives it."""
+
+    alias: str
+    columns: Mapping[str, Expr]
+    """Every column in the order of SELECT *, as an expression over the relation; metadata last."""
+    relation: Relation
+    where: Expr | None = None
+    """Which of its rows there are."""
+    table: Table | None = None
+    """The stream, when it is one and nothing else."""
+    window: GroupWindow | None = None
+    """Of a table-valued window: what grouping by its bounds means."""
+
+
+def stream(alias: str, table: Table, name: str) -> Source:
+    """A stream as a source: the message's fields, rowtime, metadata."""
+    fields = dict(of_message(table.message).fields())
+    fields.pop("rowtime", None)
+    types = {**fields, "rowtime": ROWTIME, **METADATA}
+    columns = {
+        column: Expr(
+            f"{quote_name(name)}.{quote_name(column)}",
+            kind,
+            (0, 0),
+            kind=Kind.COLUMN,
+            read=(table.name, column),
+        )
+        for column, kind in types.items()
+    }
+    return Source(alias, columns, Stream(table, name), table=table)
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names that one SELECT can see."""
+
+    sources: Sequence[Source]
+    report: Report
+    tables: Sequence[Table]
+    """All streams of the dagger, for suggestions."""
+    budget: Budget = field(default_factory=Budget)
+
+    def column(self, parts: Sequence[exp.Identifier]) -> Expr:
+        """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
+        first, place = parts[0].name, (span(parts[0])[0], span(parts[-1])[1])
+        qualified = [source for source in self.sources if source.alias == first] if len(parts) > 1 else []
+        if qualified:
+            found, fields, at = qualified, parts[2:], parts[1]
+        else:
+            found, fields, at = list(self.sources), parts[1:], parts[0]
+        owners = [(source, column) for source in found if (column := source.columns.get(at.name))]
+        if len(owners) > 1:
+            choices = ", ".join(f"{source.alias}.{at.name}" for source, _ in owners)
+            self.report.error(
+                "AMBIGUOUS_COLUMN", span(at), f"{at.name} may be any of {choices}: name the table.", choices
+            )
+            return wrong(place)
+        if not owners:
+            self._unknown(parts, at, qualified)
+            return wrong(place)
+        column = owners[0][1]
+        self.budget.spend(column.size, place)
+        value = replace(column, span=(place[0], span(at)[1]))
+        for each in fields:
+            value = self.field(value, each)
+        return value
+
+    def field(self, value: Expr, name: exp.Identifier) -> Expr:
+        """A field of a message, a Timestamp or a Duration."""
+        place = (value.span[0], span(name)[1])
+        if value.wrong:
+            return wrong(place)
+        kind = value.type
+        if (kind, name.name) in TIME_FIELDS:
+            template, result = TIME_FIELDS[kind, name.name]
+            return call(template, result, place, value)
+        if name.name == "value" and (inside := held(kind)) is not None:
+            return replace(value, type=inside, span=place)
+        known = (
+            list(kind.fields())
+            if isinstance(kind, Message | Struct)
+            else [n for t, n in TIME_FIELDS if t == kind]
+        )
+        if isinstance(kind, Message | Struct) and (below := kind.fields().get(name.name)) is not None:
+            read = (value.read[0], f"{value.read[1]}.{name.name}") if value.read else None
+            step = quote_name(name.name)
+            if value.kind is Kind.COLUMN:
+                return Expr(f"{value.template}.{step}", below, place, kind=Kind.COLUMN, read=read)
+            return Expr(f"{{0}}.{step}", below, place, (value,), read=read)
+        self._unknown_field(value, name, known)
+        return wrong(place)
+
+    def stars(self, alias: exp.Identifier | None, place: Span) -> list[tuple[str, Expr]]:
+        """The columns that * stands for, with their names: never the metadata."""
+        sources = [each for each in self.sources if alias is None or each.alias == alias.name]
+        if alias is not None and not sources:
+            self._unknown_table(alias)
+        return [
+            (name, replace(column, span=place))
+            for source in sources
+            for name, column in source.columns.items()
+            if name not in METADATA
+        ]
+
+    # --- what is wrong ---------------------------------------------------------------------------------
+
+    def _unknown(self, parts: Sequence[exp.Identifier], at: exp.Identifier, owners: Sequence[Source]) -> None:
+        """Nothing has this name: say what comes nearest."""
+        sources = owners or self.sources
+        known = [name for source in sources for name in source.columns]
+        qualified = len(parts) > 1 and any(parts[1].name in source.columns for source in self.sources)
+        if qualified and not owners:
+            self._unknown_table(parts[0])
+            return
+        suggestion = nearest(at.name, known) or self._nested(at.name, sources)
+        elsewhere = [
+            table.name
+            for table in self.tables
+            if at.name in table.message.fields_by_name and table not in {s.table for s in sources}
+        ]
+        names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
+        hint = f": did you mean {suggestion}?" if suggestion else "."
+        if elsewhere and not suggestion:
+            hint = f"; {elsewhere[0]} has it."
+        self.report.error(
+            "UNKNOWN_COLUMN", span(at), f"There is no column {at.name} in {names}{hint}", suggestion
+        )
+
+    def _unknown_table(self, name: exp.Identifier) -> None:
+        aliases = [source.alias for source in self.sources]
+        suggestion = nearest(name.name, aliases) or (aliases[0] if aliases else None)
+        hint = f": did you mean {suggestion}?" if suggestion else "."
+        self.report.error(
+            "UNKNOWN_TABLE", span(name), f"No table of FROM is called {name.name}{hint}", suggestion
+        )
+
+    def _unknown_field(self, value: Expr, name: exp.Identifier, known: Sequence[str]) -> None:
+        shown = value.read[1] if value.read else "This value"
+        match value.type:
+            case Array():
+                hint = f": it is a list, take one element first, as in {shown}[1]"
+            case MapOf():
+                hint = f": it is a map, write {shown}['{name.name}']"
+            case _ if not known:
+                hint = ": it is not a message"
+            case _:
+                hint = ""
+        suggestion = nearest(name.name, known)
+        if suggestion:
+            hint += f": did you mean {suggestion}?"
+        self.report.error("UNKNOWN_FIELD", span(name), f"{shown} has no field {name.name}{hint}", suggestion)
+
+    def _nested(self, name: str, sources: Sequence[Source]) -> str | None:
+        """A dotted path whose last name comes near."""
+        by_leaf: dict[str, str] = {}
+        for source in sources:
+            message = source.table.message if source.table else None
+            for count, path in enumerate(_paths(of_message(message), "", _DEPTH) if message else ()):
+                if count == _MOST:
+                    break
+                if path.partition(".")[0] in source.columns:
+                    by_leaf.setdefault(path.rpartition(".")[2], path)
+        leaf = nearest(name, by_leaf)
+        return by_leaf[leaf] if leaf else None
+
+
+def _paths(message: Message, prefix: str, depth: int) -> Iterator[str]:
+    for name, kind in message.fields().items():
+        yield prefix + name
+        if isinstance(kind, Message) and depth > 1:
+            yield from _paths(kind, f"{prefix}{name}.", depth - 1)

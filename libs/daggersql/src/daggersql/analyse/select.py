@@ -1,0 +1,242 @@
+"""One SELECT, checked as a whole: what it reads, keeps, groups by and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from daggersql.analyse import windows
+from daggersql.analyse.expressions import Analyser
+from daggersql.analyse.results import object_to_groups
+from daggersql.analyse.scope import Scope
+from daggersql.analyse.sources import From
+from daggersql.findings import Report, Span
+from daggersql.ir.expr import Expr, Kind, both, wrong
+from daggersql.ir.relations import GroupWindow, Output, Select, group_column
+from daggersql.ir.types import Family, family
+from daggersql.limits import Budget
+from daggersql.plan import Table
+from daggersql.syntax.cursor import span
+
+
+class SelectChecker:
+    """Checks one SELECT against the streams of the dagger."""
+
+    def __init__(self, tables: Sequence[Table], report: Report, budget: Budget) -> None:
+        self._tables = tables
+        self._report = report
+        self._budget = budget
+
+    def check(self, node: exp.Select, found: From) -> Select:
+        """The checked SELECT over its FROM. Findings go to the report."""
+        report = self._report
+        scope = Scope(found.sources, report, self._tables, self._budget)
+        rows = Analyser(scope, report)
+        where = both(found.where, self._where(node, rows))
+        table_window = next((source.window for source in found.sources if source.window), None)
+        window, keys = self._group(node, rows, table_window)
+        analyser = Analyser(scope, report, window)
+        outputs = self._outputs(node, analyser)
+        having_node = node.args.get("having")
+        having = analyser.condition(having_node.this, "HAVING") if having_node else None
+        select = Select(
+            found.relation, where, window, keys, outputs, having, grouped="group" in node.args,
+            table_window=None if window else table_window,
+        )  # fmt: skip
+        if node.args.get("distinct") is not None:
+            report.error(
+                "UNBOUNDED_STATE",
+                span(node.args["distinct"]),
+                "DISTINCT would remember every row for ever: group by a window instead.",
+                "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+            )
+        self._aggregate(node, select)
+        if window is not None:
+            object_to_groups(window, keys, found.relation, report)
+        windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
+        return select
+
+    # --- clauses ---------------------------------------------------------------------------------------
+
+    def _where(self, node: exp.Select, rows: Analyser) -> Expr | None:
+        clause = node.args.get("where")
+        if clause is None:
+            return None
+        where = rows.condition(clause.this, "WHERE")
+        if inner := _first_aggregate(where):
+            self._report.error(
+                "AGGREGATE_NOT_ALLOWED",
+                inner.span,
+                "WHERE goes by single rows: use HAVING for aggregates.",
+                "HAVING",
+            )
+        return where
+
+    def _group(
+        self, node: exp.Select, rows: Analyser, table_window: GroupWindow | None
+    ) -> tuple[GroupWindow | None, list[Expr]]:
+        clause = node.args.get("group")
+        found: list[GroupWindow] = []
+        keys: list[Expr] = []
+        seen_window = False
+        for each in clause.expressions if clause else ():
+            if isinstance(each, exp.Anonymous) and each.name.upper() in windows.KINDS:
+                if seen_window:
+                    self._report.error(
+                        "MULTIPLE_WINDOWS",
+                        span(each),
+                        "A query groups by one window: group once more around it.",
+                    )
+                    continue
+                seen_window = True
+                window = windows.read_window(each, rows.check, self._report)
+                found += [window] if window else []
+                continue
+            key = rows.check(each)
+            if key.kind is Kind.WINDOW and table_window is not None:
+                found = [table_window]
+                seen_window = True
+            else:
+                keys += self._key(key, keys)
+        if clause is not None and not seen_window:
+            self._report.error(
+                "UNBOUNDED_STATE",
+                span(clause),
+                "Groups without a window never end: add TUMBLE(rowtime, INTERVAL '1' MINUTE) to GROUP BY.",
+                "add TUMBLE(rowtime, INTERVAL '1' MINUTE) to GROUP BY",
+            )
+        return (found[0] if found else None), keys
+
+    def _key(self, key: Expr, before: Sequence[Expr]) -> list[Expr]:
+        if key.wrong or any(key.text == each.text for each in before):
+            return []
+        if inner := _first_aggregate(key):
+            self._report.error("AGGREGATE_NOT_ALLOWED", inner.span, "One cannot group by an aggregate.")
+        elif key.is_constant:
+            self._report.error(
+                "UNSUPPORTED_GROUPING",
+                key.span,
+                "GROUP BY takes columns and expressions, not positions or constants.",
+            )
+        elif family(key.type) is Family.MAP:
+            self._report.error("TYPE_MISMATCH", key.span, "One cannot group by a map: take an element of it.")
+        else:
+            return [key]
+        return []
+
+    def _outputs(self, node: exp.Select, analyser: Analyser) -> list[Output]:
+        outputs: list[Output] = []
+        for each in node.expressions:
+            star = each.expression if isinstance(each, exp.Dot) else each
+            if isinstance(star, exp.Star):
+                outputs += self._star(node, each, analyser)
+                continue
+            alias = each.args["alias"] if isinstance(each, exp.Alias) else None
+            value = analyser.check(each.this if alias else each)
+            place = span(alias) if alias else value.span
+            outputs.append(Output(alias.name if alias else _own_name(each), value, place))
+        return outputs
+
+    def _star(self, select: exp.Select, node: exp.Expr, analyser: Analyser) -> list[Output]:
+        place = span(node)
+        if select.args.get("group") is not None:
+            self._report.error(
+                "NOT_GROUPED", place, "With GROUP BY, list the columns to select: keys and aggregates."
+            )
+            return []
+        alias = node.this.this if isinstance(node, exp.Dot) and isinstance(node.this, exp.Column) else None
+        found = analyser.scope.stars(alias, place)
+        return [Output(name, value, place, star=True) for name, value in found]
+
+    # --- grouping --------------------------------------------------------------------------------------
+
+    def _aggregate(self, node: exp.Select, select: Select) -> None:
+        """Turns outputs and HAVING into expressions over groups, if the query groups."""
+        inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
+        if node.args.get("group") is None:
+            if inner or select.having is not None:
+                place: Span = inner.span if inner else span(node.args["having"])
+                self._report.error(
+                    "UNBOUNDED_STATE",
+                    place,
+                    "An aggregate needs a window to end: add GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE).",
+                    "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+                )
+            return
+        groups = _Groups(select, self._report)
+        select.outputs = [
+            Output(each.name, groups.over(each.value, "SELECT"), each.span, each.star)
+            for each in select.outputs
+        ]
+        if select.having is not None:
+            select.having = groups.over(select.having, "HAVING")
+
+
+class _Groups:
+    """Puts expressions over rows into terms of the groups' columns."""
+
+    def __init__(self, select: Select, report: Report) -> None:
+        self._report = report
+        self._keys = {key.text: number for number, key in enumerate(select.keys)}
+        tops = [each.value for each in select.outputs] + ([select.having] if select.having else [])
+        # In the order of their text: moving an output column about must not change the state.
+        found = {node.text: node for top in tops for node in _aggregates(top)}
+        select.aggregates = [found[text] for text in sorted(found)]
+        self._aggregates = {each.text: number for number, each in enumerate(select.aggregates)}
+        self._clause = ""
+        self._whole: Expr | None = None
+
+    def over(self, value: Expr, clause: str) -> Expr:
+        """The expression over groups; columns that are neither keys nor aggregated are said."""
+        if value.wrong:
+            return value
+        self._clause, self._whole = clause, value
+        return value.rebuild(self._change)
+
+    def _change(self, value: Expr) -> Expr | None:
+        if value.text in self._keys:
+            return group_column("k", self._keys[value.text], value)
+        if value.kind is Kind.AGGREGATE:
+            return group_column("a", self._aggregates[value.text], value)
+        if value.kind is Kind.COLUMN:
+            self._not_grouped(value)
+            return wrong(value.span)
+        return value if value.kind in (Kind.CONSTANT, Kind.WINDOW) else None
+
+    def _not_grouped(self, column: Expr) -> None:
+        name = column.read[1] if column.read else "this"
+        if self._clause == "HAVING" and self._whole is not None and not self._whole.has_aggregate:
+            self._report.error(
+                "NOT_GROUPED", column.span, f"HAVING goes by groups, {name} by rows: use WHERE.", "use WHERE"
+            )
+            return
+        suggestion = f"add {name} to GROUP BY"
+        self._report.error(
+            "NOT_GROUPED",
+            column.span,
+            f"{name} is neither grouped by nor aggregated: {suggestion}.",
+            suggestion,
+        )
+
+
+def refuse_bounds_of_rows(select: Select, report: Report) -> None:
+    """Say of a SELECT without groups, which nothing around it groups, that it has no bounds of windows."""
+    if select.window is None:
+        windows.refuse_bounds([each.value for each in select.outputs], report)
+
+
+def _own_name(node: exp.Expr) -> str | None:
+    """The name of an expression without AS: that of a column, or of the last field of a path."""
+    last = (
+        node.expression if isinstance(node, exp.Dot) else node.this if isinstance(node, exp.Column) else None
+    )
+    return last.name if isinstance(last, exp.Identifier) else None
+
+
+def _aggregates(value: Expr) -> list[Expr]:
+    return [each for each in value.nodes() if each.kind is Kind.AGGREGATE] if value.has_aggregate else []
+
+
+def _first_aggregate(value: Expr) -> Expr | None:
+    return next(iter(_aggregates(value)), None)

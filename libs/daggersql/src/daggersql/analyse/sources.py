@@ -1,0 +1,289 @@
+"""FROM: which streams and queries, what is unfolded, and what is joined to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from daggersql.analyse import scope, windows
+from daggersql.analyse.calls import find_function
+from daggersql.analyse.expressions import Analyser
+from daggersql.analyse.joins import JoinChecker
+from daggersql.analyse.scope import Scope, Source
+from daggersql.analyse.tablenames import apart, find_table
+from daggersql.findings import Report, Span
+from daggersql.functions import registry
+from daggersql.ir.expr import Expr, Kind, both, call, quote_name
+from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest
+from daggersql.ir.types import BIGINT, INT, Array, MapOf, Message, Struct, Type
+from daggersql.ir.walk import METADATA
+from daggersql.limits import Budget
+from daggersql.plan import Table
+from daggersql.syntax.cursor import span
+
+_INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A checked FROM."""
+
+    sources: tuple[Source, ...]
+    relation: Relation
+    where: Expr | None
+    """What its sub-queries keep."""
+
+
+class FromChecker:
+    """Checks one FROM clause. `source_of` checks a sub-query or finds one under WITH."""
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        report: Report,
+        budget: Budget,
+        names: Names,
+        source_of: Callable[[exp.Expr], Source | bool | None],
+    ) -> None:
+        """`source_of` gives False for what is neither."""
+        self._tables = tables
+        self._report = report
+        self._budget = budget
+        self._names = names
+        self._source_of = source_of
+
+    def check(self, select: exp.Select) -> From | None:
+        """The clause; None, with findings, when there is nothing to go on with."""
+        clause = select.args.get("from_")
+        if clause is None:
+            place = span(select.expressions[0])
+            self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", "FROM")
+            return None
+        nodes = [clause.this, *(join.this for join in select.args.get("joins") or ())]
+        if not apart(nodes, self._report):
+            for node in nodes:
+                if not isinstance(node, exp.Lateral | exp.Unnest):
+                    self._source(node)  # for what else is wrong, and what is read
+            return None
+        first = self._source(clause.this)
+        found = From((first,), first.relation, first.where) if first else None
+        for join in select.args.get("joins") or ():
+            found = self._join(found, join, select)
+        return found
+
+    # --- one source ------------------------------------------------------------------------------------
+
+    def _source(self, node: exp.Expr) -> Source | None:
+        place, alias, report = span(node), node.args.get("alias"), self._report
+        given = self._source_of(node)
+        if given is not False:
+            return given if isinstance(given, Source) else None
+        if isinstance(node, exp.TableFromRows):
+            return self._window_table(node)
+        if isinstance(node, exp.Lateral | exp.Unnest):
+            report.error(
+                "UNSUPPORTED_JOIN", place, "Rows are unfolded beside a stream: FROM stream, LATERAL TABLE(…)."
+            )
+            return None
+        if not isinstance(node, exp.Table):
+            if find_function(node.name, place, report) is not None:
+                report.error("UNSUPPORTED_FUNCTION", place, f"{node.name} does not give rows to read.")
+            return None
+        if alias is not None and alias.args.get("columns"):
+            report.error("UNSUPPORTED_CLAUSE", place, "Columns of a stream keep their names.")
+        table = find_table(node.meta["parts"], self._tables, report)
+        if table is None:
+            return None
+        return scope.stream(alias.name if alias else table.name, table, self._names.fresh("s"))
+
+    def _window_table(self, node: exp.Expr) -> Source | None:
+        """TABLE(TUMBLE(TABLE stream, DESCRIPTOR(rowtime), …)): the stream, and the bounds of its windows."""
+        function = node.this
+        below = self._source(function.expressions[0])
+        if below is None:
+            return None
+        analyser = Analyser(Scope([below], self._report, self._tables, self._budget), self._report)
+        if function.name.upper() not in windows.KINDS:
+            self._report.error(
+                "UNSUPPORTED_WINDOW", span(function), f"{function.name} is not supported: use TUMBLE or HOP."
+            )
+            return None
+        times = exp.Anonymous(this=function.this, expressions=function.expressions[1:])
+        times.meta.update(function.meta)
+        window = windows.read_window(times, analyser.check, self._report)
+        if window is None:
+            return None
+        alias = node.args.get("alias")
+        columns = {name: value for name, value in below.columns.items() if name not in METADATA}
+        columns |= windows.bounds_as_columns()
+        columns |= {name: value for name, value in below.columns.items() if name in METADATA}
+        return replace(below, alias=alias.name if alias else below.alias, columns=columns, window=window)
+
+    # --- joins -----------------------------------------------------------------------------------------
+
+    def _join(self, left: From | None, join: exp.Expr, select: exp.Select) -> From | None:
+        kind, node, operator = join.args.get("kind") or "", join.this, join.meta["operator"]
+        unfolds = isinstance(node, exp.Unnest | exp.Lateral)
+        place: Span = operator if kind == "COMMA" else (span(join)[0], operator[1])
+        right = None if unfolds else self._source(node)
+        if kind not in _INNER | _LEFT or join.args.get("using"):
+            what = "USING: write ON" if kind in _INNER | _LEFT else f"{kind} JOIN: use JOIN or LEFT JOIN"
+            self._report.error("UNSUPPORTED_JOIN", place, f"A stream cannot have {what}.")
+            return None
+        if kind == "CROSS" and not unfolds:
+            self._report.error(
+                "UNSUPPORTED_JOIN",
+                place,
+                "Every row with every row has no end: use JOIN … ON a key and a time.",
+            )
+            return None
+        if left is None:
+            return None
+        if unfolds:
+            return self._unfold(left, join, outer=kind in _LEFT)
+        if right is None:
+            return None
+        if any(source.window for source in (*left.sources, right)):
+            self._report.error(
+                "UNSUPPORTED_JOIN", place, "Join the streams first, and group the rows by a window then."
+            )
+            return None
+        if isinstance(left.relation, Unnest | Join):
+            left = self._picked(left)
+        outer = kind in _LEFT
+        if outer or not isinstance(right.relation, Stream | Picked | Query):
+            right = self._alone(right, outer=outer)
+        checker = JoinChecker(
+            Scope((*left.sources, right), self._report, self._tables, self._budget), self._report
+        )
+        relation = checker.check(join, select.args.get("where"), left.relation, right.relation, place)
+        if relation is None:
+            return None
+        return From((*left.sources, right), relation, both(left.where, right.where))
+
+    def _alone(self, source: Source, *, outer: bool) -> Source:
+        """The source as a side of a join: rows and columns are what they are before the join."""
+        plain = all(value.kind is Kind.COLUMN for value in source.columns.values())
+        single = isinstance(source.relation, Stream | Picked | Query)
+        if single and plain and (source.where is None or not outer):
+            return source
+        return self._picked(From((source,), source.relation, source.where)).sources[0]
+
+    def _picked(self, found: From) -> From:
+        """The same, as one table of its own."""
+        name = self._names.fresh("p")
+        columns: dict[str, Expr] = {}
+        sources = []
+        for number, source in enumerate(found.sources):
+            above = {}
+            for column, value in source.columns.items():
+                own = f"{number}.{column}"
+                columns[own] = value
+                above[column] = Expr(
+                    f"`{name}`.{quote_name(own)}", value.type, value.span, kind=Kind.COLUMN, read=value.read
+                )
+            sources.append((source, above))
+        relation = Picked(found.relation, name, columns, found.where)
+        return From(
+            tuple(replace(each, columns=above, relation=relation, where=None) for each, above in sources),
+            relation,
+            None,
+        )
+
+    # --- lists unfolded --------------------------------------------------------------------------------
+
+    def _unfold(self, left: From, join: exp.Expr, *, outer: bool) -> From | None:
+        node, on, report = join.this, join.args.get("on"), self._report
+        if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+            report.error(
+                "UNSUPPORTED_JOIN", span(on), "Unfolded rows belong to their record: write ON TRUE.", "TRUE"
+            )
+            return None
+        if outer and on is None:
+            report.error("SYNTAX_ERROR", span(node), "LEFT JOIN needs ON TRUE here.", "ON TRUE")
+            return None
+        analyser = Analyser(Scope(left.sources, report, self._tables, self._budget), report)
+        if isinstance(node, exp.Lateral):
+            value, columns = self._rows_of_function(node.this, analyser)
+        else:
+            value = analyser.check(node.expressions[0])
+            columns = self._elements(value)
+        if value is None or value.wrong or columns is None:
+            return None
+        if value.has_aggregate:
+            report.error("AGGREGATE_NOT_ALLOWED", value.span, "FROM goes by single rows.")
+            return None
+        name = self._names.fresh("u")
+        unfolded = Unnest(left.relation, _as_list(value), name, outer)
+        of_element = {
+            column: Expr(f"`{name}`.`c`{step}", kind, (0, 0), kind=Kind.COLUMN)
+            for column, (step, kind) in columns.items()
+        }
+        if node.args.get("offset"):
+            position = Expr(f"`{name}`.`p`", INT, (0, 0), kind=Kind.COLUMN)
+            of_element["ordinality"] = call("({0} + 1)", BIGINT, (0, 0), position)
+        named = self._named(node, of_element)
+        if named is None:
+            return None
+        alias = node.args.get("alias")
+        source = Source(alias.name if alias else "", named, unfolded)
+        sources = tuple(replace(each, relation=unfolded) for each in left.sources)
+        return From((*sources, source), unfolded, left.where)
+
+    def _rows_of_function(
+        self, node: exp.Expr, analyser: Analyser
+    ) -> tuple[Expr | None, dict[str, tuple[str, Type]] | None]:
+        function = registry.find(node.name)
+        if function is not None and function.rows is None:
+            self._report.error(
+                "UNSUPPORTED_FUNCTION", span(node), f"{node.name} gives a value, not rows: call it in SELECT."
+            )
+            return None, None
+        value = analyser.check_rows(node)
+        rows = function.rows if function is not None else None
+        return value, {name: (f".{quote_name(name)}", kind) for name, kind in rows} if rows else None
+
+    def _elements(self, value: Expr) -> dict[str, tuple[str, Type]] | None:
+        """The columns that an element of a list or a map gives."""
+        match value.type:
+            case Array(element=Message() | Struct() as element):
+                return {name: (f".{quote_name(name)}", kind) for name, kind in element.fields().items()}
+            case Array(element=element):
+                return {"EXPR$0": ("", element)}
+            case MapOf(key=key, value=kind):
+                return {"KEY": (".`key`", key), "VALUE": (".`value`", kind)}
+        if not value.wrong:
+            self._report.error("TYPE_MISMATCH", value.span, "UNNEST takes a list or a map.")
+        return None
+
+    def _named(self, node: exp.Expr, columns: Mapping[str, Expr]) -> dict[str, Expr] | None:
+        """The columns under the names that the alias gives them: all or none."""
+        alias = node.args.get("alias")
+        names = alias.args.get("columns") if alias is not None else None
+        if alias is None or not names:
+            if alias is None or "EXPR$0" not in columns:
+                return dict(columns)
+            return {alias.name if name == "EXPR$0" else name: value for name, value in columns.items()}
+        if len(names) != len(columns):
+            given = ", ".join("value" if name == "EXPR$0" else name for name in columns)
+            self._report.error(
+                "COLUMN_COUNT_MISMATCH",
+                (span(alias.this)[0], span(names[-1])[1]),
+                f"An element has {len(columns)} columns ({given}), here are {len(names)} names.",
+                given,
+            )
+            return None
+        for at, name in enumerate(names):
+            if name.name in {before.name for before in names[:at]}:
+                message = f"Two columns are called {name.name}."
+                self._report.object_to("DUPLICATE_COLUMN", span(name), message)
+        return {name.name: value for name, value in zip(names, columns.values(), strict=True)}
+
+
+def _as_list(value: Expr) -> Expr:
+    """A map as the list of its entries; a list is one."""
+    if isinstance(value.type, MapOf):
+        return call("map_entries({0})", value.type, value.span, value)
+    return value

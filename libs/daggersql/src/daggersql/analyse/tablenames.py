@@ -1,0 +1,60 @@
+"""What the tables of FROM are called: each by a name of its own, and a stream by one that the dagger has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.plan import Table
+from daggersql.syntax.cursor import span
+
+_FORMATS = {
+    "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
+    "xml", "kafka", "image", "libsvm", "rate", "socket", "statestore", "python", "noop", "file",
+}  # fmt: skip
+
+
+def apart(nodes: Sequence[exp.Expr], report: Report) -> bool:
+    """Whether every table has a name of its own: of two, nobody knows which is meant further on."""
+    seen: set[str] = set()
+    fine = True
+    for node in nodes:
+        name = name_of(node)
+        if name in seen:
+            fine = False
+            report.error(
+                "DUPLICATE_TABLE",
+                span(node),
+                f"FROM has {name} twice: give one another name.",
+                f"{name}_2",
+            )
+        seen |= {name} if name else set()
+    return fine
+
+
+def name_of(node: exp.Expr) -> str:
+    """What the query calls a table; empty when it calls it nothing."""
+    alias = node.args.get("alias")
+    if alias is not None:
+        return str(alias.name)
+    if isinstance(node, exp.TableFromRows):
+        return name_of(node.this.expressions[0])
+    return str(node.meta["parts"][-1].name) if isinstance(node, exp.Table) else ""
+
+
+def find_table(parts: Sequence[exp.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
+    """The stream of that name; None, with a finding, when there is none."""
+    place: Span = (span(parts[0])[0], span(parts[-1])[1])
+    name = ".".join(part.name for part in parts)
+    if len(parts) > 1 and (parts[0].name.lower() in _FORMATS or "/" in parts[-1].name):
+        report.error("FORBIDDEN_SOURCE", place, "Files and other data sources cannot be read: name a stream.")
+        return None
+    found = next((table for table in tables if len(parts) == 1 and table.name == name), None)
+    if found is None:
+        known = [table.name for table in tables]
+        suggestion = nearest(name, known)
+        hint = f": did you mean {suggestion}?" if suggestion else f": there is {', '.join(known)}."
+        report.error("UNKNOWN_TABLE", place, f"The dagger has no stream called {name}{hint}", suggestion)
+    return found

@@ -1,0 +1,34 @@
+"""EXTRACT, FLOOR TO and CEIL TO: calls that name a unit of time."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span
+from daggersql.functions.general import PARTS, TIME_UNITS
+from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.types import BIGINT, TIMESTAMP, Family, fits
+from daggersql.operators.coercion import describe
+from daggersql.syntax import units
+from daggersql.syntax.cursor import span
+
+
+def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Report) -> Expr:
+    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
+    known = PARTS if name == "EXTRACT" else TIME_UNITS
+    word = unit.name.removesuffix("S")
+    if word not in known:
+        units.refuse(unit.name, span(unit), report, known)
+        return wrong(place)
+    if value.wrong:
+        return wrong(place)
+    if not fits(value.type, Family.TIMESTAMP):
+        report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
+        return wrong(place)
+    if name == "EXTRACT":
+        return call(f"CAST({PARTS[word]} AS BIGINT)", BIGINT, place, value)
+    down = f"date_trunc('{word}', {{0}})"
+    if name == "FLOOR TO":
+        return call(down, TIMESTAMP, place, value)
+    up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({word}, 1, {down}) END"
+    return call(up, TIMESTAMP, place, value)

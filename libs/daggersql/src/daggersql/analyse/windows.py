@@ -1,0 +1,235 @@
+"""Windows in GROUP BY, and the functions that tell their bounds. Spans of time are constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from sqlglot import exp
+
+from daggersql.findings import Report, Span
+from daggersql.functions.general import NOW
+from daggersql.ir.expr import Expr, Kind, wrong
+from daggersql.ir.relations import BOUND_SQL, GroupWindow
+from daggersql.ir.types import ROWTIME, TIMESTAMP, WINDOW_TIME
+from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
+from daggersql.plan import Window
+from daggersql.syntax.cursor import span
+
+_UNITS = {
+    "WEEK": timedelta(weeks=1),
+    "DAY": timedelta(days=1),
+    "HOUR": timedelta(hours=1),
+    "MINUTE": timedelta(minutes=1),
+    "SECOND": timedelta(seconds=1),
+    "MILLISECOND": timedelta(milliseconds=1),
+}
+KINDS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
+"""Window functions, and how many spans of time each takes."""
+_EXAMPLE = {
+    "TUMBLE": "TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+    "HOP": "HOP(rowtime, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
+    "SESSION": "SESSION(rowtime, INTERVAL '5' MINUTE)",
+}
+BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
+_NUMBER = re.compile(r"\s*(\d{1,30})(?:\.(\d{1,6}))?\s*")
+_CLOCK = {
+    "DAY TO HOUR": r"(\d+) (\d+)()()",
+    "DAY TO MINUTE": r"(\d+) (\d+):(\d+)()",
+    "DAY TO SECOND": r"(\d+) (\d+):(\d+):(\d+)",
+    "HOUR TO MINUTE": r"()(\d+):(\d+)()",
+    "HOUR TO SECOND": r"()(\d+):(\d+):(\d+)",
+    "MINUTE TO SECOND": r"()()(\d+):(\d+)",
+}
+
+
+def interval(node: exp.Expr, report: Report) -> timedelta | None:
+    """The span of time that an INTERVAL says; None, with a finding, when it says none that is fixed."""
+    if not isinstance(node, exp.Interval):
+        report.error(
+            "BAD_INTERVAL",
+            span(node),
+            "A span of time is written INTERVAL '60' SECOND.",
+            "INTERVAL '60' SECOND",
+        )
+        return None
+    if node.meta["wrong"]:
+        return None
+    value, unit = node.this, node.args["unit"].name.removesuffix("S")
+    if not isinstance(value, exp.Literal) or not value.is_string:
+        report.error(
+            "BAD_INTERVAL",
+            span(node),
+            "The number of an INTERVAL stands in single quotes.",
+            "INTERVAL '60' SECOND",
+        )
+        return None
+    try:
+        found = _read(value.this, unit)
+    except OverflowError:
+        found = timedelta.max
+    if found is not None and abs(found) > MAX_INTERVAL:
+        report.error(
+            "INTERVAL_TOO_LONG", span(node), f"An INTERVAL is at most {MAX_INTERVAL.days} days long."
+        )
+        return None
+    if found is None:
+        report.error(
+            "BAD_INTERVAL",
+            span(node),
+            "This is not a span of time of fixed length: write a number and DAY, HOUR, MINUTE or SECOND.",
+            "INTERVAL '60' SECOND",
+        )
+        return None
+    return -found if node.meta.get("sign") == "-" else found
+
+
+def _read(text: str, unit: str) -> timedelta | None:
+    sign, text = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
+    if unit in _UNITS:
+        match = _NUMBER.fullmatch(text)
+        if match is None or (match[2] and unit != "SECOND"):
+            return None
+        fraction = timedelta(microseconds=int((match[2] or "").ljust(6, "0")))
+        return sign * (int(match[1]) * _UNITS[unit] + fraction)
+    if unit in _CLOCK and (match := re.fullmatch(_CLOCK[unit], text.strip())):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return sign * timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return None
+
+
+def read_window(call: exp.Anonymous, check: Callable[[exp.Expr], Expr], report: Report) -> GroupWindow | None:
+    """The window that TUMBLE(…) or HOP(…) means; None, with findings, when it means none."""
+    kind, arguments = call.name.upper().partition("_")[0], call.expressions
+    spans = KINDS[kind]
+    if len(arguments) != spans + 1:
+        report.error(
+            "WRONG_ARGUMENT_COUNT",
+            span(call),
+            f"{call.name} takes rowtime and {spans} INTERVAL{'s' if spans > 1 else ''}.",
+            _EXAMPLE[kind],
+        )
+        return None
+    time = _time(arguments[0], check, report)
+    lengths = [interval(each, report) for each in arguments[1:]]
+    if time is None or not _long_enough(lengths, arguments, report):
+        return None
+    slide, size = lengths[0] or timedelta(), lengths[-1] or timedelta()
+    if not _fits(kind, slide, size, arguments, report):
+        return None
+    start, end = span(call)
+    text = report.text[start:end]
+    return GroupWindow(Window(kind, size, slide), time, (start, end), text[text.find("(") :])
+
+
+def _time(node: exp.Expr, check: Callable[[exp.Expr], Expr], report: Report) -> Expr | None:
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+        report.error(
+            "UNSUPPORTED_WINDOW",
+            span(node),
+            "Windows go by event time: a run over the same records must give the same rows.",
+            "rowtime",
+        )
+        return None
+    time = check(node)
+    if time.wrong:
+        return None
+    if time.type not in (ROWTIME, WINDOW_TIME) or time.kind is not Kind.COLUMN:
+        report.error(
+            "NOT_A_TIME_ATTRIBUTE", time.span, "Windows go by event time: use rowtime here.", "rowtime"
+        )
+        return None
+    return time
+
+
+def _long_enough(lengths: list[timedelta | None], nodes: list[exp.Expr], report: Report) -> bool:
+    fine = True
+    for length, node in zip(lengths, nodes[1:], strict=True):
+        if length is not None and length <= timedelta():
+            report.error(
+                "BAD_INTERVAL", span(node), "A window must be longer than zero.", "INTERVAL '60' SECOND"
+            )
+        elif length is not None and length > MAX_WINDOW:
+            report.error("WINDOW_TOO_LONG", span(node), f"A window is at most {MAX_WINDOW.days} days long.")
+        elif length is not None and length % timedelta(milliseconds=1):
+            report.error("BAD_INTERVAL", span(node), "A window is whole milliseconds long.")
+        elif length is not None:
+            continue
+        fine = False
+    return fine
+
+
+def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[exp.Expr], report: Report) -> bool:
+    if slide > size:
+        report.error(
+            "BAD_INTERVAL", span(nodes[1]), "HOP takes the slide first, then the size, which is not shorter."
+        )
+        return False
+    if size > slide * MAX_HOPS:
+        report.error(
+            "HOP_TOO_DENSE",
+            span(nodes[1]),
+            f"Each record would be in more than {MAX_HOPS} windows: slide further.",
+        )
+        return False
+    return True
+
+
+def bound(
+    call: exp.Anonymous,
+    group: GroupWindow | None,
+    check: Callable[[exp.Expr], Expr],
+    report: Report,
+) -> Expr:
+    """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
+    place = span(call)
+    asked = read_window(call, check, report)
+    if asked is None:
+        return wrong(place)
+    kind, _, which = call.name.upper().partition("_")
+    if group is None:
+        suggestion = f"GROUP BY {kind}{asked.arguments}"
+        report.error(
+            "WINDOW_MISMATCH",
+            place,
+            f"{call.name} needs a window to be the bound of: {suggestion}.",
+            suggestion,
+        )
+        return wrong(place)
+    if not asked.same_as(group):
+        suggestion = f"{group.window.kind}_{which}{group.arguments}"
+        report.error(
+            "WINDOW_MISMATCH",
+            place,
+            f"The query groups by another window: did you mean {suggestion}?",
+            suggestion,
+        )
+        return wrong(place)
+    return _bound(which, place)
+
+
+def _bound(which: str, place: Span) -> Expr:
+    if which == "PROCTIME":
+        return Expr(NOW, TIMESTAMP, place)
+    return Expr(BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
+
+
+def bounds_as_columns() -> dict[str, Expr]:
+    """The columns that the table-valued form of a window adds."""
+    names = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
+    return {name: _bound(which, (0, 0)) for name, which in names.items()}
+
+
+def refuse_bounds(values: Iterable[Expr], report: Report) -> None:
+    """Say of expressions over rows that the bounds of a window are none of a row's."""
+    for value in values:
+        bound = next((each for each in value.nodes() if each.kind is Kind.WINDOW), None)
+        if bound is not None:
+            report.error(
+                "WINDOW_MISMATCH",
+                bound.span,
+                "A row has no bounds of a window, its groups have: select them beside GROUP BY, outside of"
+                " aggregates; conditions on them are HAVING.",
+                "HAVING",
+            )

@@ -1,0 +1,198 @@
+"""Groups in two steps: whoever reads a stream adds up records of a pane that agree, Spark adds up the sums.
+
+It can be where the groups of one stream are counted, added up, or searched for their least and greatest, and
+all else that the query looks at are plain columns or functions that the reader knows. The answers are the
+same; a row for thousands of records takes the way into the JVM, not each of them.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from math import gcd
+
+from daggersql import exact
+from daggersql.emit import queries
+from daggersql.functions import aggregates, registry
+from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.ir.relations import Result, Select, Stream, Union
+from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Family, Type, family
+from daggersql.ir.walk import METADATA, conditions, over_groups
+from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
+
+_GROUPED = frozenset(
+    {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}
+)
+_NUMBERS = (*INTEGERS, FLOAT, DOUBLE)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class _ImpossibleError(Exception):
+    """This query needs every record."""
+
+
+def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
+    """The query over rows that were added up, and what its state depends on, for `queries.fingerprint`.
+
+    None, both, where the query needs every record.
+    """
+    if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
+        return None, None
+    stream = query.relation
+    if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
+        return None, None
+    try:
+        return _Columns(query).aggregation(stream)
+    except _ImpossibleError:
+        return None, None
+
+
+class _Columns:
+    """The columns that rows which were added up must have, found while the query is put in their terms."""
+
+    def __init__(self, select: Select) -> None:
+        self._select = select
+        self._keys: dict[Value, str] = {}
+        self._partials: dict[Partial, str] = {}
+        asked = conditions(select)
+        # Whoever reads leaves out what is not equal. Where WHERE asks for more, rows that it drops are still
+        # there, and what functions could not use in those must not be counted.
+        self._all_wanted = None not in asked
+
+    def aggregation(self, stream: Stream) -> tuple[PartialAggregation, str]:
+        select = self._select
+        assert select.window is not None
+        keys = [self._over(key, "s").text for key in select.keys]
+        merged = [each.rebuild(self._aggregate).text for each in select.aggregates]
+        where = ""
+        if select.where is not None and not self._all_wanted:
+            where = f" WHERE {self._over(select.where, 's').text}"
+        columns = [*self._keys.values(), *self._partials.values(), "n"]
+        inner = [
+            *(f"{text} AS `k{at}`" for at, text in enumerate(keys)),
+            "`s`.`rowtime` AS `t`",
+            *(f"`s`.`{name}`" for name in columns),
+        ]
+        window = select.window.window
+        text = queries.grouped(
+            window,
+            inner,
+            [f"`k{at}`" for at in range(len(keys))],
+            [f"{text} AS `a{at}`" for at, text in enumerate(merged)],
+            f"{quote_name(stream.table.name)} AS `s`{where}",
+        )
+        called = {node.function for top in over_groups(select) for node in top.nodes()}
+        pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
+        found = PartialAggregation(
+            spark_sql=queries.spark_sql(select, text),
+            pane=pane * _MILLISECOND,
+            keys=tuple(self._keys),
+            partials=tuple(self._partials),
+            functions=tuple(sorted(name for name in called if name)),
+        )
+        wanted = select.where.text if select.where else ""
+        return found, json.dumps([text, wanted, repr(found.keys), repr(found.partials)])
+
+    def _over(self, expression: Expr, alias: str) -> Expr:
+        """The expression over columns of the view, which is called `alias`."""
+
+        def change(part: Expr) -> Expr | None:
+            value = self._value(part)
+            if value is not None:
+                return self._key(part, value, alias)
+            if part.kind is Kind.COLUMN or part.function:
+                raise _ImpossibleError
+            return part if part.is_constant else None
+
+        return expression.rebuild(change)
+
+    def _key(self, of: Expr, value: Value, alias: str) -> Expr:
+        """The column of the view for a value that records must agree in."""
+        name = self._keys.setdefault(value, f"c{len(self._keys)}")
+        return Expr(f"`{alias}`.`{name}`", of.type, of.span, kind=Kind.COLUMN)
+
+    def _partial(self, function: str, value: Value, kind: Type) -> str:
+        """The column of the view for an aggregate of records."""
+        wanted = Partial(function, value, kind.spark)
+        name = self._partials.setdefault(wanted, f"p{len(self._partials)}")
+        return f"`r`.`{name}`"
+
+    def _value(self, expression: Expr) -> Value | None:
+        """The expression as something that can be had where records are read; None when it cannot."""
+        if expression.kind is Kind.COLUMN:
+            if expression.read is None or family(expression.type) not in _GROUPED:
+                return None
+            path = expression.read[1]
+            # Records have the time of their pane, and each has a place of its own.
+            return None if expression.type == ROWTIME or path in METADATA else Field(path)
+        if expression.function and self._all_wanted:
+            return self._call(expression.function, expression)
+        return None
+
+    def _call(self, name: str, expression: Expr) -> Value | None:
+        function = registry.find(name)
+        for signature in function.signatures if function else ():
+            if signature.computed and signature.template == expression.template:
+                arguments = [
+                    self._argument(argument, to)
+                    for argument, to in zip(expression.args, signature.computed, strict=True)
+                ]
+                if None in arguments:
+                    return None
+                return Call(
+                    name,
+                    tuple(each for each in arguments if each is not None),
+                    tuple(kind.spark for kind in signature.computed),
+                    expression.type.spark,
+                )
+        return None
+
+    def _argument(self, expression: Expr, to: Type) -> Value | None:
+        """An argument that Arrow makes the same of as Spark."""
+        if expression.is_constant and isinstance(expression.value, int | float):
+            return Constant(float(expression.value) if to == DOUBLE else expression.value)
+        if expression.type == to or (to == DOUBLE and expression.type in _NUMBERS):
+            return self._value(expression)
+        return None
+
+    def _aggregate(self, expression: Expr) -> Expr | None:
+        """An aggregate over records, as one over rows that were added up."""
+        if expression.kind is not Kind.AGGREGATE:
+            return None
+        if len(expression.args) != 1:
+            raise _ImpossibleError
+        text = self._merged(expression.template, expression.args[0])
+        return Expr(text, expression.type, expression.span, kind=Kind.COLUMN)
+
+    def _exact_sum(self, value: Value) -> str:
+        return exact.total(
+            [f"sum({self._partial('sum', Part(value, number), DOUBLE)})" for number in exact.PARTS]
+        )
+
+    def _merged(self, template: str, argument: Expr) -> str:
+        value = self._value(argument)
+        whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
+        match template:
+            case aggregates.COUNT if argument.is_constant and argument.value is not None:
+                return "sum(`r`.`n`)"
+            case aggregates.COUNT if value is not None:
+                return f"coalesce(sum({self._partial('count', value, BIGINT)}), 0)"
+            case aggregates.COUNT:
+                known = f"CASE WHEN {self._over(argument, 'r').text} IS NOT NULL THEN `r`.`n` END"
+                return f"coalesce(sum({known}), 0)"
+            case aggregates.WHOLE_SUM if whole and value is not None:
+                return f"try_sum({self._partial('sum', value, BIGINT)})"
+            case aggregates.WHOLE_SUM if whole and argument.type != BIGINT:
+                return f"try_sum(CAST({self._over(argument, 'r').text} AS BIGINT) * `r`.`n`)"
+            case aggregates.SUM if real and value is not None:
+                return self._exact_sum(value)
+            case aggregates.AVERAGE if real and value is not None:
+                return f"({self._exact_sum(value)} / sum({self._partial('count', value, BIGINT)}))"
+            case (aggregates.MIN | aggregates.MAX) as extreme if whole and value is not None:
+                return extreme.format(self._partial(extreme[:3], value, argument.type))
+            case (aggregates.MIN | aggregates.MAX) as extreme:
+                return extreme.format(self._over(argument, "r").text)
+            case _ if whole and value is not None and template == aggregates.whole_average(argument.type):
+                total, count = self._partial("sum", value, BIGINT), self._partial("count", value, BIGINT)
+                return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {argument.type.spark})"
+        raise _ImpossibleError

@@ -1,0 +1,48 @@
+"""What a query reads and calls: Protobuf paths that must be decoded, and functions of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from daggersql.ir.expr import Expr
+from daggersql.ir.relations import Result, Union
+from daggersql.ir.walk import METADATA_KEYS, conditions, expressions, identity, nodes, streams
+from daggersql.plan import Read
+
+
+def reads(query: Result) -> tuple[Read, ...]:
+    """The Protobuf paths that must be decoded of each stream, in the order of FROM."""
+    selects = query.branches if isinstance(query, Union) else (query,)
+    found: dict[str, set[str]] = {}
+    for select in selects:
+        for stream in streams(select.relation):
+            paths = found.setdefault(stream.table.name, set())
+            if identity(select).window is None:
+                paths.update(METADATA_KEYS)
+        for expression in expressions(select):
+            for table, path in _paths(expression):
+                found.setdefault(table, set()).add(path)
+    equal = tuple(each for each in conditions(query) if each is not None)
+    return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in found.items())
+
+
+def _least(paths: set[str]) -> tuple[str, ...]:
+    """Below a path that is read as a whole, everything is read."""
+    return tuple(path for path in sorted(paths) if not any(path.startswith(f"{each}.") for each in paths))
+
+
+def functions(query: Result) -> tuple[str, ...]:
+    """Our own functions that it calls."""
+    return tuple(sorted({each.function for each in nodes(query) if each.function}))
+
+
+def _paths(expression: Expr) -> Iterable[tuple[str, str]]:
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.read is not None:
+            yield node.read
+            # What it is taken from is read by that path; an index beside it stands for itself.
+            stack += node.args[1:]
+        else:
+            stack += node.args

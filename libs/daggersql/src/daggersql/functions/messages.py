@@ -1,0 +1,158 @@
+"""Message types and paths that stand in a query as constants, for functions over repeated messages.
+
+A list of messages is a repeated field, whose elements are structs, or a list of encoded messages (bytes)
+whose type the query names. A path reads what Protobuf reads: through a message that is not set, and for a
+field without presence, the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from daggersql.findings import Report, nearest
+from daggersql.ir.expr import Expr, quote_name, quote_text
+from daggersql.ir.types import (
+    BOOLEAN,
+    Array,
+    EnumText,
+    Family,
+    MapOf,
+    Message,
+    Type,
+    family,
+    held,
+    of_message,
+)  # fmt: skip
+from daggersql.operators.fields import TIME_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a path leads to in a message."""
+
+    type: Type
+    sql: str
+    """Over `x`, the message as a struct."""
+    path: str
+    """What must be decoded."""
+
+
+def message_type(name: Expr, report: Report) -> Message | None:
+    """The message type that a constant names; None, with a finding, when there is none."""
+    found = report.known.message(name.value) if isinstance(name.value, str) else None
+    if found is None:
+        suggestion = nearest(str(name.value), report.known.messages()) if name.value is not None else None
+        hint = f": did you mean {suggestion}?" if suggestion else "."
+        report.error(
+            "UNKNOWN_MESSAGE",
+            name.span,
+            f"The streams' schemas have no message {name.value}{hint}",
+            suggestion,
+        )
+        return None
+    return of_message(found)
+
+
+def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
+    """What a constant path leads to; None, with a finding, when it leads nowhere."""
+    if not isinstance(path.value, str):
+        report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
+        return None
+    kind: Type = message
+    sql, default, read = "x", None, []
+    field: FieldDescriptor | None = None
+    for name in path.value.split("."):
+        if (kind, name) in TIME_FIELDS:
+            template, kind = TIME_FIELDS[kind, name]
+            sql, default = template.format(sql), f"CAST(0 AS {kind.spark})"
+            continue
+        if (
+            name == "value"
+            and (inside := held(kind))
+            and field is not None
+            and field.message_type is not None
+        ):
+            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside)
+            continue
+        fields = kind.fields() if isinstance(kind, Message) else {}
+        if not isinstance(kind, Message) or name not in fields:
+            _unknown(kind, name, path, report)
+            return None
+        field = kind.descriptor.fields_by_name[name]
+        sql, kind = f"{sql}.{quote_name(name)}", fields[name]
+        default = _default(field, kind)
+        read.append(name)
+    if default is not None:
+        sql = f"CASE WHEN x IS NOT NULL THEN coalesce({sql}, {default}) END"
+    return Leaf(kind, sql, ".".join(read))
+
+
+def ddl(kind: Type) -> str | None:
+    """The type as `from_json` reads it; None for one that JSON has no form of."""
+    match kind:
+        case Array(element=element):
+            below = ddl(element)
+            return below and f"array<{below}>"
+        case MapOf(key=key, value=value):
+            below = ddl(value)
+            return f"map<string,{below}>" if below and family(key) is Family.TEXT else None
+        case Message():
+            parts = [(name, ddl(each)) for name, each in kind.fields().items()]
+            if any(each is None for _, each in parts):
+                return None
+            return f"struct<{','.join(f'{quote_name(name)}:{each}' for name, each in parts)}>"
+    return kind.spark
+
+
+def element_message(values: Expr) -> Message | None:
+    """The type of the messages of a list of structs; None for a list of anything else."""
+    kind = values.type.element if isinstance(values.type, Array) else None
+    return kind if isinstance(kind, Message) else None
+
+
+def check_same(message: Message, name: Expr, report: Report) -> bool:
+    """Whether a list of structs is what the query calls it. Says when it is not."""
+    asked = message_type(name, report)
+    if asked is None:
+        return False
+    if asked.descriptor.full_name != message.descriptor.full_name:
+        own = str(message.descriptor.full_name)
+        report.error("INVALID_ARGUMENT", name.span, f"These messages are {own}.", own)
+        return False
+    return True
+
+
+def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
+    if isinstance(kind, Message):
+        suggestion = nearest(name, kind.fields())
+        hint = f": did you mean {suggestion}?" if suggestion else "."
+        detail = f"{kind.descriptor.full_name} has no field {name!r}{hint}"
+    else:
+        suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."
+    report.error("UNKNOWN_FIELD", path.span, detail, suggestion)
+
+
+def _default(field: FieldDescriptor, kind: Type) -> str | None:
+    """What a field that is not set reads as, as SQL; None for one that knows whether it is set."""
+    match kind:
+        case Array():
+            return f"CAST(array() AS {kind.spark})"
+        case MapOf():
+            return f"CAST(map() AS {kind.spark})"
+    if field.has_presence:
+        return None
+    if isinstance(kind, EnumText):
+        return quote_text(kind.values[0])
+    match family(kind):
+        case Family.TEXT:
+            return "''"
+        case Family.BINARY:
+            return "X''"
+    return "false" if kind == BOOLEAN else f"CAST(0 AS {kind.spark})"
+
+
+def is_known_later(name: Expr) -> bool:
+    """Whether the message type comes with each record, in a column."""
+    return name.value is None and family(name.type) is Family.TEXT

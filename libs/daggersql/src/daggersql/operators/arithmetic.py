@@ -1,0 +1,132 @@
+"""Operators: which types they take, what they give, and how Spark is told to mean the same as Flink.
+
+Bad data gives NULL and never an error: hence try_ forms for what could overflow, and NULL for a division by
+zero. Whole numbers divide to whole numbers, as in Flink.
+"""
+
+from __future__ import annotations
+
+from daggersql.findings import Report, Span
+from daggersql.ir.expr import Expr, call, cast, constant, wrong
+from daggersql.ir.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTEGERS,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Family,
+    Type,
+    family,
+    fits,
+)  # fmt: skip
+from daggersql.operators.coercion import as_decimal, bounded, describe, widest
+
+
+def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`+ - * / %` over numbers, and `+ -` of a span of time."""
+    if left.wrong or right.wrong:
+        return wrong(place)
+    if INTERVAL in (left.type, right.type) and sign in "+-":
+        return _shift(sign, left, right, place, report)
+    for side in (left, right):
+        if not fits(side.type, Family.NUMBER):
+            hint = ": text is joined with ||" if sign == "+" and fits(side.type, Family.TEXT) else ""
+            report.error(
+                "TYPE_MISMATCH", side.span, f"{sign} works on numbers, not on {describe(side)}{hint}."
+            )
+            return wrong(place)
+    kind = widest(left.type, right.type) if NULL not in (left.type, right.type) else INT
+    if isinstance(kind, Decimal):
+        return _decimal(sign, left, right, place)
+    a, b = cast(left, kind), cast(right, kind)
+    if kind in INTEGERS:
+        return _whole(sign, a, b, kind, right.type, place)
+    template = {"/": "try_divide({0}, {1})", "%": "mod({0}, nullif({1}, 0))"}.get(
+        sign, f"({{0}} {sign} {{1}})"
+    )
+    # try_divide knows doubles only.
+    if kind == FLOAT and sign == "/":
+        return cast(call(template, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
+    return call(template, kind, place, a, b)
+
+
+def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, place: Span) -> Expr:
+    """Whole numbers: overflow and division by zero give NULL."""
+    if sign == "/":
+        # -1 apart: the smallest number divided by it overflows.
+        quotient = "CASE WHEN {1} = -1 THEN try_subtract(0, {0}) ELSE {0} div nullif({1}, 0) END"
+        plain = b.is_constant and b.value not in (0, -1)
+        return cast(call("({0} div {1})" if plain else quotient, BIGINT, place, a, b), kind)
+    if sign == "%":
+        # As narrow as the divisor: the rest is smaller than it.
+        rest = call("mod({0}, nullif({1}, 0))", kind, place, a, b)
+        return cast(rest, divisor if divisor in INTEGERS else kind)
+    name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}[sign]
+    return call(f"{name}({{0}}, {{1}})", kind, place, a, b)
+
+
+def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
+    a, b = as_decimal(left.type), as_decimal(right.type)
+    match sign:
+        case "*":
+            kind = bounded(a.precision + b.precision + 1, a.scale + b.scale)
+        case "/":
+            scale = max(6, a.scale + b.precision + 1)
+            kind = bounded(a.precision - a.scale + b.scale + scale, scale)
+        case "%":
+            scale = max(a.scale, b.scale)
+            kind = bounded(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+        case _:
+            scale = max(a.scale, b.scale)
+            kind = bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    names = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
+    template = f"{names[sign]}({{0}}, {{1}})" if sign in names else "mod({0}, nullif({1}, 0))"
+    # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
+    sides = cast(left, a), cast(right, b)
+    return call(f"try_cast({template} AS {kind.spark})", kind, place, *sides)
+
+
+def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """A timestamp some time earlier or later."""
+    time, by = (right, left) if left.type == INTERVAL and sign == "+" else (left, right)
+    if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.NULL):
+        report.error(
+            "TYPE_MISMATCH", time.span, f"A span of time is added to a timestamp, not to {describe(time)}."
+        )
+        return wrong(place)
+    return call(f"({{0}} {sign} {{1}})", TIMESTAMP, place, time, by)
+
+
+def negate(value: Expr, place: Span, report: Report) -> Expr:
+    """Minus a number."""
+    if value.wrong:
+        return wrong(place)
+    if value.type == INTERVAL:
+        return call("(- {0})", INTERVAL, place, value)
+    if not fits(value.type, Family.NUMBER):
+        report.error("TYPE_MISMATCH", value.span, f"Minus works on a number, not on {describe(value)}.")
+        return wrong(place)
+    if value.is_constant and isinstance(value.value, (int, float)):
+        return constant(f"(-{value.template})", -value.value, value.type, place)
+    if value.type in INTEGERS:
+        zero = cast(constant("0", 0, INT, place), value.type)
+        return call("try_subtract({1}, {0})", value.type, place, value, zero)
+    return call("(- {0})", value.type, place, value)
+
+
+def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`||`."""
+    for side in (left, right):
+        if not side.wrong and not fits(side.type, Family.TEXT):
+            report.error(
+                "TYPE_MISMATCH",
+                side.span,
+                f"|| joins text, not {describe(side)}: use CAST(… AS STRING).",
+                "CAST",
+            )
+    return call("concat({0}, {1})", STRING, place, left, right)

@@ -1,0 +1,83 @@
+"""Lists and maps, made of values and taken apart; units of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daggersql.findings import Report, Span
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.types import Array, Family, MapOf, Type, family, fits
+from daggersql.operators.coercion import choose, describe, unify
+
+
+def make_list(values: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """ARRAY[a, b]."""
+    chosen = choose(values, report)
+    if chosen is None:
+        return wrong(place)
+    kind, elements = chosen
+    return call(f"array({_places(len(elements))})", Array(kind), place, *elements)
+
+
+def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: Report) -> Expr:
+    """MAP[key, value, …]. Keys are constants: Spark ends a query that meets a key twice."""
+    if len(keys) != len(values):
+        report.error("WRONG_ARGUMENT_COUNT", place, "MAP takes a value for each key: MAP['a', 1, 'b', 2].")
+        return wrong(place)
+    chosen = choose(keys, report), choose(values, report)
+    if chosen[0] is None or chosen[1] is None:
+        return wrong(place)
+    seen: set[object] = set()
+    for key in keys:
+        if not key.is_constant or key.value is None:
+            report.error("INVALID_ARGUMENT", key.span, "The keys of MAP are constants, and not NULL.")
+        elif key.value in seen:
+            report.error("INVALID_ARGUMENT", key.span, "This key stands in the map twice.")
+        seen.add(key.value)
+    pairs = [each for pair in zip(chosen[0][1], chosen[1][1], strict=True) for each in pair]
+    return call(f"map({_places(len(pairs))})", MapOf(chosen[0][0], chosen[1][0]), place, *pairs)
+
+
+def _places(count: int) -> str:
+    return ", ".join(f"{{{at}}}" for at in range(count))
+
+
+def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
+    """`list[1]`, counted from 1, and `map['key']`; NULL when there is none."""
+    if value.wrong or index.wrong:
+        return wrong(place)
+    match value.type:
+        case Array(element=kind):
+            template = _position(index, report)
+        case MapOf(key=key, value=kind):
+            index = cast(index, key) if fits(index.type, family(key)) else index
+            template = _key(key, index, report)
+        case _:
+            report.error(
+                "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
+            )
+            return wrong(place)
+    if template is None:
+        return wrong(place)
+    # Below a list the path goes on; a map is decoded as a whole.
+    read = value.read if isinstance(value.type, Array) else None
+    return Expr(template, kind, place, (value, index), read=read)
+
+
+def _position(index: Expr, report: Report) -> str | None:
+    if not fits(index.type, Family.INTEGER):
+        report.error("TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1")
+        return None
+    if not index.is_constant:
+        return "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END"
+    if isinstance(index.value, int) and index.value < 1:
+        report.error("INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1")
+        return None
+    return "get({0}, try_cast({1} AS INT) - 1)"
+
+
+def _key(key: Type, index: Expr, report: Report) -> str | None:
+    if unify(key, index.type) is None:
+        report.error("TYPE_MISMATCH", index.span, f"The keys of this map are not {describe(index)}.")
+        return None
+    return "try_element_at({0}, {1})"

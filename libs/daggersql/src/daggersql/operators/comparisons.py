@@ -1,0 +1,114 @@
+"""Comparisons: what may be compared with what, and what a constant becomes beside a column."""
+
+from __future__ import annotations
+
+from daggersql.findings import Report, Span, nearest
+from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    NUMERIC,
+    STRING,
+    TIMESTAMP,
+    EnumText,
+    Family,
+    family,
+    fits,
+)  # fmt: skip
+from daggersql.operators.coercion import describe, unify
+
+_ORDERED = NUMERIC | {Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BINARY}
+
+
+def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+    """`= <> < <= > >=` and their null-safe forms, of two values of one kind."""
+    if left.wrong or right.wrong:
+        return call("NULL", BOOLEAN, place)
+    sides = comparable(left, right, place, report)
+    if sides is None:
+        return call("NULL", BOOLEAN, place)
+    left, right = sides
+    for side in (left, right):
+        known = family(side.type)
+        if known not in _ORDERED | {Family.BOOLEAN, Family.NULL} and not (
+            sign in ("=", "<>") and known in (Family.STRUCT, Family.ARRAY)
+        ):
+            report.error(
+                "TYPE_MISMATCH", side.span, f"{sign} does not compare {describe(side)}: compare its parts."
+            )
+            return call("NULL", BOOLEAN, place)
+    template = {"<=>": "({0} <=> {1})", "!<=>": "(NOT ({0} <=> {1}))"}.get(sign, f"({{0}} {sign} {{1}})")
+    return call(template, BOOLEAN, place, left, right)
+
+
+def comparable(left: Expr, right: Expr, place: Span, report: Report) -> tuple[Expr, Expr] | None:
+    """Both sides as they can be compared; None when they cannot, which is said at `place`."""
+    for value, other in ((left, right), (right, left)):
+        _check_enum(value, other, report)
+    right, left = _as_other(right, left), _as_other(left, right)
+    common = unify(left.type, right.type)
+    if common is not None:
+        # Spark compares numbers of two types by itself, exactly.
+        return left, right
+    report.error("TYPE_MISMATCH", place, f"One cannot compare {describe(left)} with {describe(right)}.")
+    return None
+
+
+def _as_other(value: Expr, other: Expr) -> Expr:
+    """A text constant as the number, timestamp or date that the other side is, if it can be read as one."""
+    if not (value.is_constant and isinstance(value.value, str)):
+        return value
+    wanted = family(other.type)
+    if wanted in NUMERIC:
+        try:
+            float(value.value)
+        except ValueError:
+            return value
+        return cast(value, DOUBLE)
+    if wanted in (Family.TIMESTAMP, Family.DATE) and value.value[:4].isdigit():
+        return cast(value, TIMESTAMP if wanted is Family.TIMESTAMP else DATE)
+    return value
+
+
+def _check_enum(value: Expr, other: Expr, report: Report) -> None:
+    """Warns of a text that no enum value is called."""
+    if not (isinstance(value.type, EnumText) and other.is_constant and isinstance(other.value, str)):
+        return
+    known = value.type.values
+    if other.value in known or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
+        return
+    suggestion = nearest(other.value, known)
+    hint = f": did you mean {suggestion}?" if suggestion else f": it has {', '.join(known[:10])}."
+    shown = value.read[1] if value.read else "The enum"
+    report.warn("UNKNOWN_ENUM_VALUE", other.span, f"{shown} is never {other.value!r}{hint}", suggestion)
+
+
+def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
+    """`LIKE`. In Flink only the character named by ESCAPE escapes; in Spark the backslash does by itself."""
+    for side in (value, pattern, *([escape] if escape else [])):
+        if not side.wrong and not fits(side.type, Family.TEXT):
+            report.error("TYPE_MISMATCH", side.span, f"LIKE compares text, not {describe(side)}.")
+            return call("NULL", BOOLEAN, place)
+    if escape is None:
+        literal = call("replace({0}, '\\\\', '\\\\\\\\')", STRING, pattern.span, pattern)
+        return call("({0} LIKE {1})", BOOLEAN, place, value, literal)
+    mark, text = escape.value, pattern.value
+    if not (isinstance(mark, str) and len(mark) == 1 and isinstance(text, str)):
+        report.error(
+            "INVALID_ARGUMENT", escape.span, "ESCAPE and its pattern are constants; ESCAPE is one character."
+        )
+    elif not _escapes_well(text, mark):
+        report.error(
+            "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
+        )
+    return call("({0} LIKE {1} ESCAPE {2})", BOOLEAN, place, value, pattern, escape)
+
+
+def _escapes_well(pattern: str, mark: str) -> bool:
+    at = 0
+    while (at := pattern.find(mark, at)) >= 0:
+        if pattern[at + 1 : at + 2] not in ("%", "_", mark) or at + 1 == len(pattern):
+            return False
+        at += 2
+    return True

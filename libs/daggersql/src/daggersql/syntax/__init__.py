@@ -1,0 +1,1 @@
+"""From text to tree: tokens and grammar. Knows no types, no streams and no Spark."""

@@ -1,0 +1,221 @@
+"""Moving over tokens, and remembering the place of every node: what all of the grammar stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from sqlglot import exp
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from daggersql.findings import Refused, Report, Span, nearest
+from daggersql.limits import MAX_DEPTH, MAX_LIST
+from daggersql.syntax.lexer import SYMBOL
+
+N = TypeVar("N", bound=exp.Expr)
+T = TypeVar("T")
+
+CLAUSES = frozenset(
+    [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "FETCH",
+        "OFFSET",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "MINUS",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "CROSS",
+        "NATURAL",
+        "ON",
+        "USING",
+        "WITH",
+        "WINDOW",
+        "QUALIFY",
+        "LATERAL",
+        "DISTRIBUTE",
+        "CLUSTER",
+        "SORT",
+        "TABLESAMPLE",
+        "PIVOT",
+        "UNPIVOT",
+        "MATCH_RECOGNIZE",
+    ]
+)
+"""Words that begin a clause: never an alias unless quoted."""
+RESERVED = CLAUSES - {"LEFT", "RIGHT"} | frozenset(
+    [
+        "AS",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "BETWEEN",
+        "LIKE",
+        "IS",
+        "BY",
+        "THEN",
+        "ELSE",
+        "END",
+        "WHEN",
+        "ESCAPE",
+        "SET",
+        "DISTINCT",
+        "ALL",
+    ]
+)
+"""Words that cannot begin an expression unless quoted."""
+KEYWORDS = CLAUSES | RESERVED | {"CASE", "CAST", "NULL", "TRUE", "FALSE", "INTERVAL"}
+
+
+def span(node: exp.Expr) -> Span:
+    """Where the node stands in the text."""
+    return node.meta.get("start", 0), node.meta.get("end", 0)
+
+
+SUBQUERY_DEPTH = 5
+"""A sub-query counts as so many levels of nesting: it costs that much more to follow."""
+
+
+class Cursor(Parser):
+    """sqlglot's parser, reduced to its movements."""
+
+    def __init__(self, dialect: object = None, report: Report | None = None, **_: object) -> None:
+        super().__init__(dialect=dialect)  # type: ignore[arg-type]  # sqlglot gives the dialect's instance
+        self.report = report or Report("")
+        self._depth = 0
+
+    # --- looking ---------------------------------------------------------------------------------------
+
+    def _is_word(self, *words: str) -> bool:
+        token = self._curr
+        return token.token_type is TokenType.VAR and token.text.upper() in words
+
+    def _is_symbol(self, *symbols: str) -> bool:
+        token = self._curr
+        return token.token_type is SYMBOL and token.text in symbols
+
+    def _next_is(self, text: str) -> bool:
+        token = self._next
+        return token.token_type in (SYMBOL, TokenType.VAR) and token.text.upper() == text
+
+    # --- taking ----------------------------------------------------------------------------------------
+
+    def _take(self) -> Token:
+        token = self._curr
+        if not token:
+            self._unexpected()
+        self._advance()
+        return token
+
+    def _take_word(self, *words: str) -> bool:
+        if self._is_word(*words):
+            self._advance()
+            return True
+        return False
+
+    def _take_symbol(self, *symbols: str) -> bool:
+        if self._is_symbol(*symbols):
+            self._advance()
+            return True
+        return False
+
+    def _expect_word(self, word: str) -> None:
+        if not self._take_word(word):
+            self._unexpected(f"{word} is missing here", word)
+
+    def _expect_symbol(self, symbol: str) -> None:
+        if not self._take_symbol(symbol):
+            self._unexpected(f"{symbol!r} is missing here", symbol)
+
+    def _name(self, what: str) -> exp.Identifier:
+        """A name, quoted or not. Raises: Refused when something else stands here."""
+        token = self._curr
+        quoted = token.token_type is TokenType.IDENTIFIER
+        if not quoted and (token.token_type is not TokenType.VAR or token.text.upper() in RESERVED):
+            self._unexpected(f"{what} is missing here")
+        self._advance()
+        return self._at(exp.Identifier(this=token.text, quoted=quoted), token.start)
+
+    def _table_name(self, what: str) -> exp.Identifier:
+        """The name that a query gives a table. One that is empty is said."""
+        name = self._name(what)
+        if not name.name.strip():
+            self.report.object_to("SYNTAX_ERROR", span(name), f"{what} is not empty.")
+        return name
+
+    def _named_column(self, name: exp.Identifier) -> exp.Identifier:
+        """The name that a query gives a column. One that is empty is said."""
+        if not name.name.strip():
+            self.report.object_to("INVALID_COLUMN_NAME", span(name), "A column's name is not empty.")
+        return name
+
+    # --- building --------------------------------------------------------------------------------------
+
+    @property
+    def _start(self) -> int:
+        """Where the next token begins; behind the text's end when there is none."""
+        return self._curr.start if self._curr else len(self.sql)
+
+    def _at(self, node: N, start: int) -> N:
+        """The node, with its place: from `start` to the end of the token last taken."""
+        node.meta["start"], node.meta["end"] = start, max(start, self._prev.end + 1)
+        return node
+
+    def _commas(self, parse: Callable[[], T], *, most: int = MAX_LIST) -> list[T]:
+        """One or more, separated by commas."""
+        found = [parse()]
+        while self._take_symbol(","):
+            if len(found) == most:
+                raise Refused("QUERY_TOO_LARGE", self._here(), f"This list has more than {most:,} elements.")
+            found.append(parse())
+        return found
+
+    def _deeper(self, parse: Callable[[], T]) -> T:
+        """What `parse` gives, one sub-query down."""
+        self._check_depth(self._depth + SUBQUERY_DEPTH)
+        self._depth += SUBQUERY_DEPTH
+        try:
+            return parse()
+        finally:
+            self._depth -= SUBQUERY_DEPTH
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise Refused(
+                "QUERY_TOO_DEEP", self._here(), f"The query is nested more than {MAX_DEPTH} levels deep here."
+            )
+
+    # --- refusing --------------------------------------------------------------------------------------
+
+    def _here(self) -> Span:
+        return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
+
+    def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
+        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
+        if not suggestion and self._prev.token_type is TokenType.VAR:
+            near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
+            suggestion = near if near != self._prev.text.upper() else None
+        if not problem:
+            problem = (
+                f"{self._curr.text!r} is not expected here" if self._curr else "The query ends too early"
+            )
+        elif self._curr:
+            problem += f", before {self._curr.text[:40]!r}"
+        hint = f": did you mean {suggestion}?" if suggestion and suggestion in KEYWORDS else "."
+        raise Refused("SYNTAX_ERROR", self._here(), problem + hint, suggestion)
+
+    def _refuse(self, code: str, message: str, suggestion: str | None = None) -> NoReturn:
+        """Raises: Refused, at the next token."""
+        raise Refused(code, self._here(), message, suggestion)

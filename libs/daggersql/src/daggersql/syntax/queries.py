@@ -1,0 +1,267 @@
+"""Queries: one SELECT with its clauses, sub-queries in FROM, WITH, and what joins and unites them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from daggersql.findings import Refused, nearest
+from daggersql.limits import MAX_BRANCHES, MAX_COLUMNS
+from daggersql.syntax.sources import SourceParser
+
+_STATEMENTS = frozenset(
+    [
+        "ADD",
+        "ALTER",
+        "ANALYZE",
+        "BEGIN",
+        "CACHE",
+        "CALL",
+        "CLEAR",
+        "COMMENT",
+        "COMMIT",
+        "COPY",
+        "CREATE",
+        "DECLARE",
+        "DELETE",
+        "DESC",
+        "DESCRIBE",
+        "DFS",
+        "DROP",
+        "EXECUTE",
+        "EXPLAIN",
+        "EXPORT",
+        "FETCH",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "LIST",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "MSCK",
+        "OPTIMIZE",
+        "PREPARE",
+        "PUT",
+        "REFRESH",
+        "RELOAD",
+        "REMOVE",
+        "REPAIR",
+        "REPLACE",
+        "RESET",
+        "REVOKE",
+        "ROLLBACK",
+        "SET",
+        "SHOW",
+        "START",
+        "STOP",
+        "TABLE",
+        "TRUNCATE",
+        "UNCACHE",
+        "UNLOAD",
+        "UNLOCK",
+        "UNSET",
+        "UPDATE",
+        "USE",
+        "VACUUM",
+        "VALUES",
+        "IF",
+        "WHILE",
+        "FOR",
+        "LOOP",
+        "LEAVE",
+        "ITERATE",
+        "RETURN",
+        "SIGNAL",
+    ]
+)
+_TRAILERS = {
+    "ORDER": "A stream has no end, so it cannot be sorted: sort where the rows are read.",
+    "LIMIT": "A stream has no first rows: use the preview, which takes a row count.",
+    "FETCH": "A stream has no first rows: use the preview, which takes a row count.",
+    "OFFSET": "A stream has no first rows: use the preview, which takes a row count.",
+    "DISTRIBUTE": "Placement of rows is decided by the engine.",
+    "CLUSTER": "Placement of rows is decided by the engine.",
+    "SORT": "Placement of rows is decided by the engine.",
+    "WINDOW": "Named windows are not supported: group by TUMBLE or HOP.",
+    "QUALIFY": "QUALIFY is not supported: use HAVING.",
+}
+
+
+class QueryParser(SourceParser):
+    """The grammar of the whole text."""
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        """The tree of the one statement, in a list as sqlglot has it. Raises: Refused."""
+        self.reset()
+        self.sql, self._chunks = sql, [raw_tokens]
+        self._advance_chunk()
+        self._check_statement()
+        query = self._query()
+        if self._curr:
+            self._refuse_rest()
+        return [query]
+
+    def _check_statement(self) -> None:
+        word = self._curr.text.upper() if self._curr.token_type is TokenType.VAR else ""
+        if word in ("SELECT", "WITH") or self._is_symbol("("):
+            return
+        if not self._curr:
+            self._unexpected("There is no query here", "SELECT")
+        if word in _STATEMENTS:
+            self._refuse("FORBIDDEN_STATEMENT", f"{word} is not allowed: a dagger runs one SELECT.")
+        if word == "FROM":
+            self._refuse_script()
+        near = nearest(word, ("SELECT", "WITH"))
+        self._unexpected("A query begins with SELECT or WITH", near or "SELECT")
+
+    def _refuse_script(self) -> None:
+        """FROM first: Hive's way to run a program over the rows, or a pipe."""
+        while self._curr and not self._is_word("MAP", "REDUCE", "TRANSFORM"):
+            self._advance()
+        if not self._curr:
+            self._retreat(0)
+        self._refuse("FORBIDDEN_SYNTAX", "A query begins with SELECT; programs cannot be run over rows.")
+
+    def _refuse_rest(self) -> None:
+        word = self._curr.text.upper()
+        if self._is_word("LATERAL"):
+            self._refuse("FORBIDDEN_SYNTAX", "LATERAL VIEW is not supported: use CROSS JOIN UNNEST.")
+        if self._is_word("USING") or self._is_word("VERSION", "FOR"):
+            self._refuse("FORBIDDEN_SYNTAX", f"{word} is not allowed here.")
+        self._unexpected()
+
+    # --- queries ---------------------------------------------------------------------------------------
+
+    def _query(self) -> exp.Expr:
+        """SELECTs, perhaps under WITH, perhaps united."""
+        start = self._start
+        with_ = self._with() if self._is_word("WITH") else None
+        query = self._branch()
+        branches = 1
+        while self._is_word("UNION", "INTERSECT", "EXCEPT", "MINUS"):
+            word = self._take()
+            all_ = self._take_word("ALL")
+            if not all_:
+                self._take_word("DISTINCT")
+            branches += 1
+            if branches > MAX_BRANCHES:
+                raise Refused(
+                    "QUERY_TOO_LARGE",
+                    (word.start, word.end + 1),
+                    f"A UNION ALL has at most {MAX_BRANCHES} branches.",
+                )
+            kind = exp.Union if word.text.upper() == "UNION" else exp.Except
+            node = kind(this=query, expression=self._branch(), distinct=not all_)
+            node.meta["operator"] = (word.start, word.end + 1)
+            query = self._at(node, start)
+        self._skip_trailers()
+        if with_ is not None:
+            query.set("with_", with_)
+        return query
+
+    def _branch(self) -> exp.Expr:
+        start = self._start
+        if self._take_symbol("("):
+            query = self._deeper(self._query)
+            self._expect_symbol(")")
+            return query
+        if not self._is_word("SELECT"):
+            self._unexpected("SELECT is missing here", "SELECT")
+        return self._select(start)
+
+    def _with(self) -> exp.With:
+        start = self._take().start
+        if self._is_word("RECURSIVE"):
+            self._refuse("UNSUPPORTED_SUBQUERY", "A recursive WITH is not supported.")
+        return self._at(exp.With(expressions=self._commas(self._cte, most=MAX_BRANCHES)), start)
+
+    def _cte(self) -> exp.Expr:
+        start = self._start
+        name = self._table_name("A name")
+        columns = self._column_names() if self._is_symbol("(") else []
+        self._expect_word("AS")
+        self._expect_symbol("(")
+        query = self._deeper(self._query)
+        self._expect_symbol(")")
+        alias = exp.TableAlias(this=name, columns=columns)
+        return self._at(exp.CTE(this=query, alias=alias), start)
+
+    # --- one SELECT ------------------------------------------------------------------------------------
+
+    def _select(self, start: int) -> exp.Expr:
+        self._expect_word("SELECT")
+        select = exp.Select()
+        if self._is_word("DISTINCT"):
+            word = self._take()
+            select.set("distinct", self._at(exp.Distinct(), word.start))
+        else:
+            self._take_word("ALL", "STREAM")
+        select.set("expressions", self._projections())
+        if self._take_word("FROM"):
+            begin = self._prev.start
+            select.set("from_", self._at(exp.From(this=self._table()), begin))
+            select.set("joins", self._joins())
+        if self._take_word("WHERE"):
+            begin = self._prev.start
+            select.set("where", self._at(exp.Where(this=self._expression()), begin))
+        if self._take_word("GROUP"):
+            select.set("group", self._group(self._prev.start))
+        if self._take_word("HAVING"):
+            begin = self._prev.start
+            select.set("having", self._at(exp.Having(this=self._expression()), begin))
+        return self._at(select, start)
+
+    def _projections(self) -> list[exp.Expr]:
+        found = [self._projection()]
+        while self._take_symbol(","):
+            # The best-known Dagger query has a comma before FROM.
+            if self._is_word("FROM"):
+                break
+            if len(found) == MAX_COLUMNS:
+                raise Refused(
+                    "TOO_MANY_COLUMNS", self._here(), f"A query has at most {MAX_COLUMNS:,} output columns."
+                )
+            found.append(self._projection())
+        return found
+
+    def _projection(self) -> exp.Expr:
+        start = self._start
+        value = self._expression()
+        if self._take_word("AS"):
+            if self._is_symbol("("):
+                self._refuse("UNSUPPORTED_CLAUSE", "One expression has one name.")
+            return self._at(exp.Alias(this=value, alias=self._alias()), start)
+        if self._alias_follows():
+            return self._at(exp.Alias(this=value, alias=self._alias()), start)
+        return value
+
+    def _alias(self) -> exp.Identifier:
+        """A column's name; an empty text is one that is empty."""
+        token = self._curr
+        if token.token_type is TokenType.STRING and not token.text.strip():
+            self._advance()
+            return self._named_column(self._at(exp.Identifier(this="", quoted=True), token.start))
+        return self._named_column(self._field_name())
+
+    def _group(self, start: int) -> exp.Group:
+        self._expect_word("BY")
+        return self._at(exp.Group(expressions=self._commas(self._group_key, most=MAX_COLUMNS)), start)
+
+    def _group_key(self) -> exp.Expr:
+        if self._is_word("GROUPING") or (self._is_word("CUBE", "ROLLUP") and self._next_is("(")):
+            self._refuse(
+                "UNSUPPORTED_GROUPING", "List the columns to group by; sets of groupings are not supported."
+            )
+        return self._expression()
+
+    def _skip_trailers(self) -> None:
+        """Clauses that make no sense on a stream: said, then skipped, so that the rest is checked too."""
+        while self._curr and self._curr.token_type is TokenType.VAR and self._curr.text.upper() in _TRAILERS:
+            word = self._take()
+            name = word.text.upper()
+            self.report.error("UNSUPPORTED_CLAUSE", (word.start, word.end + 1), _TRAILERS[name])
+            depth = 0
+            while self._curr and not (depth == 0 and (self._is_symbol(")") or self._is_word(*_TRAILERS))):
+                depth += self._is_symbol("(") - self._is_symbol(")")
+                self._advance()
