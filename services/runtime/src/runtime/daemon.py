@@ -30,7 +30,7 @@ def _load() -> None:
     """Import what workers need."""
     import pyspark.worker  # noqa: F401
 
-    import runtime.delivery
+    import runtime.launch.delivery
     import runtime.source.datasource  # noqa: F401
     from runtime.source.reader.ranges import MESSAGES_ALIVE
 

@@ -16,8 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from runtime import spark
 from runtime.source import warmup_source as nothing
+from runtime.spark import session as spark
 
 BATCHES = 4
 _SCHEMA = pa.schema(

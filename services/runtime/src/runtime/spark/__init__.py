@@ -1,0 +1,7 @@
+"""Everything that knows PySpark from inside.
+
+session  the settings that decide what is computed
+warmup   what a start needs whatever the dagger, beside all else
+jvm      the JVM that started this process
+names    Java names that Py4J looks up
+"""
