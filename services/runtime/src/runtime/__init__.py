@@ -1,7 +1,7 @@
 """The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks.
 
 The files beside this one are what processes are started by: `__main__` the driver, `daemon` the parent of its
-Python workers, `readrows` a reader of rows, `sparkhome` and `rehearsal` what prepares a host. All else has a
+Python workers, `readrows` a reader of rows, `sparkhome` and `training` what prepares a host. All else has a
 room. Imports lead downwards, which import-linter keeps:
 
     launch                     one launch, in the driver: from its spec to its last words

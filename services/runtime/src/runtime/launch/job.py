@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from daggers.v1 import spec_pb2
@@ -27,6 +28,7 @@ from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, refused
 from runtime.launch import guard
 from runtime.sinks import Target
+from runtime.source import warmup_source
 from runtime.source.assignment_store import FORM
 from runtime.source.planner.start_offsets import Past
 from runtime.source.stream import (
@@ -170,7 +172,9 @@ def assemble(
         context = replace(source, late_for=tuple(map(windows, plan.closing[name])))
         rows = open_stream(spark, stream, reads[name], context, who, plan.sums)
         rows.createOrReplaceTempView(f"`{name}`")
-    warmup.helpers(spark)
+    # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
+    # told, where they are needed.
+    warmup.beside(partial(warmup_source.read, spark))
     messages.share(spark, spec.descriptors)
     query = plan.sums or plan
     for name in query.functions:

@@ -16,20 +16,11 @@ _T = TypeVar("_T")
 
 def begin() -> Future[SparkSession]:
     """Start Spark, which takes the JVM over a second."""
-    return _beside(spark.start)
+    return beside(spark.start)
 
 
-def helpers(session: SparkSession) -> None:
-    """Start the Python processes that Spark wants next, one after the other; it keeps those that it has.
-
-    Nothing waits for them: what fails here fails again, and is told, where they are needed.
-    """
-    from runtime.source import warmup_source as nothing
-
-    _beside(lambda: nothing.read(session))
-
-
-def _beside(work: Callable[[], _T]) -> Future[_T]:
+def beside(work: Callable[[], _T]) -> Future[_T]:
+    """Do this on a thread of its own. What fails there is raised for whoever asks for the result."""
     result: Future[_T] = Future()
 
     def run() -> None:

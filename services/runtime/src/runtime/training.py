@@ -1,4 +1,4 @@
-"""A rehearsal: a short job without Kafka, in which the JVM loads the classes that a driver needs.
+"""The CDS training run: a short job without Kafka, in which the JVM loads the classes that a driver needs.
 
 `runtime.sparkhome` submits it to Spark once, and keeps those classes. What a driver does and this does not
 costs a driver time, and nothing else.
@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from runtime.source import warmup_source as nothing
+from runtime.source import warmup_source
 from runtime.spark import session as spark
 
 BATCHES = 4
@@ -87,7 +87,7 @@ def main(checkpoint: str) -> None:
     """Run `BATCHES` batches of a windowed count."""
     session = spark.start()
     spark.checkpoint_locally(session)
-    nothing.read(session)
+    warmup_source.read(session)
     session.streams.addListener(_Progress())
     session.dataSource.register(_Minutes)
     rows = session.readStream.format("minutes").load().withWatermark("rowtime", "1 seconds")
