@@ -125,6 +125,14 @@ receivers-doc: $(STAMPS)/venv ## Write docs/receivers.md from what the kinds of 
 sinks-doc: $(STAMPS)/venv ## Write docs/sinks.md from what the kinds of sinks say of themselves
 	@$(BIN)/python -m daggerspec.reference > docs/sinks.md
 
+.PHONY: commands-doc
+commands-doc: $(STAMPS)/venv ## Write docs/commands.md from what the command says of itself
+	@$(BIN)/python -m cli.reference > docs/commands.md
+
+.PHONY: settings-doc
+settings-doc: $(STAMPS)/venv ## Write docs/settings.md from what the settings of each service say of themselves
+	@$(BIN)/python -m tests.documents.settings > docs/settings.md
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

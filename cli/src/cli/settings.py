@@ -15,7 +15,9 @@ Kind = TypeVar("Kind", bound=BaseSettings)
 class Settings(BaseSettings):
     """Environment of the `daggers` command; every field has a default that works."""
 
-    model_config = SettingsConfigDict(env_prefix="DAGGERS_", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="DAGGERS_", frozen=True, env_ignore_empty=True, use_attribute_docstrings=True
+    )
 
     gateway: str | None = None
     """Address of the gateway when neither --gateway nor --state-dir is given: host:port or https://host:port."""

@@ -10,7 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """Environment of `daggers local` and `daggers demo`; every field has a default that works."""
 
-    model_config = SettingsConfigDict(env_prefix="DAGGERS_", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="DAGGERS_", frozen=True, env_ignore_empty=True, use_attribute_docstrings=True
+    )
 
     tools_dir: Path = Path(sys.prefix) / "share" / "daggers"
     """Where the embedded stack's tools (Kafka, InfluxDB, Java) are installed."""

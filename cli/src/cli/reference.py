@@ -1,0 +1,75 @@
+"""The reference of commands, docs/commands.md, from what the command says; `make commands-doc` writes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from textwrap import fill
+from typing import Any
+
+import typer
+
+from cli.__main__ import EPILOG, assembled
+from cli.extension import installed
+
+_HEAD = """# Commands
+
+Made by `make commands-doc` from `cli/` and `devstack/`. `--state-dir`, `--gateway` and `-o` may stand before
+the command or behind it.
+"""
+_COMMON = ("--state-dir", "--gateway", "--output", "--help")
+_ROOT = "daggers"
+
+
+def text() -> str:
+    """The whole reference, as Markdown."""
+    sections = [_section(name, command) for name, command in commands()]
+    ends = [f"{fill(each, width=110)}\n" for each in EPILOG.split("\n\n")]
+    return "\n".join([_HEAD, *ends, *sections])
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command by its full name, `daggers` first; a group comes before its commands."""
+    yield from _below(_ROOT, typer.main.get_command(assembled(installed())))
+
+
+def flags(command: Any) -> set[str]:
+    """The flags that it takes by itself, long and short."""
+    return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts) if flag[0] == "-"}
+
+
+def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for each, inner in getattr(command, "commands", {}).items():
+        yield from _below(f"{name} {each}", inner)
+
+
+def _section(name: str, command: Any) -> str:
+    shown = [each for each in command.params if name == _ROOT or each.opts[0] not in _COMMON]
+    arguments = [_argument(each) for each in shown if not each.opts[0].startswith("-")]
+    rows = [_row(each) for each in shown]
+    usage = " ".join([name, *arguments, *(["COMMAND"] if hasattr(command, "commands") else [])])
+    lines = [f"## {name}", f"`{usage}`", "", " ".join((command.help or "").split()), ""]
+    return "\n".join(lines + (["| argument or flag | is |", "|---|---|", *rows, ""] if rows else []))
+
+
+def _argument(parameter: Any) -> str:
+    shown = (parameter.metavar or parameter.name.upper()).strip("[]")
+    return shown if parameter.required else f"[{shown}]"
+
+
+def _row(parameter: Any) -> str:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    if not names[0].startswith("-"):
+        shown = f"`{_argument(parameter)}`"
+    else:
+        value = f" {parameter.metavar}" if parameter.metavar else ""
+        shown = ", ".join(f"`{name}{value}`" for name in names)
+    needed = " Needed." if parameter.required and names[0].startswith("-") else ""
+    about = " ".join((parameter.help or "").split())
+    cells = [each.replace("|", "\\|") for each in (shown, f"{about}{needed}")]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())
