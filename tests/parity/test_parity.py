@@ -19,9 +19,8 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet, resolve
-from runtime.clients import kafka
+from runtime import job, kafka
 from runtime.errors import JobError
-from runtime.launch import job
 from scheduler.command import Installation, spark_submit
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

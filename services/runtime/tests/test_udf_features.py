@@ -15,9 +15,8 @@ from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal, tag
 
 from daggersql import check
-from runtime import functions
-from runtime.functions import features, featureswithtype, singlefeaturewithtype
-from runtime.values import badvalues, featurerows
+from runtime import badvalues, featurerows, udfs
+from runtime.udfs import features, featureswithtype, singlefeaturewithtype
 
 NAMES = ("Features", "FeaturesWithType", "SingleFeatureWithType")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -39,7 +38,7 @@ def typed_value(raw: Any) -> Any:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
-    reference = functions.load(case["udf"].lower()).reference
+    reference = udfs.load(case["udf"].lower()).reference
     if case["kind"] == "aggregate":
         found = reference([tuple(map(typed_value, row)) for row in case["args"]])
     else:

@@ -3,12 +3,11 @@
 import os
 import sys
 
-from runtime.spark import session as spark
-from runtime.spark import warmup
+from runtime import spark, warmup
 
 if __name__ == "__main__":
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251 - else, for --help say, there is no JVM yet
     started = warmup.begin().result if submitted else spark.start
-    from runtime.launch import main  # these imports take half a second, in which Spark starts
+    from runtime import launch  # these imports take half a second, in which Spark starts
 
-    main.leave(main.main(sys.argv[1:], started))
+    launch.leave(launch.main(sys.argv[1:], started))

@@ -1,1 +1,0 @@
-"""How the runtime reaches what is outside: Kafka, the quarantine, secrets."""

@@ -1,0 +1,141 @@
+"""The glossary: its terms are used, its places exist, and the words that it has replaced are gone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pytest
+from tests.documents import names
+from tests.documents.pages import ROOT, Page, current, tracked
+
+GLOSSARY = Page(ROOT / "docs" / "glossary.md")
+GONE = "words-that-are-gone"
+# Still said somewhere; each goes from here as soon as it is gone there.
+STILL = {
+    "Board",
+    "Door",
+    "Heart",
+    "Keeper",
+    "Tally",
+    "Touched",
+    "afar",
+    "board.py",
+    "catalog.py",
+    "elements.py",
+    "examining",
+    "examining.py",
+    "exitwatch",
+    "exitwatch.py",
+    "hangup",
+    "hangup.py",
+    "javanames",
+    "javanames.py",
+    "known.py",
+    "mistakes",
+    "mistakes.py",
+    "notes.py",
+    "nothing.py",
+    "owed",
+    "parent.py",
+    "rehearsal",
+    "rehearsal.py",
+    "relieve",
+    "scheduler/exits.py",
+    "source/counts.py",
+    "sparkhome",
+    "sparkhome.py",
+    "starts.py",
+    "stored.py",
+    "sums.py",
+    "survey",
+    "survey.py",
+    "ticks.py",
+    "tidy",
+    "tidy.py",
+}
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """The cells of each row of the tables in it, without the heads."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("| ") and not (lines[number + 1 : number + 2] or [""])[0].startswith("|---"):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+TERMS = list(rows(GLOSSARY.text.partition("## Words that are gone")[0]))
+OLD = [word for row in rows(GLOSSARY.section(GONE)) for word in row[0].split(", ")]
+
+
+@lru_cache
+def identifiers() -> frozenset[str]:
+    """Every word of every name in code: `lease_watcher` and `LeaseWatcher` are two words each."""
+    found: set[str] = set()
+    for file in (each for each in tracked() if each.endswith(".py")):
+        for name in _names(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+            found |= set(re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name))
+    return frozenset(found)
+
+
+@lru_cache
+def prose() -> str:
+    """All that documents say."""
+    return "\n".join(page.text for page in current() if page.name != GLOSSARY.name)
+
+
+@lru_cache
+def said() -> str:
+    """All that documents and members say, in lower case."""
+    sources = [(ROOT / each).read_text(encoding="utf-8") for each in names.modules().values()]
+    return "\n".join([prose(), *sources]).lower()
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                yield name
+            case ast.ImportFrom(module=str(name)):
+                yield name
+
+
+def is_said(word: str) -> bool:
+    """Whether a word that has a better one is in code or in a document."""
+    if word.endswith(".py"):
+        return any(each.endswith(f"/{word}") for each in tracked() if "/src/" in each)
+    return word in identifiers() or re.search(rf"\b{word}\b", prose()) is not None
+
+
+@pytest.mark.parametrize("term", [row[0] for row in TERMS])
+def test_a_term_is_used(term: str) -> None:
+    forms = {each: (each, each.replace(" ", "_"), each.replace(" ", "")) for each in term.lower().split(", ")}
+
+    assert [each for each, any_of in forms.items() if not any(form in said() for form in any_of)] == []
+
+
+@pytest.mark.parametrize("row", TERMS, ids=lambda row: str(row[0]))
+def test_a_term_is_one_sentence_and_lives_somewhere(row: list[str]) -> None:
+    where = row[2].strip("`")
+    known = names.is_path(where) or names.is_code(where) or where in names.schema() | names.classes()
+
+    assert re.fullmatch(r"[A-Z][^.]*\.", re.sub("`.*?`", "", row[1]))
+    assert known or where in set(names.packages())
+
+
+def test_terms_are_told_once() -> None:
+    terms = [row[0] for row in TERMS]
+
+    assert sorted(terms) == sorted(set(terms))
+
+
+def test_words_that_have_a_better_one_are_gone() -> None:
+    assert {word for word in OLD if is_said(word)} - STILL == set()
+
+
+def test_a_word_of_an_identifier_is_found() -> None:
+    assert {"Launch", "intended"} & identifiers() == {"Launch", "intended"}

@@ -1,0 +1,57 @@
+"""The runbook: each alert and each reason has a section that a page can link to, with what it asks for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from daggers.v1 import alerts_pb2
+from tests.documents.pages import ROOT, Page, slug
+
+from fleet.health import MEANINGS, Reason
+from health_monitor.condition import SEVERITIES
+
+RUNBOOK = Page(ROOT / "docs" / "operations.md")
+
+
+def alert(condition: alerts_pb2.AlertCondition.ValueType) -> str:
+    """How the command, the receivers and the runbook call it."""
+    name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
+    return name.lower().replace("_", " ")
+
+
+def asks(anchor: str) -> set[str]:
+    """Which of the three parts a section has."""
+    return set(re.findall(r"\*\*(Symptom|Check|Act)\.\*\*", RUNBOOK.section(anchor)))
+
+
+@pytest.mark.parametrize("condition", alerts_pb2.AlertCondition.values()[1:])
+def test_every_alert_has_its_section(condition: alerts_pb2.AlertCondition.ValueType) -> None:
+    assert condition in SEVERITIES
+    assert asks(slug(f"Alert: {alert(condition)}")) == {"Symptom", "Check", "Act"}
+
+
+@pytest.mark.parametrize("condition", SEVERITIES)
+def test_an_alert_is_as_severe_as_the_runbook_says(condition: alerts_pb2.AlertCondition.ValueType) -> None:
+    severity = alerts_pb2.AlertSeverity.Name(SEVERITIES[condition]).removeprefix("ALERT_SEVERITY_")
+
+    said = RUNBOOK.section(slug(f"Alert: {alert(condition)}"))
+
+    assert said.partition(".")[0] == severity.capitalize()
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_its_section_with_its_meaning(reason: Reason) -> None:
+    section = " ".join(RUNBOOK.section(slug(reason)).split())
+
+    assert asks(slug(reason)) == {"Symptom", "Check", "Act"}
+    assert f"**Symptom.** {MEANINGS[reason][0].upper()}{MEANINGS[reason][1:]}." in section
+
+
+def test_alerts_and_reasons_of_the_runbook_are_all_there_are() -> None:
+    titles = re.findall(r"^### (.+)$", RUNBOOK.text, re.MULTILINE)
+    headings = [RUNBOOK.section("alerts"), RUNBOOK.section("degradation-reasons")]
+    told = re.findall(r"^### (Alert: .+|[A-Z_]+)$", "\n".join(headings), re.MULTILINE)
+
+    assert len(titles) == len(set(titles))
+    assert set(told) == {*(f"Alert: {alert(each)}" for each in SEVERITIES), *map(str, Reason)}
