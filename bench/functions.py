@@ -31,9 +31,11 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from daggersql import Plan, Table, check
-from runtime import messages, spark, udfs
+from runtime import functions
 from runtime.references import Tables
 from runtime.references.loading import References
+from runtime.spark import session as spark
+from runtime.values import messages
 
 ROWS = 1_000_000
 SLOW_ROWS = 20_000
@@ -73,7 +75,7 @@ def main() -> None:
         print(_line("(reading a row)", "x", *bare[False], None), flush=True)
         print(_line("(and grouping it)", "COUNT(*)", *bare[True], None), flush=True)
         for name in wanted:
-            call, module = CALLS[name], udfs.load(name.lower())
+            call, module = CALLS[name], functions.load(name.lower())
             module.register(session)
             slow = _timed(_plain_calls(module, call, sample, pool))
             plan = _plan(call.sql, stream, call.aggregate, rows=call.rows)

@@ -24,12 +24,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives i
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from daggersql import PartialAggregation, Plan, Read
-from runtime import guard, messages, spark, udfs
+from runtime import functions
+from runtime.launch import guard
 from runtime.references.loading import References
 from runtime.source.reader import control_rows as notes
 from runtime.source.reader import preaggregate as view
 from runtime.source.reader.control_rows import Tally
 from runtime.source.reader.rows import wanted
+from runtime.spark import session as spark
+from runtime.values import messages
 
 _Table = spec_pb2.ReferenceTable
 
@@ -126,7 +129,7 @@ class Engine:
 
     def _register(self, plan: Plan) -> None:
         for name in set(plan.functions) - self._registered:
-            udfs.load(name).register(self._session)
+            functions.load(name).register(self._session)
             self._registered.add(name)
 
 

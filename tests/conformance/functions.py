@@ -14,7 +14,7 @@ from tests.conformance.engine import Engine
 from tests.conformance.values import Pairs, agrees, plain, refusal, tag
 
 from daggersql import Checked, Severity
-from runtime import udfs
+from runtime import functions
 from runtime.references import InvalidContent, Tables
 
 # Reasons that the corpus gives a name of their own; the dialect's list of codes has one for all of them.
@@ -35,10 +35,10 @@ def by_reference(case: Mapping[str, Any], corpus: Corpus) -> str | None:
         }
     elif case["kind"] == "aggregate":
         rows = [tuple(_python(value, name) for value in row) for row in case["args"]]
-        answer = udfs.load(name).reference(rows)
+        answer = functions.load(name).reference(rows)
     elif "tables" in case.get("given", {}):
         rest = [_python(value, name) for value in case["args"][1:]]
-        answer = udfs.load(name).reference(calls.of_streams(case, corpus), *rest)
+        answer = functions.load(name).reference(calls.of_streams(case, corpus), *rest)
     else:
         answer = _reference(name, case["args"], context)
     return _compared(case, _shown(case, answer, corpus), "the reference")
@@ -131,7 +131,7 @@ def _errors(checked: Checked) -> list[str]:
 
 
 def _reference(name: str, args: Sequence[Any], context: Mapping[str, Any]) -> Any:
-    return udfs.load(name).reference(*(_python(value, name) for value in args), **context)
+    return functions.load(name).reference(*(_python(value, name) for value in args), **context)
 
 
 def _context(case: Mapping[str, Any], corpus: Corpus) -> dict[str, Any]:

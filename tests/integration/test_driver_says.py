@@ -11,11 +11,11 @@ from fleet.health import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_re
 from fleet.phases import DEGRADED
 from health_monitor import watch
 from health_monitor.condition import diagnose
-from runtime import symptoms
+from runtime.launch import symptoms
+from runtime.launch.symptoms import Symptoms
 from runtime.references import loading
 from runtime.source.metrics import Newest, ReaderCounts
 from runtime.source.planner.idle import Clock
-from runtime.symptoms import Symptoms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = NOON + timedelta(minutes=20)

@@ -22,7 +22,7 @@ from daggerspec import reference
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import resolve
-from runtime import job
+from runtime.launch import job
 
 FILE = """
 name: d

@@ -19,8 +19,9 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet, resolve
-from runtime import job, kafka
+from runtime.clients import kafka
 from runtime.errors import JobError
+from runtime.launch import job
 from scheduler.command import Installation, spark_submit
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

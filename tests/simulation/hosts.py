@@ -17,7 +17,7 @@ from tests.simulation.world import World
 from daggerspec import exits
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
-from runtime.lease import Lease
+from runtime.state.lease import Lease
 from scheduler.drivers import Living
 from scheduler.exits import exited
 
@@ -65,7 +65,7 @@ class Sinks:
 
 
 class SimulatedStore:
-    """A shared store that is away at times, as `runtime.lease.Store`."""
+    """A shared store that is away at times, as `runtime.state.lease.Store`."""
 
     def __init__(self, world: World) -> None:
         self._world = world

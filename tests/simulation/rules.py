@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2
 from eventlog.fold import Step
 from fleet import Applied, Dagger
 from fleet.fleet import Fleet
-from runtime.lease import Lease
+from runtime.state.lease import Lease
 from scheduler.launch import Launcher, Write
 
 

@@ -30,7 +30,7 @@ import runtime
 from daggerspec import sinks
 from daggerspec.defaults import filled
 from daggerspec.topics import HEARTBEATS
-from runtime.sparkhome import ARCHIVE
+from runtime.spark.home import ARCHIVE
 
 MAIN = Path(runtime.__file__).with_name("__main__.py")
 # What `daggers local setup` has prepared; a launch without it only takes longer.

@@ -18,8 +18,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from tests.conformance.corpus import HERE, compiled, tables
 
 from daggersql import Plan, Table, check
-from runtime import messages, spark, udfs
+from runtime import functions
 from runtime.decode.columns import select, spark_schema
+from runtime.spark import session as spark
+from runtime.values import messages
 
 COMMON = [
     StructField("rowtime", TimestampType()),
@@ -47,7 +49,7 @@ def spark_session(*names: str) -> Iterator[SparkSession]:
         spark.checkpoint_locally(started)
         messages.share(started, corpus_files())
         for name in names:
-            udfs.load(name).register(started)
+            functions.load(name).register(started)
         yield started
         started.stop()
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from runtime.driverlog import keep_short
+from runtime.launch.driverlog import keep_short
 
 LIMIT = 2_000
 

@@ -11,14 +11,14 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql.streaming.listener import QueryIdleEvent
 
-from runtime import progress
-from runtime.checkpoint import Checkpoint
-from runtime.groups import Groups
-from runtime.heartbeat import Heart, Identity
-from runtime.listener import Listener
+from runtime.launch import progress
+from runtime.launch.heartbeat import Heart, Identity
+from runtime.launch.listener import Listener
 from runtime.references.loading import References
 from runtime.source.status import Board, Word
 from runtime.source.stream import SourceContext, reached, warnings
+from runtime.state.checkpoint import Checkpoint
+from runtime.state.groups import Groups
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IDLE = QueryIdleEvent(uuid4(), uuid4(), "2026-01-01T12:00:00.000Z")

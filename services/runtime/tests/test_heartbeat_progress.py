@@ -11,9 +11,9 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from services.runtime.tests.test_sink_contract import records
 
 from daggerspec.topics import HEARTBEATS
-from runtime import heartbeat, progress
-from runtime.heartbeat import Heart, Identity, message
-from runtime.progress import Committed, Progress
+from runtime.launch import heartbeat, progress
+from runtime.launch.heartbeat import Heart, Identity, message
+from runtime.launch.progress import Committed, Progress
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -11,8 +11,9 @@ from services.runtime.tests.launches import descriptors, whole
 from services.runtime.tests.test_sink_contract import target
 from tests.integration.bookings import COUNT_SQL
 
-from runtime import job, spark
 from runtime.errors import JobError
+from runtime.launch import job
+from runtime.spark import session as spark
 
 
 def spec(**changes: Any) -> spec_pb2.JobSpec:

@@ -7,9 +7,9 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from runtime.checkpoint import Stand, choose
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.assignment import Assignment
+from runtime.state.checkpoint import Stand, choose
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -135,7 +135,7 @@ def test_outdated_checkpoints_are_forgotten_and_the_own_one_stays(tmp_path: Path
 DIES_REMOVING = """
 import os, sys
 from pathlib import Path
-from runtime.checkpoint import choose
+from runtime.state.checkpoint import choose
 
 removed = []
 

@@ -28,11 +28,11 @@ from services.runtime.tests.test_sink_contract import (
     target,
 )
 
-from runtime.batch import read_report
-from runtime.delivery import Delivery
 from runtime.errors import FencedError, explain
-from runtime.lease import LocalStore
+from runtime.launch.batch import read_report
+from runtime.launch.delivery import Delivery
 from runtime.sinks import Target
+from runtime.state.lease import LocalStore
 
 NOWHERE = "http://127.0.0.1:1"
 

@@ -7,8 +7,8 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from daggerspec import exits
 from runtime import errors
+from runtime.clients.secrets import resolve
 from runtime.errors import FencedError, JobError, TemporaryError, as_json, explain
-from runtime.secrets import resolve
 
 
 def through_the_jvm(error: BaseException) -> Exception:

@@ -13,8 +13,9 @@ from services.runtime.tests.sessions import spark_session
 from tests.conformance.corpus import public, tables
 
 import daggersql
-from runtime import errors, guard
+from runtime import errors
 from runtime.errors import JobError
+from runtime.launch import guard
 
 pytestmark = pytest.mark.integration
 ESCAPES = [case for case in public().cases("sql_reject") if case["class"] == "escape"]

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.leases import StoreContract
 
 from runtime.errors import FencedError, JobError
-from runtime.lease import PATIENCE_S, Keeper, Lease, LocalStore, open_root
+from runtime.state.lease import PATIENCE_S, Keeper, Lease, LocalStore, open_root
 
 
 class Clock:

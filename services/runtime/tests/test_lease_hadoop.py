@@ -14,10 +14,10 @@ from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
 from tests.contracts.leases import StoreContract
 from tests.integration.bookings import booking, recount, spread
 
-from runtime import checkpoint
 from runtime.errors import FencedError, JobError
-from runtime.hadoop import HadoopPath, HadoopStore, hadoop_path
-from runtime.lease import Lease
+from runtime.state import checkpoint
+from runtime.state.hadoop import HadoopPath, HadoopStore, hadoop_path
+from runtime.state.lease import Lease
 
 pytestmark = pytest.mark.integration
 

@@ -13,10 +13,10 @@ from services.runtime.tests.sessions import START, drain, feed, moment, planned,
 from services.runtime.tests.test_lease_hadoop import link
 from services.runtime.tests.test_whole_rows import LONG, QUICK
 
-from runtime import openstate
-from runtime.checkpoint import Place
-from runtime.hadoop import hadoop_path
-from runtime.spark import keep_state_on_disk
+from runtime.spark.session import keep_state_on_disk
+from runtime.state import openstate
+from runtime.state.checkpoint import Place
+from runtime.state.hadoop import hadoop_path
 
 pytestmark = pytest.mark.integration
 

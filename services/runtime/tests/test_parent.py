@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import UNEXPECTED
-from runtime.parent import Parent, kills
+from runtime.spark.jvm import Parent, kills
 
 # A process that starts the one below; the one below kills it and explains a failure it has no words for.
 STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
 EXPLAINS = """
-import os, pathlib, runtime.parent, signal, sys, threading, time
-from runtime.parent import Parent
-runtime.parent._DYING_S = 30
+import os, pathlib, runtime.spark.jvm, signal, sys, threading, time
+from runtime.spark.jvm import Parent
+runtime.spark.jvm._DYING_S = 30
 parent, pid = Parent(), os.getppid()
 threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
 while sys.argv[1] == "afterwards" and os.getppid() == pid:
@@ -55,8 +55,8 @@ def test_with_a_living_parent_the_failure_is_its_own_reason() -> None:
 
 def test_a_failure_that_was_explained_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     parent, failure, naps = Parent(), TypeError("'JavaPackage' object is not callable"), []
-    monkeypatch.setattr("runtime.parent._DYING_S", 0.2)
+    monkeypatch.setattr("runtime.spark.jvm._DYING_S", 0.2)
     parent.explain(failure)
-    monkeypatch.setattr("runtime.parent.time.sleep", naps.append)
+    monkeypatch.setattr("runtime.spark.jvm.time.sleep", naps.append)
 
     assert (parent.explain(failure).reason, naps) == (UNEXPECTED, [])

@@ -17,8 +17,8 @@ from services.runtime.tests.test_source_stream import FILES, Feed
 
 from daggerspec.topics import QUARANTINE
 from runtime import errors
+from runtime.clients.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
 from runtime.errors import JobError
-from runtime.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.reader import task as worker
 from runtime.source.reader.ranges import Range

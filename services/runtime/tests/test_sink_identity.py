@@ -22,9 +22,9 @@ from services.runtime.tests.test_sink_contract import (
 
 from daggersql import Column, Role
 from runtime import sinks
-from runtime.delivery import quarantined
 from runtime.encode.line_protocol import Encoder
 from runtime.encode.rows import Layout, Refusal, event_id, keys
+from runtime.launch.delivery import quarantined
 from runtime.sinks import Target
 
 TIME = pa.timestamp("us", "UTC")

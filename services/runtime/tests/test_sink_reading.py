@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from runtime.encode.readback import Row, from_columns, newest
 from runtime.errors import JobError
 from runtime.readrows import STEP_BYTES, news, reader, steps
-from runtime.sinkrow import Row, from_columns, newest
 from runtime.sinks import Source
 from runtime.sinks import kafka as kafka_sink
 from runtime.sinks import log as log_sink

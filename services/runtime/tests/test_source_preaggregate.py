@@ -18,11 +18,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, exact
+from runtime.functions import s2id
 from runtime.source.reader import control_rows as notes
 from runtime.source.reader import preaggregate as view
 from runtime.source.reader.control_rows import ROWTIME, TALLY, Tally
 from runtime.source.reader.preaggregate import Sums
-from runtime.udfs import s2id
 
 MINUTE = timedelta(minutes=1)
 MOST = 2**63 - 1

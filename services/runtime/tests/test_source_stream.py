@@ -27,11 +27,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
 from daggerspec.topics import QUARANTINE
-from runtime import errors, spark
+from runtime import errors
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source import stream
 from runtime.source.metrics import SourceCounts
 from runtime.source.planner.idle import Windows
+from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
 

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from daggersql import Table, check
-from runtime import javanames, spark
 from runtime.decode.decoder import Decoder
 from runtime.source import warmup_source as nothing
+from runtime.spark import names
+from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
 
@@ -52,7 +53,7 @@ def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemalloc
     session: SparkSession,
 ) -> None:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        there = {"runtime.delivery", "runtime.source.datasource"} <= set(sys.modules)
+        there = {"runtime.launch.delivery", "runtime.source.datasource"} <= set(sys.modules)
         threads = sorted(
             task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()
         )
@@ -69,7 +70,7 @@ def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemalloc
 def test_a_java_name_is_looked_up_once(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     jvm: Any = session._jvm
     first = jvm.org.apache.spark.SparkConf
-    javanames.remember()
+    names.remember()
 
     def refuse(*_: object) -> str:
         raise AssertionError("the JVM is asked again")

@@ -16,9 +16,9 @@ from tests.integration.bookings import booking
 
 from daggersql import Plan
 from daggersql.functions.collected import MOST
-from runtime import job
-from runtime.groups import Groups, changes
-from runtime.spark import keep_state_on_disk
+from runtime.launch import job
+from runtime.spark.session import keep_state_on_disk
+from runtime.state.groups import Groups, changes
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 SAVES = "stateStoreSave"

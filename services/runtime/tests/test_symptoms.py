@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from runtime import symptoms
+from runtime.launch import symptoms
+from runtime.launch.symptoms import Symptoms
 from runtime.source.metrics import Newest, ReaderCounts
 from runtime.source.planner.idle import Clock
-from runtime.symptoms import Symptoms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -17,8 +17,9 @@ from tests.conformance.values import agrees, plain, refusal
 
 from daggersql import check
 from daggersql.functions.collected import MOST
-from runtime import badvalues, udfs
-from runtime.udfs import collectarray, percentileaggregator
+from runtime import functions
+from runtime.functions import collectarray, percentileaggregator
+from runtime.values import badvalues
 
 NAMES = ("PercentileAggregator", "CollectArray")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -35,7 +36,7 @@ def session() -> Iterator[SparkSession]:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
-    found = udfs.load(case["udf"].lower()).reference([tuple(map(plain, row)) for row in case["args"]])
+    found = functions.load(case["udf"].lower()).reference([tuple(map(plain, row)) for row in case["args"]])
 
     assert agrees(case["expected"], found, case.get("compare", "exact"), case.get("tol", 1e-9)), found
 

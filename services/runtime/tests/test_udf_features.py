@@ -15,8 +15,9 @@ from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal, tag
 
 from daggersql import check
-from runtime import badvalues, featurerows, udfs
-from runtime.udfs import features, featureswithtype, singlefeaturewithtype
+from runtime import functions
+from runtime.functions import features, featureswithtype, singlefeaturewithtype
+from runtime.values import badvalues, featurerows
 
 NAMES = ("Features", "FeaturesWithType", "SingleFeatureWithType")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -38,7 +39,7 @@ def typed_value(raw: Any) -> Any:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
-    reference = udfs.load(case["udf"].lower()).reference
+    reference = functions.load(case["udf"].lower()).reference
     if case["kind"] == "aggregate":
         found = reference([tuple(map(typed_value, row)) for row in case["args"]])
     else:

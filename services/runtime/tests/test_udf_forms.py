@@ -9,10 +9,10 @@ from tests.conformance.corpus import cases
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql.functions import registry
-from runtime import udfs
-from runtime.badvalues import bad_rows
+from runtime import functions
 from runtime.errors import JobError
-from runtime.udfs import distinctcount
+from runtime.functions import distinctcount
+from runtime.values.badvalues import bad_rows
 
 # Their fast form is in test_udf_own_spark.py, as are the cases that need a stream's messages.
 NATIVE = ("Split", "ByteToString", "ListContains", "MapGet", "ArrayOperate", "ArrayAggregate", "ElementAt")
@@ -33,7 +33,7 @@ def argument(raw: Any) -> Any:
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_the_reference_gives_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
-    answer = udfs.load(case["udf"].lower()).reference(*map(argument, case["args"]))
+    answer = functions.load(case["udf"].lower()).reference(*map(argument, case["args"]))
 
     assert agrees(case["expected"], answer, case.get("compare", "exact"), case.get("tol", 1e-9)), answer
 
@@ -48,7 +48,7 @@ def test_distinctcount_gives_what_the_corpus_says(name: str) -> None:
 def test_every_function_of_the_dialect_has_a_file_and_every_file_a_signature() -> None:
     signatures = sorted(function.name.lower() for function in registry.own())
 
-    assert signatures == list(udfs.names())
+    assert signatures == list(functions.names())
 
 
 def test_what_readers_may_compute_they_can() -> None:
@@ -59,14 +59,14 @@ def test_what_readers_may_compute_they_can() -> None:
         for signature in function.signatures
         if signature.computed
     }
-    found = {name: len(inspect.signature(udfs.load(name).compute).parameters) for name in promised}
+    found = {name: len(inspect.signature(functions.load(name).compute).parameters) for name in promised}
 
     assert found == promised == {"distance": 4, "geohash": 3, "s2id": 3}
 
 
-@pytest.mark.parametrize("name", udfs.names())
+@pytest.mark.parametrize("name", functions.names())
 def test_every_file_has_a_reference_and_a_fast_form(name: str) -> None:
-    module = udfs.load(name)
+    module = functions.load(name)
 
     assert callable(module.reference)
     assert callable(module.register)
@@ -74,9 +74,9 @@ def test_every_file_has_a_reference_and_a_fast_form(name: str) -> None:
 
 def test_an_unknown_function_is_named_with_those_there_are() -> None:
     with pytest.raises(JobError) as caught:
-        udfs.load("s2idd")
+        functions.load("s2idd")
 
-    assert ", ".join(udfs.names()) in caught.value.error.detail
+    assert ", ".join(functions.names()) in caught.value.error.detail
 
 
 def test_a_row_is_bad_when_it_has_every_argument_and_no_answer() -> None:

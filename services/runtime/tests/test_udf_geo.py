@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.conformance.corpus import cases
 from tests.conformance.values import agrees, plain, refusal
 
-from runtime import udfs
-from runtime.udfs import distance, geohash, s2areainkm2, s2id
+from runtime import functions
+from runtime.functions import distance, geohash, s2areainkm2, s2id
 
 TYPES: dict[str, list[pa.DataType]] = {
     "S2Id": [pa.float64(), pa.float64(), pa.int32()],
@@ -41,14 +41,14 @@ NO_IDS = st.sampled_from(
 def fast(name: str, *row: Any) -> Any:
     """The fast form, of one row."""
     arrays = [pa.array([value], kind) for value, kind in zip(row, TYPES[name], strict=True)]
-    return udfs.load(name.lower()).compute(*arrays)[0].as_py()
+    return functions.load(name.lower()).compute(*arrays)[0].as_py()
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_both_forms_give_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
     arguments = [plain(each) for each in case["args"]]
-    answers = [udfs.load(case["udf"].lower()).reference(*arguments), fast(case["udf"], *arguments)]
+    answers = [functions.load(case["udf"].lower()).reference(*arguments), fast(case["udf"], *arguments)]
 
     assert [
         agrees(case["expected"], each, case.get("compare", "exact"), case.get("tol", 0)) for each in answers
@@ -113,7 +113,7 @@ def test_a_batch_keeps_the_order_of_its_rows_and_their_nulls() -> None:
 
 @pytest.mark.parametrize("name", sorted(TYPES))
 def test_an_empty_batch_and_one_of_nulls_are_fine(name: str) -> None:
-    compute = udfs.load(name.lower()).compute
+    compute = functions.load(name.lower()).compute
 
     assert compute(*[pa.array([], kind) for kind in TYPES[name]]).to_pylist() == []
     assert compute(*[pa.nulls(2, kind) for kind in TYPES[name]]).to_pylist() == [None, None]

@@ -11,8 +11,8 @@ from tests.conformance.corpus import cases
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql.functions.jsonpaths import parse
-from runtime import jsonpath
-from runtime.udfs import jsondelete, jsonquery, jsonupdate
+from runtime.functions import jsondelete, jsonquery, jsonupdate
+from runtime.values import jsonpath
 
 REFERENCES: dict[str, Any] = {
     "JsonQuery": jsonquery.reference,

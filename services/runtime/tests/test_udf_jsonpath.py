@@ -4,7 +4,7 @@ import pytest
 from tests.conformance.corpus import tables
 
 from daggersql import check
-from runtime.udfs import jsondelete, jsonquery, jsonupdate
+from runtime.functions import jsondelete, jsonquery, jsonupdate
 
 DOCUMENT = (
     '{"o":[{"v":1,"g":"x"},{"v":"1","g":"Yx"},{"v":null,"g":""},{"g":[1,2]},{"v":2.5,"g":{"h":1}}],"n'

@@ -18,9 +18,9 @@ from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql import Checked, check
-from runtime import badvalues, messages
 from runtime.decode.decoder import message_pool
-from runtime.udfs import arrayoperate, condeq, filters, mapget, selectfields
+from runtime.functions import arrayoperate, condeq, filters, mapget, selectfields
+from runtime.values import badvalues, messages
 
 NAMES = ("SelectFields", "Filters", "CondEq")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}

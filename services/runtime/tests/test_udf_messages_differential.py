@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from services.runtime.tests.test_decode_differential import EXAMPLES, every_type, filled
 
-from runtime import messages
 from runtime.decode.columns import WRAPPERS
-from runtime.udfs import selectfields
+from runtime.functions import selectfields
+from runtime.values import messages
 
 __all__ = ["every_type"]
 

@@ -19,8 +19,9 @@ from tests.conformance.values import agrees, refusal
 
 from daggersql import Severity, Table, check
 from daggersql.functions import registry
-from runtime import badvalues, udfs
+from runtime import functions
 from runtime.decode.columns import arrow_schema, select
+from runtime.values import badvalues
 
 NAMES = (
     "S2Id", "S2AreaInKm2", "Distance", "GeoHash", "StartOfMonth", "EndOfMonth", "StartOfWeek", "EndOfWeek",
@@ -156,7 +157,7 @@ def native(
 
 def test_native_functions_of_text_and_bytes_do_what_their_references_do(spark: Engine) -> None:
     table = stream(t=(_Field.TYPE_STRING, False), b=(_Field.TYPE_BYTES, False))
-    split, text = udfs.load("split").reference, udfs.load("bytetostring").reference
+    split, text = functions.load("split").reference, functions.load("bytetostring").reference
     patterns = [",", "", "a", "[,b]", "(?i)x", "\\s", "日", ",+", "b?"]
     wanted: dict[str, Callable[[Mapping[str, Any]], Any]] = {
         f"Split(t, '{pattern}')": lambda row, pattern=pattern: split(row["t"], pattern)
@@ -173,8 +174,8 @@ def test_native_functions_of_lists_do_what_their_references_do(spark: Engine) ->
         i=(_Field.TYPE_INT64, True), d=(_Field.TYPE_DOUBLE, True), w=(_Field.TYPE_STRING, True),
         n=(_Field.TYPE_INT32, False), t=(_Field.TYPE_STRING, False),
     )  # fmt: skip
-    operate, aggregate = udfs.load("arrayoperate").reference, udfs.load("arrayaggregate").reference
-    contains, element = udfs.load("listcontains").reference, udfs.load("elementat").reference
+    operate, aggregate = functions.load("arrayoperate").reference, functions.load("arrayaggregate").reference
+    contains, element = functions.load("listcontains").reference, functions.load("elementat").reference
     wanted: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
     kinds = (
         ("i", "long"), ("i", "Integer"), ("i", "BIGINT"), ("d", "double"), ("d", "Float"), ("i", "double"),

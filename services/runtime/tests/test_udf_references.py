@@ -13,8 +13,8 @@ from tests.conformance.values import refusal
 
 from daggersql import Reference, Severity, check
 from daggersql.functions.javaregexes import compiled
+from runtime.functions import dartcontains, dartget, load
 from runtime.references import InvalidContent, Tables, entries, mapping, parse
-from runtime.udfs import dartcontains, dartget, load
 
 Format = spec_pb2.ReferenceTable
 NAMES = ("DartGet", "DartContains")

@@ -15,8 +15,9 @@ from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql import check
-from runtime import badvalues, udfs
-from runtime.udfs import exponentialmovingaverage, histogrambucket, lineartrend, outliermad
+from runtime import functions
+from runtime.functions import exponentialmovingaverage, histogrambucket, lineartrend, outliermad
+from runtime.values import badvalues
 
 NAMES = ("ExponentialMovingAverage", "LinearTrend", "OutlierMad", "HistogramBucket")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -44,7 +45,7 @@ def fast(name: str, rows: list[tuple[Any, ...]]) -> list[Any]:
     columns = [
         pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), KINDS[name], strict=True)
     ]
-    found = udfs.load(name.lower()).compute(*columns).to_pylist()
+    found = functions.load(name.lower()).compute(*columns).to_pylist()
     return [[tuple(item.values()) for item in each] if isinstance(each, list) else each for each in found]
 
 
@@ -60,7 +61,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_plain_form_gives_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
-    found = udfs.load(case["udf"].lower()).reference(*map(plain, case["args"]))
+    found = functions.load(case["udf"].lower()).reference(*map(plain, case["args"]))
 
     assert agrees(case["expected"], found, case.get("compare", "exact"), case.get("tol", 1e-9)), found
 

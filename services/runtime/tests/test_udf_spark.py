@@ -13,8 +13,8 @@ from services.runtime.tests.sessions import START, drain, feed, moment, planned,
 from tests.conformance.corpus import cases, tables
 
 from daggersql import check
-from runtime import udfs
-from runtime.udfs import s2id
+from runtime import functions
+from runtime.functions import s2id
 
 ACCEPTED = {
     case["id"]: case
@@ -25,7 +25,7 @@ ACCEPTED = {
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with spark_session(*udfs.names()) as started:
+    with spark_session(*functions.names()) as started:
         yield started
 
 

@@ -12,7 +12,8 @@ from tests.conformance.values import agrees, plain, refusal
 
 from daggersql.functions import zones as zone_names
 from daggersql.functions.patterns import LETTERS, parse
-from runtime import udfs, zones
+from runtime import functions
+from runtime.values import zones
 
 TYPES: dict[str, list[pa.DataType]] = {
     "StartOfMonth": [pa.int64(), pa.string()],
@@ -43,7 +44,7 @@ def fast(name: str, *rows: tuple[Any, ...]) -> list[Any]:
     """The fast form, of a batch of rows."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, TYPES[name], strict=False)]
-    found: list[Any] = udfs.load(name.lower()).compute(*arrays).to_pylist()
+    found: list[Any] = functions.load(name.lower()).compute(*arrays).to_pylist()
     return found
 
 
@@ -60,7 +61,7 @@ def changes(name: str) -> list[int]:
 def test_both_forms_give_what_the_corpus_says(name: str) -> None:
     case = CASES[name]
     arguments = tuple(map(plain, case["args"]))
-    answers = [udfs.load(case["udf"].lower()).reference(*arguments), *fast(case["udf"], arguments)]
+    answers = [functions.load(case["udf"].lower()).reference(*arguments), *fast(case["udf"], arguments)]
 
     assert [agrees(case["expected"], answer) for answer in answers] == [True, True], answers
 
@@ -69,7 +70,7 @@ def test_both_forms_give_what_the_corpus_says(name: str) -> None:
 @pytest.mark.parametrize("function", PERIODS)
 def test_both_forms_agree_around_every_change_of_the_clocks(function: str, name: str) -> None:
     rows = [(instant, name) for instant in changes(name)]
-    reference = udfs.load(function.lower()).reference
+    reference = functions.load(function.lower()).reference
 
     assert fast(function, *rows) == [reference(*row) for row in rows]
 
@@ -81,7 +82,7 @@ def test_both_forms_agree_around_every_change_of_the_clocks(function: str, name:
 @example("StartOfMonth", zones.FIRST, "America/New_York")  # there it is the year 0
 @settings(max_examples=8 * settings.default.max_examples)
 def test_both_forms_of_a_period_agree(function: str, seconds: int | None, zone: str | None) -> None:
-    assert fast(function, (seconds, zone)) == [udfs.load(function.lower()).reference(seconds, zone)]
+    assert fast(function, (seconds, zone)) == [functions.load(function.lower()).reference(seconds, zone)]
 
 
 @given(SECONDS, st.integers(-1, 24) | st.none(), st.integers(-1, 60), NAMES)
@@ -90,7 +91,7 @@ def test_both_forms_of_a_period_agree(function: str, seconds: int | None, zone: 
 def test_both_forms_of_timeindate_agree(seconds: int, hour: int | None, minute: int, zone: str) -> None:
     row = (seconds, hour, minute, zone)
 
-    assert fast("TimeInDate", row) == [udfs.load("timeindate").reference(*row)]
+    assert fast("TimeInDate", row) == [functions.load("timeindate").reference(*row)]
 
 
 def test_an_hour_that_the_clocks_skip_is_as_much_later_as_they_jump() -> None:
@@ -102,7 +103,7 @@ def test_an_hour_that_the_clocks_skip_is_as_much_later_as_they_jump() -> None:
 @given(st.integers(-(2**63), 2**63 - 1) | SECONDS | st.none())
 @settings(max_examples=3 * settings.default.max_examples)
 def test_both_forms_of_timestampfromunix_agree(seconds: int | None) -> None:
-    assert fast("TimestampFromUnix", (seconds,)) == [udfs.load("timestampfromunix").reference(seconds)]
+    assert fast("TimestampFromUnix", (seconds,)) == [functions.load("timestampfromunix").reference(seconds)]
 
 
 PATTERNS = st.lists(
@@ -124,20 +125,20 @@ PATTERNS = st.lists(
 def test_both_forms_of_formattimeinzone_agree(micros: int, zone: str, pattern: str) -> None:
     row = (EPOCH + timedelta(microseconds=micros), zone, pattern)
 
-    assert fast("FormatTimeInZone", row) == [udfs.load("formattimeinzone").reference(*row)]
+    assert fast("FormatTimeInZone", row) == [functions.load("formattimeinzone").reference(*row)]
 
 
 def test_a_batch_keeps_the_order_of_its_rows_zones_and_nulls() -> None:
     rows = [(0, "UTC"), (None, "UTC"), (0, "Asia/Tokyo"), (0, None), (2**62, "UTC"), (0, "x"), (9, "UTC")]
     times = [(None if row[0] is None else EPOCH, row[1], "HH") for row in rows]
 
-    assert fast("EndOfMonth", *rows) == [udfs.load("endofmonth").reference(*row) for row in rows]
+    assert fast("EndOfMonth", *rows) == [functions.load("endofmonth").reference(*row) for row in rows]
     assert fast("FormatTimeInZone", *times) == ["00", None, "09", None, "00", None, "00"]
 
 
 @pytest.mark.parametrize("name", sorted(TYPES))
 def test_an_empty_batch_and_one_of_nulls_are_fine(name: str) -> None:
-    compute = udfs.load(name.lower()).compute
+    compute = functions.load(name.lower()).compute
 
     assert compute(*[pa.array([], kind) for kind in TYPES[name]]).to_pylist() == []
     assert compute(*[pa.nulls(2, kind) for kind in TYPES[name]]).to_pylist() == [None, None]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from services.runtime.tests.sessions import planned, schema, spark_session
 from tests.conformance.corpus import tables
 
-from runtime import spark
+from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
 

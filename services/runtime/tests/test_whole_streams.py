@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from services.runtime.tests.sessions import START, drain, feed, moment, planned, spark_session, stream
 
-from runtime.batch import whole
+from runtime.launch.batch import whole
 
 pytestmark = pytest.mark.integration
 

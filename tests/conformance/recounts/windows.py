@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.conformance.recounts.reading import HOUR, MINUTE, SECOND, Row, Streams, at, get, sessions, windows
 
-from runtime import udfs
+from runtime import functions
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -26,9 +26,9 @@ def acc_001(streams: Streams, until: datetime) -> list[Row]:
     done = [b for b in streams["bookings"] if get(b, "status") == "COMPLETED"]
 
     def key(b: Any) -> tuple[Any, ...]:
-        return udfs.load("s2id").reference(get(b, "pickup.latitude"), get(b, "pickup.longitude"), 13), get(
-            b, "vehicle_type"
-        )
+        return functions.load("s2id").reference(
+            get(b, "pickup.latitude"), get(b, "pickup.longitude"), 13
+        ), get(b, "vehicle_type")
 
     return [
         {"tag_s2id": k[0], "tag_vehicle_type": k[1], "completed_bookings": len(m), "window_timestamp": end}
@@ -130,7 +130,7 @@ def acc_057(streams: Streams, until: datetime) -> list[Row]:
 
     def length(b: Any) -> float | None:
         places = ("pickup.latitude", "pickup.longitude", "dropoff.latitude", "dropoff.longitude")
-        return udfs.load("distance").reference(*(get(b, place) for place in places))
+        return functions.load("distance").reference(*(get(b, place) for place in places))
 
     return [
         {"tag_service": service, "avg_km": _mean([length(b) for b in m]), "window_timestamp": end}
@@ -142,7 +142,9 @@ def acc_059(streams: Streams, until: datetime) -> list[Row]:
     """Different drivers by geohash."""
 
     def place(p: Any) -> str | None:
-        return udfs.load("geohash").reference(get(p, "location.latitude"), get(p, "location.longitude"), 6)
+        return functions.load("geohash").reference(
+            get(p, "location.latitude"), get(p, "location.longitude"), 6
+        )
 
     return [
         {"tag_geohash": cell, "drivers": len({get(p, "driver_id") for p in m}), "window_timestamp": end}
@@ -164,7 +166,7 @@ def acc_071(streams: Streams, until: datetime) -> list[Row]:
     """The median of amounts."""
     return [
         {
-            "median_amount": udfs.load("percentileaggregator").reference(
+            "median_amount": functions.load("percentileaggregator").reference(
                 [(50, get(p, "order_amount")) for p in m]
             ),
             "window_timestamp": end,
@@ -231,7 +233,7 @@ def acc_084(streams: Streams, until: datetime) -> list[Row]:
     return [
         {
             "tag_area": area,
-            "ema": udfs.load("exponentialmovingaverage").reference(
+            "ema": functions.load("exponentialmovingaverage").reference(
                 [row[0] for row in m], [row[2] for row in m], end - 15 * MINUTE, 15.0, 0.2
             ),
             "window_timestamp": end,

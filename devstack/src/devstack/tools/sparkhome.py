@@ -27,6 +27,6 @@ def build(place: Path, java_home: Path, report: Report) -> None:
     place.mkdir(exist_ok=True)
     run(
         [sys.executable, "-m", "runtime.sparkhome", place],
-        log=place / "rehearsal.log", report=report, env=environment(JAVA_HOME=str(java_home)),
+        log=place / "training.log", report=report, env=environment(JAVA_HOME=str(java_home)),
         what="Spark's classes could not be kept",
     )  # fmt: skip

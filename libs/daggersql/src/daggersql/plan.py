@@ -61,7 +61,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of our own over Arrow arrays: `compute` in a file of runtime/udfs/."""
+    """A function of our own over Arrow arrays: `compute` in a file of runtime/functions/."""
 
     function: str
     arguments: tuple[Value, ...]
@@ -156,7 +156,7 @@ class Plan:
     hidden: tuple[str, ...]
     """Further output columns, in order after the visible ones; docs/contracts.md says which."""
     functions: tuple[str, ...]
-    """Names of our own functions it calls, in lower case: files of runtime/udfs/."""
+    """Names of our own functions it calls, in lower case: files of runtime/functions/."""
     fingerprint: str
     """Identity of the state in a checkpoint: equal fingerprints may share one."""
     warnings: tuple[Finding, ...]

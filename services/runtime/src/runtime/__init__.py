@@ -1,1 +1,15 @@
-"""The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks."""
+"""The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks.
+
+The files beside this one are what processes are started by: `__main__` the driver, `daemon` the parent of its
+Python workers, `readrows` a reader of rows, `sparkhome` and `training` what prepares a host. All else has a
+room. Imports lead downwards, which import-linter keeps:
+
+    launch                     one launch, in the driver: from its spec to its last words
+    source  sinks  state       records in; rows out, a file for each kind of sink; leases and checkpoints
+    functions                  our own SQL functions, a file for each
+    values                     what several functions are made of: series, zones, JSON paths, messages
+    references                 tables that queries look things up in
+    decode  encode             Protobuf to Arrow; Arrow to what sinks take
+    clients  spark             Kafka clients and secrets; everything that knows PySpark from inside
+    errors                     every way a job ends
+"""

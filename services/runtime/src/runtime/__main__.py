@@ -3,11 +3,12 @@
 import os
 import sys
 
-from runtime import spark, warmup
+from runtime.spark import session as spark
+from runtime.spark import warmup
 
 if __name__ == "__main__":
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251 - else, for --help say, there is no JVM yet
     started = warmup.begin().result if submitted else spark.start
-    from runtime import launch  # these imports take half a second, in which Spark starts
+    from runtime.launch import main  # these imports take half a second, in which Spark starts
 
-    launch.leave(launch.main(sys.argv[1:], started))
+    main.leave(main.main(sys.argv[1:], started))

@@ -23,8 +23,8 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from daggerspec.rundir import SPEC
 from runtime import sinks
+from runtime.encode.readback import Row
 from runtime.errors import explain, user
-from runtime.sinkrow import Row
 from runtime.sinks import Source
 
 ROWS, ERROR = b"R", b"E"

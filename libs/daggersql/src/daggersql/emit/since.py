@@ -89,9 +89,9 @@ def of_row(select: Select) -> list[str]:
 def of_group(select: Select) -> list[str]:
     """The column of the groups that remember.
 
-    The time in a struct of that name is how `runtime.openstate` finds it in a checkpoint. Of a session it is
-    an aggregate, as its start would be: filters that name no aggregate are moved by Spark to before records
-    are made sessions, where they cut them.
+    The time in a struct of that name is how `runtime.state.openstate` finds it in a checkpoint. Of a session
+    it is an aggregate, as its start would be: filters that name no aggregate are moved by Spark to before
+    records are made sessions, where they cut them.
     """
     if not whole.remembers(select):
         return []

@@ -1,9 +1,9 @@
 """What aggregates of ours keep of a group: its rows, in the order they came.
 
 A list grows with what is in it, so many small groups cost little; it has no bound of its own, and a group
-that passes MOST is told of while it grows (`runtime.groups`). Two lists of one group that are made of the
-same rows have them at the same positions. Spark takes no two `collect_list` for the same, so a template
-names a list once, and asks `count` how long it is.
+that passes MOST is told of while it grows (`runtime.state.groups`). Two lists of one group that are made
+of the same rows have them at the same positions. Spark takes no two `collect_list` for the same, so a
+template names a list once, and asks `count` how long it is.
 """
 
 from __future__ import annotations

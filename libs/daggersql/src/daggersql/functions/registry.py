@@ -26,5 +26,5 @@ def known_names() -> list[str]:
 
 
 def own() -> tuple[Function, ...]:
-    """Our own functions: each has a file in runtime/udfs/, named in lower case."""
+    """Our own functions: each has a file in runtime/functions/, named in lower case."""
     return own_functions.FUNCTIONS

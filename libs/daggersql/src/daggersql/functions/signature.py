@@ -58,7 +58,7 @@ class Function:
     signatures: tuple[Signature, ...]
     aggregate: bool = False
     own: bool = False
-    """One of ours: a file of runtime/udfs/ brings it to Spark."""
+    """One of ours: a file of runtime/functions/ brings it to Spark."""
     check: Check | None = None
     warning: str | None = None
     """What the plan says to whoever uses it."""

@@ -24,9 +24,9 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
 import daggersql
+from chassis.files import replace_text
 from chassis.logging import logger
 from runtime.errors import external
-from runtime.files import replace_text
 from runtime.references.content import InvalidContent, entries, mapping, parse
 from runtime.references.worker import PROPERTY
 

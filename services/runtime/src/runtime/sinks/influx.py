@@ -23,11 +23,11 @@ from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
+from runtime.clients.secrets import resolve
 from runtime.encode.line_protocol import Encoder
+from runtime.encode.readback import Row, newest
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
-from runtime.secrets import resolve
-from runtime.sinkrow import Row, newest
 from runtime.sinks import Outcome, Source, Target
 
 LINES_PER_REQUEST = 5000

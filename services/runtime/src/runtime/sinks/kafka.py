@@ -23,11 +23,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec import cloudevents
 from kafkaclient.tail import READER, tail
-from runtime import kafka
+from runtime.clients import kafka
 from runtime.encode import json_text, protobuf, rows
+from runtime.encode.readback import Row, from_columns, newest
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
-from runtime.sinkrow import Row, from_columns, newest
 from runtime.sinks import Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000

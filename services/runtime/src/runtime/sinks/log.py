@@ -13,8 +13,8 @@ import pyarrow as pa
 from daggerspec import rundir
 from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.readback import Row, from_columns
 from runtime.errors import external
-from runtime.sinkrow import Row, from_columns
 from runtime.sinks import Outcome, Source, Target
 
 PREFIX = "row "

@@ -61,7 +61,7 @@ class Kept:
     def _ends(self, batch: int) -> tuple[Offsets, ...]:
         """Where a batch ends, by source."""
         version, _metadata, *sources = self._read(_OFFSETS, batch).splitlines()
-        assert version == "v2", "this session writes its offsets by source: see `runtime.spark`"
+        assert version == "v2", "this session writes its offsets by source: see `runtime.spark.session`"
         ends = (line.partition(":")[2] for line in sources)
         return tuple(Offsets.from_json(json.loads(end)) for end in ends if end.startswith("{"))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from runtime.files import replace_text
+from chassis.files import replace_text
 from runtime.source.planner.idle import Clock
 
 _DRIVER = "_driver.json"

@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 import daggersql
+from runtime.clients.kafka import client_properties
 from runtime.decode.decoder import Decoder, find_message, message_pool
-from runtime.kafka import client_properties
 from runtime.source import metrics as counts
 from runtime.source.assignment_store import Kept
 from runtime.source.datasource import data_source

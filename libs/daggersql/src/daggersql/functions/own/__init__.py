@@ -1,7 +1,8 @@
 """Our own functions: what the check must know of them. This folder is the registry: `own/s2id.py` is `S2Id`.
 
 A module has `FUNCTION`. Its plain reference and its code for Spark are in the runtime's file of the same
-name, `runtime/udfs/s2id.py`: the gateway checks queries and has no Spark. A test holds both folders together.
+name, `runtime/functions/s2id.py`: the gateway checks queries and has no Spark. A test holds both folders
+together.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, Value, exact
-from runtime import badvalues, udfs
+from runtime import functions
 from runtime.decode.decoder import follow
 from runtime.source.reader.control_rows import ROWTIME, TALLY, TIME, Tally, with_notes
+from runtime.values import badvalues
 
 # What is added up at a time: some hundred thousand records of a few short keys.
 _BYTES = 16 * 2**20
@@ -193,7 +194,7 @@ def _compute(value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array]
                     else _compute(each, records, known, tally).cast(_TYPES[to], safe=False)
                     for each, to in zip(arguments, takes, strict=True)
                 )
-                known[value] = udfs.load(function).compute(*given)
+                known[value] = functions.load(function).compute(*given)
                 tally.bad[function] += badvalues.bad_rows(given, known[value])
             case Part(of=of):
                 parts = _parts(_compute(of, records, known, tally).cast(pa.float64()))

@@ -8,7 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 from pyspark import TaskContext
 
-from runtime.quarantine import Quarantine
+from runtime.clients.quarantine import Quarantine
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import control_rows as notes
 from runtime.source.reader.control_rows import Tally

@@ -1,0 +1,1 @@
+"""How the runtime reaches what is outside: Kafka, the quarantine, secrets."""

@@ -1,0 +1,34 @@
+"""Functions of our own. This folder is the registry: `functions/s2id.py` is the function `S2Id`.
+
+A function is a module that has
+
+    reference(...)          the plain Python answer for one row (one group, for an aggregate)
+    register(spark) -> None brings the fast form to a session, under the module's name
+    compute(...)            the fast form itself, over Arrow arrays, where readers may call it: its signature
+                            has `computed` then
+
+Its signature, types and the checks of its constants are in `daggersql.functions.own`, which knows no Spark;
+a test holds both lists together. Only the modules that a query names are imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+
+from runtime.errors import internal
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Every function there is, by its module's name."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def load(name: str) -> ModuleType:
+    """The module of one function. Raises `JobError` (INTERNAL): the check lets only known ones through."""
+    if name not in names():
+        raise internal("UNKNOWN_FUNCTION", f"There is no function {name!r}; there are {', '.join(names())}.")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,44 @@
+"""ArrayAggregate(list, steps, type): one value made of a list, after steps of ArrayOperate if asked for.
+
+The last step makes the value (`daggersql.functions.steps.ENDS`). Sums of whole numbers have 64 bits, an empty
+list of numbers gives 0. The fast form is native, which `daggersql.functions.own` writes into the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from daggersql.functions.steps import parse
+from runtime.functions.arrayoperate import order, transformed, typed
+
+_LARGEST = 2**63
+
+
+def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> Any:
+    """The value made of one list."""
+    if items is None or steps is None or kind is None:
+        return None
+    *before, last = parse(steps)
+    found = transformed(typed(items, kind), before)
+    known = [item for item in found if item is not None]
+    empty = None if kind.lower() == "other" or "boxed" in before else 0
+    match last:
+        case "count":
+            return len(found)
+        case "findFirst" | "findAny":
+            return found[0] if found else empty
+        case "toArray":
+            return found
+        case "sum":
+            total = sum(known)
+            return total if isinstance(total, float) or -_LARGEST <= total < _LARGEST else None
+        case "average":
+            return sum(known) / len(known) if known else 0.0
+    return (min if last == "min" else max)(known, key=order, default=empty)
+
+
+def register(spark: SparkSession) -> None:
+    """Nothing to bring: Spark has the steps."""

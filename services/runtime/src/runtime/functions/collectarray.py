@@ -1,0 +1,23 @@
+"""CollectArray(x): the values of a group as a list, NULLs included.
+
+The fast form is native: `daggersql.functions.own` writes it into the query. State is the values themselves;
+a group of more than 10,000 gives NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues
+
+
+def reference(rows: Iterable[tuple[object]]) -> list[object]:
+    """The values in the order they came."""
+    return [value for (value,) in rows]
+
+
+def register(spark: SparkSession) -> None:
+    """Bring the flag that counts groups of too many rows: Spark keeps the lists."""
+    badvalues.register_flag(spark, "collectarray", "collectarray_toomany")

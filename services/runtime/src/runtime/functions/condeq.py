@@ -1,0 +1,25 @@
+"""CondEq(path, value): a condition for Filters, which has no value of its own in a query.
+
+The fast form is a comparison that `daggersql.functions.own` writes into that of Filters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor_pool import DescriptorPool
+from pyspark.sql import SparkSession
+
+from runtime.values import messages
+
+
+def reference(path: str, value: Any, *, message: bytes, kind: str, pool: DescriptorPool) -> bool:
+    """Whether the field at `path` of an encoded message of that kind has the value. Raises: DecodeError."""
+    found = messages.value_at(pool, kind, message, path)
+    if found is None or value is None or isinstance(found, bool) != isinstance(value, bool):
+        return False
+    return bool(found == value)
+
+
+def register(spark: SparkSession) -> None:
+    """Nothing to bring: Spark compares."""

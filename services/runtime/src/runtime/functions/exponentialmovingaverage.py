@@ -1,0 +1,60 @@
+"""ExponentialMovingAverage(times, values, hop_start, window, alpha) -> DOUBLE, over one value a minute.
+
+average = alpha * value + (1 - alpha) * average before it, from the window's first minute on. The fast form
+sums every point's value times the weight of its minute, which is the same sum written out.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues, series
+from runtime.values.series import Numbers, Times
+
+
+def reference(
+    times: Times | None,
+    values: Numbers | None,
+    start: datetime | None,
+    window: float | None,
+    alpha: float | None,
+) -> float | None:
+    """The average of one series, minute by minute."""
+    length = series.whole_minutes(window)
+    if times is None or values is None or start is None or length is None or len(times) != len(values):
+        return None
+    if alpha is None or not 0 <= alpha <= 1:
+        return None
+    first, *others = series.minutes(series.points(times, values), start, length)
+    average = first
+    for value in others:
+        average = alpha * value + (1 - alpha) * average
+    return average
+
+
+def compute(
+    times: pa.Array, values: pa.Array, start: pa.Array, window: pa.Array, alpha: pa.Array
+) -> pa.Array:
+    """The averages of many series: lists of timestamps and of doubles, timestamps, doubles, doubles in."""
+    found, known = series.flatten(times, values)
+    starts, has_start = series.micros(start)
+    lengths, alphas = series.numbers(window), series.numbers(alpha)
+    good = (lengths >= 1) & (lengths <= series.MAX_MINUTES) & (lengths == np.floor(lengths))
+    known = known & has_start & good & (alphas >= 0) & (alphas <= 1)
+    whole = np.where(good, lengths, 0).astype(np.int64)
+    found, minute = series.last_of_minutes(found.only(known[found.row]), starts, whole)
+    own = alphas[found.row]
+    # The oldest minute carries all the weight that is left.
+    weight = np.where(minute == 0, 1.0, own) * (1 - own) ** (whole[found.row] - 1 - minute)
+    with np.errstate(invalid="ignore"):  # infinity times nothing is NaN, in the plain form as well
+        averages = np.bincount(found.row, weight * found.value, minlength=len(known))
+    return pa.array(averages, pa.float64(), mask=~known)
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `exponentialmovingaverage(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, DOUBLE, DOUBLE)`."""
+    badvalues.register(spark, "exponentialmovingaverage", compute, "double")

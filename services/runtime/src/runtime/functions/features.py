@@ -1,0 +1,25 @@
+"""Features(key, value, …): a feature row for each pair of each row of a group.
+
+The fast form is native: `daggersql.functions.own` writes it into the query. State is the pairs of at most
+10,000 rows a group; a group of more gives NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues
+from runtime.values.featurerows import Feature, untyped
+
+
+def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
+    """The features of rows (key, value, key, value, …), in order."""
+    return [untyped(row[at], row[at + 1]) for row in rows for at in range(0, len(row), 2)]
+
+
+def register(spark: SparkSession) -> None:
+    """Bring the flag that counts groups of too many rows: Spark keeps the pairs."""
+    badvalues.register_flag(spark, "features", "features_toomany")

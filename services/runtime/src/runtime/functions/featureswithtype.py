@@ -1,0 +1,26 @@
+"""FeaturesWithType(key, value, type, …): the feature rows of a group, converted to named types.
+
+The fast form is native: `daggersql.functions.own` writes it into the query. State is the triplets of at most
+10,000 rows a group; a group of more gives NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues
+from runtime.values.featurerows import Feature, distinct
+
+
+def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
+    """The features of rows (key, value, type, key, value, type, …), each once."""
+    return distinct((row[at], row[at + 1], row[at + 2]) for row in rows for at in range(0, len(row), 3))
+
+
+def register(spark: SparkSession) -> None:
+    """Bring the flags that count bad values and groups of too many rows: Spark keeps the triplets."""
+    badvalues.register_flag(spark, "featureswithtype", "featureswithtype_toomany")
+    badvalues.register_flag(spark, "featureswithtype", "featureswithtype_bad")

@@ -1,0 +1,112 @@
+"""GeoHash(latitude, longitude, length): a point's geohash (https://en.wikipedia.org/wiki/Geohash).
+
+Degrees in, any longitude (it wraps), latitudes from -90 to 90, 1 to 12 letters. A point on a line belongs to
+the cell above and to the right of it. NULL for NULL, for what is not finite, for a latitude beyond the poles.
+Fast form: numpy over Arrow batches, every point to 12 letters, then cut.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues
+
+LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
+MAX_LENGTH = 12
+_BITS = 30
+"""Bits of each coordinate in 12 letters."""
+_CELLS = 1 << _BITS
+_LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+def reference(latitude: float | None, longitude: float | None, length: int | None) -> str | None:
+    """The geohash of one point, by halving the map."""
+    if latitude is None or longitude is None or length is None or not 1 <= length <= MAX_LENGTH:
+        return None
+    if not (abs(latitude) <= 90 and math.isfinite(longitude)):
+        return None
+    sides = [(_wrap(longitude), -180.0, 180.0), (latitude, -90.0, 90.0)]
+    code = 0
+    for bit in range(5 * length):
+        value, low, high = sides[bit % 2]
+        middle = (low + high) / 2
+        code = code << 1 | (value >= middle)
+        sides[bit % 2] = (value, middle, high) if value >= middle else (value, low, middle)
+    return "".join(LETTERS[code >> 5 * place & 31] for place in reversed(range(length)))
+
+
+def _wrap(longitude: float) -> float:
+    """Between -180 and 180; both edges of the map stay as they are."""
+    if abs(longitude) <= 180:
+        return longitude
+    rest = math.fmod(longitude, 360)
+    return rest - 360 if rest >= 180 else rest + 360 if rest <= -180 else rest
+
+
+def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
+    """The geohashes of many points: doubles and integers in, text out, all of one length."""
+    lat, lng = _floats(latitude), _floats(longitude)
+    lengths = np.asarray(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    # A NULL came as NaN, which is neither.
+    known = (np.abs(lat) <= 90) & np.isfinite(lng) & (lengths >= 1) & (lengths <= MAX_LENGTH)
+    lat, lng = np.where(known, lat, 0.0), np.where(known, lng, 0.0)
+    lengths = np.where(known, lengths, 0)
+    beyond = np.abs(lng) > 180
+    if beyond.any():
+        lng[beyond] = _wrapped(lng[beyond])
+    codes = _spread(_cell(lng, 360.0)) << np.uint64(1) | _spread(_cell(lat, 180.0))
+    letters = np.empty((len(codes), MAX_LENGTH), dtype=np.uint8)
+    for place in range(MAX_LENGTH):
+        letters[:, place] = _LETTERS[codes >> np.uint64(5 * (MAX_LENGTH - 1 - place)) & np.uint64(31)]
+    kept = letters[np.arange(MAX_LENGTH) < lengths[:, None]]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    missing = None if known.all() else pa.array(known).buffers()[1]
+    return pa.StringArray.from_buffers(
+        len(codes), pa.py_buffer(offsets), pa.py_buffer(kept), missing, int((~known).sum())
+    )
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `geohash(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
+    badvalues.register(spark, "geohash", compute, "string")
+
+
+def _floats(values: pa.Array) -> Floats:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _wrapped(longitude: Floats) -> Floats:
+    """The same for longitudes beyond the edges."""
+    rest = np.fmod(longitude, 360)
+    return np.where(rest >= 180, rest - 360, np.where(rest <= -180, rest + 360, rest))
+
+
+def _cell(value: Floats, span: float) -> Words:
+    """Which of 2^30 equal parts of -span/2 … span/2 holds the value."""
+    step, low = span / _CELLS, -span / 2
+    guess = np.clip(np.floor((value - low) / step), 0, _CELLS - 1)
+    # The difference may have been rounded up or down over a line; the lines themselves are exact numbers.
+    guess -= value < low + guess * step
+    guess += (value >= low + (guess + 1) * step) & (guess < _CELLS - 1)
+    cells: Words = guess.astype(np.uint64)
+    return cells
+
+
+def _spread(bits: Words) -> Words:
+    """The 30 lowest bits, each followed by a gap of one."""
+    for shift, mask in (
+        (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
+        (2, 0x3333333333333333), (1, 0x5555555555555555),
+    ):  # fmt: skip
+        bits = (bits | bits << np.uint64(shift)) & np.uint64(mask)
+    return bits

@@ -1,0 +1,49 @@
+"""JsonDelete(document, path): a JSON document without what a path leads to; unchanged when that is nothing.
+
+NULL for NULL and for what is no JSON. Fast form: each different document of an Arrow batch is read once
+(`jsonpath.for_distinct` tells why in Python).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues, jsonpath
+from runtime.values.jsonfilter import MissingError
+
+
+def reference(document: str | None, path: str | None) -> str | None:
+    """One document without that part."""
+    if document is None or path is None:
+        return None
+    try:
+        return delete(document, path)
+    except jsonpath.BadDocumentError:
+        return None
+
+
+def delete(document: str, path: str) -> str:
+    """The same. Raises `BadDocumentError`."""
+    root = [jsonpath.loads(document)]
+    try:
+        found = jsonpath.follow(root, jsonpath.compiled(path))
+    except MissingError:
+        found = []
+    # From the back, so that positions in a list stay true. Where a path leads to an element more than once,
+    # as two `..` do, json-path deletes as many. The document itself stays.
+    places = [(place[0], key) for place in found for key in jsonpath.names(place) if place[0] is not root]
+    for holder, key in sorted(places, key=lambda place: isinstance(place[1], int) and -place[1]):
+        if key < len(holder) if isinstance(holder, list) else key in holder:
+            del holder[key]
+    return jsonpath.dumps(root[0])
+
+
+def compute(document: pa.Array, path: pa.Array) -> pa.Array:
+    """The same for many documents: texts in, texts out, all of one length."""
+    return jsonpath.for_distinct((document, path), delete)[0]
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `jsondelete(STRING, STRING) -> STRING` to the session."""
+    badvalues.register(spark, "jsondelete", compute, "string")

@@ -1,0 +1,59 @@
+"""LinearTrend(times, values, hop_start, minutes) -> DOUBLE: the least-squares slope of one value a minute."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+
+from runtime.values import badvalues, series
+from runtime.values.series import Numbers, Times
+
+
+def reference(
+    times: Times | None, values: Numbers | None, start: datetime | None, minutes: int | None
+) -> float | None:
+    """The slope of one series: how the minutes and their values vary together, by how the minutes vary."""
+    length = series.whole_minutes(minutes)
+    if times is None or values is None or start is None or length is None or len(times) != len(values):
+        return None
+    if length == 1:
+        return None
+    middle = (length - 1) / 2
+    found = series.minutes(series.points(times, values), start, length)
+    together = sum((minute - middle) * value for minute, value in enumerate(found))
+    return together / sum((minute - middle) ** 2 for minute in range(length))
+
+
+def compute(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
+    """The slopes of many series: lists of timestamps and of doubles, timestamps, integers in, doubles out."""
+    found, known = series.flatten(times, values)
+    starts, has_start = series.micros(start)
+    lengths = series.numbers(minutes)
+    good = (lengths >= 2) & (lengths <= series.MAX_MINUTES)
+    known = known & has_start & good
+    whole = np.where(good, lengths, 2).astype(np.int64)
+    found, minute = series.last_of_minutes(found.only(known[found.row]), starts, whole)
+    from_middle = minute - (whole[found.row] - 1) / 2
+    together = np.bincount(found.row, from_middle * found.value, minlength=len(known))
+    varying = whole * (whole.astype(np.float64) ** 2 - 1) / 12
+    return pa.array(together / varying, pa.float64(), mask=~known)
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `lineartrend(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, BIGINT) -> DOUBLE` to the session."""
+    tally = badvalues.tally(spark, "lineartrend")
+
+    def counted(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
+        answers = compute(times, values, start, minutes)
+        # That one minute has no slope is nobody's mistake.
+        proper = pc.if_else(pc.fill_null(pc.equal(minutes, 1), False), 0.0, answers)
+        tally.add(badvalues.bad_rows((times, values, start, minutes), proper))
+        return answers
+
+    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
+    spark.udf.register("lineartrend", arrow_udf(counted, "double"))  # type: ignore[call-overload]

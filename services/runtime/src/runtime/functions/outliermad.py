@@ -1,0 +1,153 @@
+"""OutlierMad(values, times, hop_start, window, observed, tolerance, percentage): does a series go astray?
+
+Double median absolute deviation: the values at or below the median of all, and those at or above it, each
+have the median distance from their own median as deviation. The fast form is a numpy pass for each series of
+an Arrow batch: medians of lists of different length have no common vector form.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues, series
+from runtime.values.series import Floats, Numbers, Points, Times
+
+Row: TypeAlias = tuple[datetime, float, float, float, bool]
+_ROW = pa.struct(
+    [
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("value", pa.float64()),
+        ("upper", pa.float64()),
+        ("lower", pa.float64()),
+        ("is_outlier", pa.bool_()),
+    ]
+)
+_DDL = "array<struct<timestamp:timestamp,value:double,upper:double,lower:double,is_outlier:boolean>>"
+
+
+def reference(
+    values: Numbers | None,
+    times: Times | None,
+    start: datetime | None,
+    window: int | None,
+    observed: int | None,
+    tolerance: float | None,
+    percentage: float | None,
+) -> list[Row]:
+    """The rows of one series: (time, value, upper bound, lower bound, whether the series goes astray)."""
+    if values is None or times is None or start is None or len(values) != len(times):
+        return []
+    if tolerance is None or percentage is None or not (tolerance >= 0 and 0 <= percentage <= 100):
+        return []
+    length, period = series.whole_minutes(window), series.whole_minutes(observed)
+    if length is None or period is None:
+        return []
+    found = sorted(
+        (point for point in series.points(times, values) if math.isfinite(point[1])),
+        key=lambda point: point[0],
+    )
+    since = start + timedelta(minutes=length - period)
+    watched = [point for point in found if point[0] >= since]
+    if not watched:
+        return []
+    middle = statistics.median(value for _, value in found)
+    low = _deviation([value for _, value in found if value <= middle])
+    high = _deviation([value for _, value in found if value >= middle])
+    if 0 in (low, high):
+        return [(time, value, value, value, percentage <= 0) for time, value in watched]
+    own = [low if value <= middle else high for _, value in watched]
+    astray = sum(abs(value - middle) / mad > tolerance for (_, value), mad in zip(watched, own, strict=True))
+    flag = astray * 100 / len(watched) >= percentage
+    return [
+        (time, value, middle + tolerance * mad, middle - tolerance * mad, flag)
+        for (time, value), mad in zip(watched, own, strict=True)
+    ]
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The median distance from their own median."""
+    middle = statistics.median(values)
+    return statistics.median(abs(value - middle) for value in values)
+
+
+def compute(
+    values: pa.Array,
+    times: pa.Array,
+    start: pa.Array,
+    window: pa.Array,
+    observed: pa.Array,
+    tolerance: pa.Array,
+    percentage: pa.Array,
+) -> pa.Array:
+    """The rows of many series, as a list of structs for each; NULL for a series that cannot be used."""
+    found, known = series.flatten(times, values)
+    starts, has_start = series.micros(start)
+    lengths, periods = series.numbers(window), series.numbers(observed)
+    limits, shares = series.numbers(tolerance), series.numbers(percentage)
+    for span in (lengths, periods):
+        known = known & (span >= 1) & (span <= series.MAX_MINUTES)
+    known = known & has_start & (limits >= 0) & (shares >= 0) & (shares <= 100)
+    since = starts + np.where(known, lengths - periods, 0).astype(np.int64) * 60_000_000
+    found = found.only(known[found.row] & np.isfinite(found.value))
+    order = np.lexsort((found.time, found.row))
+    found = Points(found.row[order], found.time[order], found.value[order])
+    ends = np.searchsorted(found.row, np.arange(len(known) + 1))
+    parts = []
+    for row in np.flatnonzero(np.diff(ends)).tolist():
+        part = slice(ends[row], ends[row + 1])
+        watched = found.time[part] >= since[row]
+        if watched.any():
+            answer = _bounds(found.value[part], watched, limits[row], shares[row])
+            parts.append((row, found.time[part][watched], *answer))
+    return _listed(parts, known)
+
+
+def _bounds(
+    values: Floats, watched: series.Bools, tolerance: float, percentage: float
+) -> tuple[Floats, Floats, Floats, bool]:
+    """Watched values, their upper and lower bounds, and the flag."""
+    middle, seen = np.median(values), values[watched]
+    low, high = (_spread(half) for half in (values[values <= middle], values[values >= middle]))
+    if low == 0 or high == 0:
+        return seen, seen, seen, bool(percentage <= 0)
+    own = np.where(seen <= middle, low, high)
+    with np.errstate(over="ignore"):  # further away than any number tells
+        astray = np.count_nonzero(np.abs(seen - middle) / own > tolerance)
+    flag = astray * 100 / len(seen) >= percentage
+    return seen, middle + tolerance * own, middle - tolerance * own, bool(flag)
+
+
+def _spread(values: Floats) -> float:
+    return float(np.median(np.abs(values - np.median(values))))
+
+
+def _listed(
+    parts: Sequence[tuple[int, series.Ints, Floats, Floats, Floats, bool]], known: series.Bools
+) -> pa.Array:
+    """The answers as one list column."""
+    counts = np.zeros(len(known) + 1, dtype=np.int64)
+    for row, times, *_ in parts:
+        counts[row + 1] = len(times)
+    columns = [np.concatenate([part[at] for part in parts]) if parts else np.zeros(0) for at in (1, 2, 3, 4)]
+    flags = np.concatenate([np.full(len(part[1]), part[5]) for part in parts]) if parts else np.zeros(0, bool)
+    arrays = [
+        pa.array(columns[0].astype(np.int64)).cast(_ROW.field(0).type),
+        *(pa.array(column, pa.float64()) for column in columns[1:]),
+        pa.array(flags, pa.bool_()),
+    ]
+    structs = pa.StructArray.from_arrays(arrays, fields=list(_ROW))
+    offsets = pa.array(np.cumsum(counts), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs, mask=pa.array(~known))
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `outliermad(ARRAY<DOUBLE>, ARRAY<TIMESTAMP>, TIMESTAMP, BIGINT, BIGINT, DOUBLE, DOUBLE)`."""
+    badvalues.register(spark, "outliermad", compute, _DDL)

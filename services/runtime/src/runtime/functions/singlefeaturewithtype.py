@@ -1,0 +1,25 @@
+"""SingleFeatureWithType(key, value, type, …): the feature rows of one row, converted to named types.
+
+The fast form is native: `daggersql.functions.own` writes it into the query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues
+from runtime.values.featurerows import Feature, distinct
+
+
+def reference(*arguments: Any) -> list[Feature]:
+    """The features of key, value, type, key, value, type, …, each once."""
+    return distinct(
+        (arguments[at], arguments[at + 1], arguments[at + 2]) for at in range(0, len(arguments), 3)
+    )
+
+
+def register(spark: SparkSession) -> None:
+    """Bring the flag that counts values that their type cannot hold."""
+    badvalues.register_flag(spark, "singlefeaturewithtype", "singlefeaturewithtype_bad")

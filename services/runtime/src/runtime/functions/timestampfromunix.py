@@ -1,0 +1,34 @@
+"""TimestampFromUnix(seconds): the timestamp of an instant in seconds since 1970 UTC, negative before.
+
+NULL for NULL and outside of the years 1 to 9999. Fast form: numpy over Arrow batches; not native, so that bad
+data is counted.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from runtime.values import badvalues, periods, zones
+
+
+def reference(seconds: int | None) -> datetime | None:
+    """The timestamp of one instant."""
+    if seconds is None or not zones.FIRST <= seconds <= zones.LAST:
+        return None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def compute(seconds: pa.Array) -> pa.Array:
+    """The timestamps of many instants: integers in, timestamps with microseconds out."""
+    instants = periods.numbers(seconds)
+    known = periods.given(seconds) & periods.within(instants)
+    micros = pa.array((instants * known) * 1_000_000, mask=~known)
+    return micros.cast(pa.timestamp("us", "UTC"))
+
+
+def register(spark: SparkSession) -> None:
+    """Bring `timestampfromunix(BIGINT) -> TIMESTAMP` to the session."""
+    badvalues.register(spark, "timestampfromunix", compute, "timestamp")

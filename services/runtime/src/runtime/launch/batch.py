@@ -1,0 +1,224 @@
+"""What happens to the rows of each micro-batch, in the driver: check the lease, write, count, wait out
+troubles.
+
+Spark calls `Batches` once for each batch. It returns when every row is durable in every sink or set aside;
+only then does Spark commit. A sink that is down makes it try again, for as long as it takes, while heartbeats
+say so.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+
+from daggers.v1 import events_pb2
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from chassis.logging import note as log_note
+from chassis.logging import unit_of_work
+from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
+from runtime.errors import EXTERNAL
+from runtime.launch import progress
+from runtime.launch.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
+from runtime.launch.heartbeat import Heart
+from runtime.references.loading import References
+from runtime.sinks import Target, load
+from runtime.source.stream import note_batch
+from runtime.state.lease import Lease
+from runtime.values import badvalues
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+_RECENT = 100
+
+
+class UnfinishedError(Exception):
+    """The last batch of a drain could not be written: it is not committed and will be repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the workers say about one attempt."""
+
+    written: Counter[int]
+    """Rows, by sink."""
+    refused: Counter[str]
+    """Rows set aside, by reason."""
+    printed: dict[int, list[str]]
+    """Lines for the log, by sink."""
+    troubles: tuple[events_pb2.DaggerError, ...]
+    """Why sinks must be tried again; empty when all is durable."""
+    done: frozenset[tuple[int, int]]
+    """(partition, sink) pairs that are finished."""
+    bad: Mapping[str, int] = field(default_factory=dict)
+    """Values that functions could not use, by function."""
+
+
+def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
+    """Put the workers' report rows together."""
+    written: Counter[int] = Counter()
+    refused: Counter[str] = Counter()
+    printed: dict[int, list[str]] = {}
+    troubles = {}
+    done = set()
+    for line in lines:
+        if line["kind"] == TROUBLE:
+            detail = f"{targets[line['sink']].name}: {line['text']}"
+            troubles[line["sink"]] = events_pb2.DaggerError(
+                domain=EXTERNAL, reason=line["reason"], detail=detail, retryable=True
+            )
+        elif line["kind"] == WRITTEN:
+            written[line["sink"]] += line["rows"]
+            done.add((line["partition"], line["sink"]))
+        elif line["kind"] == REFUSED:
+            refused[line["reason"]] += line["rows"]
+        elif line["kind"] == PRINTED:
+            printed.setdefault(line["sink"], []).append(line["text"])
+    return Report(written, refused, printed, tuple(troubles[at] for at in sorted(troubles)), frozenset(done))
+
+
+def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
+    """Those that need no record from before this event time: a part would overwrite the whole."""
+    told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
+    if complete_from is None or told is None:
+        return rows
+    if told == SINCE_OF_WINDOW:  # all rows of a window are written at once
+        rows = rows.withColumn(told, F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END)))
+    return rows.filter(F.col(told).isNull() | (F.col(told) >= F.lit(complete_from)))
+
+
+def unwritten(rows: DataFrame, closed: datetime | None) -> DataFrame:
+    """Those that are no windows which end up to this event time: a query before this one wrote these."""
+    if closed is None or WINDOW_END not in rows.columns:
+        return rows
+    return rows.filter(F.col(WINDOW_END) > F.lit(closed))
+
+
+class Batches:
+    """Called by Spark with each micro-batch (`foreachBatch`)."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        delivery: Delivery,
+        lease: Lease,
+        heart: Heart,
+        stopping: threading.Event,
+        complete_from: Callable[[], datetime | None],
+        closed: Callable[[], datetime | None],
+        references: References,
+    ) -> None:
+        """`delivery` is the attempt to repeat; `complete_from` and `closed` are the source's."""
+        self.failure: BaseException | None = None
+        """Why the last batch failed, as it was raised here: Spark only keeps its text."""
+        self.unfinished = ""
+        """Why the last batch of a drain was left unwritten; it is not committed and will be repeated."""
+        self.last = threading.Event()
+        """Set by whoever drains the query, once Spark will not begin another batch."""
+        self._session = session
+        self._targets = delivery.targets
+        self._delivery = delivery
+        self._lease = lease
+        self._heart = heart
+        self._stopping = stopping
+        self._complete_from = complete_from
+        self._closed = closed
+        self._references = references
+        self._attempts: dict[int, int] = {}
+
+    def attempts(self, batch_id: int) -> int:
+        """How often the rows of a recent batch were computed: what Spark observed counts that often."""
+        return self._attempts.get(batch_id, 1)
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write one batch."""
+        try:
+            with unit_of_work("batch", batch_id=batch_id):
+                self._batch(rows, batch_id)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def _batch(self, rows: DataFrame, batch_id: int) -> None:
+        self._heart.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
+        self._references.refresh(self._session)
+        note_batch(self._session)  # not the rows' session: that one knows no queries
+        wanted = whole(unwritten(rows, self._closed()), self._complete_from())
+        report = self._deliver(wanted, batch_id)
+        sinks = range(len(self._targets))
+        self._heart.note(
+            partial(
+                progress.batch_written,
+                rows=[report.written[at] for at in sinks],
+                refused=report.refused,
+                bad=report.bad,
+            )
+        )
+        self._print(report)
+        log_note(
+            rows=[report.written[at] for at in sinks], refused=dict(report.refused), bad=dict(report.bad)
+        )
+
+    def _deliver(self, rows: DataFrame, batch_id: int) -> Report:
+        """Write until everything is durable. One Spark job for each attempt, all sinks from the same pass."""
+        total = Report(Counter(), Counter(), {}, (), frozenset())
+        pause = _FIRST_PAUSE_S
+        for attempt in count(1):
+            self._attempts[batch_id] = attempt
+            # Spark tells of a batch while the next ones run already, but never of so many.
+            self._attempts.pop(batch_id - _RECENT, None)
+            self._lease.confirm()
+            last_attempt = self._stopping.is_set()
+            write = replace(self._delivery, batch_id=batch_id, done=total.done)
+            bad_before = Counter(badvalues.counts(self._session))
+            report = read_report(rows.mapInArrow(write, REPORT).collect(), self._targets)
+            total = Report(
+                total.written + report.written,
+                total.refused + report.refused,
+                {
+                    at: total.printed.get(at, []) + report.printed.get(at, [])
+                    for at in {*total.printed, *report.printed}
+                },
+                report.troubles,
+                total.done | report.done,
+                # Every attempt computes all rows again: the last one counts.
+                Counter(badvalues.counts(self._session)) - bad_before,
+            )
+            if not report.troubles:
+                break
+            self._heart.note(partial(progress.retrying, why=report.troubles))
+            if last_attempt:
+                self._leave("; ".join(trouble.detail for trouble in report.troubles))
+            self._stopping.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return total
+
+    def _leave(self, why: str) -> None:
+        """Leave the batch unwritten: raises, once the query is ending, what Spark takes for that end.
+
+        Of a query that is being stopped Spark expects to hear that its jobs were cancelled: it commits
+        nothing then, and prints no trace.
+        """
+        self.unfinished = why
+        self.last.wait()
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print the trace of what is raised
+        group = self._session.sparkContext.getLocalProperty("spark.jobGroup.id")
+        raise UnfinishedError(f"org.apache.spark.SparkException: part of cancelled job group {group}")
+
+    def _print(self, report: Report) -> None:
+        """The lines of sinks that print, up to their limit, on the driver's stdout."""
+        for at, lines in sorted(report.printed.items()):
+            target = self._targets[at]
+            shown = lines[: load(target.name).limit_of(target)]
+            if more := report.written[at] - len(shown):
+                shown.append(f"… and {more} more")
+            sys.stdout.write("".join(f"{line}\n" for line in shown))
+        sys.stdout.flush()

@@ -1,0 +1,171 @@
+"""The second check of a query, on Spark's own parse of the SQL that daggersql has emitted.
+
+daggersql lets through what it knows, and writes its SQL anew. Should that ever go wrong, nothing but what
+stands here reaches Spark: every object of the parsed plan must be of a class, every function and table of a
+name, that a query of ours is made of. What is not known is refused, so this needs no list of attacks.
+
+Spark's settings (`runtime.spark.session`) refuse Java reflection, file tables and scripts besides; they let
+ADD JAR pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+
+from daggersql.functions import once, registry
+from runtime.errors import JobError, user
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+# Names in the plan that say what is looked up; each is looked at.
+_FUNCTION = f"{_CATALYST}.analysis.UnresolvedFunction"
+_GENERATOR = f"{_CATALYST}.analysis.UnresolvedGenerator"
+_RELATION = f"{_CATALYST}.analysis.UnresolvedRelation"
+_PLANS = "Aggregate Filter Generate Join JoinHint Project SubqueryAlias Union"
+_EXPRESSIONS = """
+    Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Divide EqualNullSafe EqualTo
+    Extract GreaterThan GreaterThanOrEqual In IntegralDivide IsNotNull IsNull LambdaFunction LessThan
+    LessThanOrEqual Like Literal Multiply Not NumericEvalContext Or RLike Remainder StringTrim StringTrimLeft
+    StringTrimRight Subtract TimestampAdd TimestampAddInterval TimestampDiff UnaryMinus
+    UnresolvedNamedLambdaVariable
+"""
+_CLASSES = frozenset(
+    {
+        *(f"{_CATALYST}.plans.logical.{name}" for name in _PLANS.split()),
+        *(f"{_CATALYST}.expressions.{name}" for name in _EXPRESSIONS.split()),
+        *(f"{_CATALYST}.plans.{name}$" for name in ("Inner", "LeftOuter")),
+        *(
+            f"{_CATALYST}.analysis.{name}"
+            for name in ("NamedParameter", "UnresolvedAttribute", "UnresolvedExtractValue")
+        ),
+        f"{_CATALYST}.AliasIdentifier",
+        f"{_CATALYST}.FunctionIdentifier",
+        _FUNCTION,
+        _GENERATOR,
+        _RELATION,
+    }
+)
+# Values: nothing in them is looked up, called or read.
+_VALUES = re.compile(
+    r"org\.apache\.spark\.sql\.types\.(Array|Binary|Boolean|Byte|CalendarInterval|Date|DayTimeInterval|Decimal|"
+    r"Double|Float|Integer|Long|Map|Null|Short|String|Struct|Timestamp)Type\$?|"
+    r"org\.apache\.spark\.sql\.types\.(Decimal|Metadata|StructField)|"
+    r"org\.apache\.spark\.unsafe\.types\.(UTF8String|CalendarInterval)|scala\.Enumeration\$Val|\[B"
+)
+_OPTIONS = "org.apache.spark.sql.util.CaseInsensitiveStringMap"
+_CALLED = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
+# What daggersql emits beside the templates of its functions: windows, lists, operators, and what its
+# functions build when a constant decides the call. A test runs every accepted query through this check.
+_BUILT = frozenset({
+    "aggregate", "approx_percentile", "array_distinct", "array_min", "array_sort", "collect_list",
+    "collect_top_k", "date_format", "date_trunc", "element_at", "extract", "flatten", "from_json", "isnan",
+    "isnotnull", "isnull", "map", "map_entries", "map_from_entries", "max_by", "min_by", "mod",
+    "named_struct", "pmod", "posexplode", "rint", "session_window", "to_json", "try_add", "try_divide",
+    "try_element_at", "try_multiply", "try_subtract", "unix_seconds", "weekday", "window", "window_time",
+    "zip_with",
+})  # fmt: skip
+_GENERATORS = frozenset({"posexplode"})
+_RAISES = "raise_error"
+_OUR_ERROR = "[daggers USER "
+
+
+@cache
+def known_functions() -> frozenset[str]:
+    """Spark's functions that daggersql calls: in its templates, and those it builds calls of. Not our own."""
+    functions = [found for name in registry.known_names() if (found := registry.find(name))]
+    functions += once.FORMS.values()
+    ours = {function.name.lower() for function in functions if function.own}
+    called = set(_BUILT)
+    for function in functions:
+        names = {name for each in function.signatures for name in _CALLED.findall(each.template)}
+        called |= names - ours if function.own else names
+    return frozenset(called - {_RAISES})
+
+
+def check(spark: SparkSession, sql: str, tables: Collection[str], own: Collection[str]) -> None:
+    """Return if Spark may run `sql`, which reads `tables` and calls our functions `own` (lower case).
+
+    Raises `JobError` (USER): FORBIDDEN_QUERY for what no query of ours is made of, SYNTAX_ERROR for what
+    Spark does not even read. Nothing is resolved, read or run by this.
+    """
+    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - Spark's parser has no other way in
+    try:
+        plan = parser.parsePlan(sql)
+    except (ParseException, Py4JJavaError):
+        raise user("SYNTAX_ERROR", "Spark does not read the converted query.") from None
+    _Walk(spark, frozenset(tables), frozenset(own)).visit(plan)
+
+
+class _Walk:
+    """Visits everything that a plan is made of."""
+
+    def __init__(self, spark: SparkSession, tables: frozenset[str], own: frozenset[str]) -> None:
+        self._gateway = spark.sparkContext._gateway  # noqa: SLF001 - what it is made of is Java's
+        self._tables = tables
+        self._own = own
+
+    def visit(self, value: object) -> None:
+        """Look at a node and at all below it."""
+        if not isinstance(value, JavaObject):  # a text, a number, a truth value, or nothing
+            return
+        name = value.getClass().getName()
+        if _VALUES.fullmatch(name):
+            return
+        if name == _OPTIONS:
+            if not value.isEmpty():
+                raise _refused("options of a table")
+            return
+        if name not in _CLASSES and not _is_container(name):
+            raise _refused(name.rpartition(".")[2].rstrip("$"))
+        self._look_up(name, value)
+        for part in self._parts(value):
+            self.visit(part)
+
+    def _look_up(self, kind: str, node: JavaObject) -> None:
+        """The names that Spark will look something up by."""
+        match kind:
+            case _ if kind == _RELATION:
+                parts = self._texts(node.multipartIdentifier())
+                if len(parts) != 1 or parts[0] not in self._tables:
+                    raise _refused(f"the table {'.'.join(parts)}")
+            case _ if kind == _GENERATOR:
+                name = node.name().unquotedString()
+                if name not in _GENERATORS:
+                    raise _refused(f"the function {name}")
+            case _ if kind == _FUNCTION:
+                self._called(self._texts(node.nameParts()), list(self._parts(node.arguments())))
+
+    def _called(self, parts: list[str], arguments: list[object]) -> None:
+        name = ".".join(parts)
+        if name == _RAISES and len(arguments) == 1 and str(arguments[0]).startswith(_OUR_ERROR):
+            return
+        # A function of ours may need more than one of Spark's: `features` and `features_toomany`.
+        if name not in known_functions() and name.partition("_")[0] not in self._own:
+            raise _refused(f"the function {name}")
+
+    def _texts(self, names: JavaObject) -> list[str]:
+        return [str(name) for name in self._parts(names)]
+
+    def _parts(self, value: JavaObject) -> Iterator[object]:
+        """The elements of a collection, or the arguments that a node was made of."""
+        collection = is_instance_of(self._gateway, value, "scala.collection.Iterable")
+        parts = value.iterator() if collection else value.productIterator()
+        while parts.hasNext():
+            yield parts.next()
+
+
+def _is_container(name: str) -> bool:
+    """Whether a class of Scala's library holds what is visited next."""
+    return name in {"scala.None$", "scala.Some"} or bool(
+        re.fullmatch(r"scala\.(Tuple\d+|collection\.(immutable|mutable)\.[A-Za-z0-9$]+)", name)
+    )
+
+
+def _refused(what: str) -> JobError:
+    return user("FORBIDDEN_QUERY", f"The converted query holds {what}, which no dagger may use.")

@@ -1,0 +1,243 @@
+"""What a launch computes, put together from its spec: the plan, the streams, the rows, the sinks.
+
+Everything that can be known to be wrong is known here, before the query starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+import daggersql
+from daggerspec import rules
+from daggerspec import sinks as rulebook
+from daggerspec.catalogue import Unresolved
+from daggerspec.launch import LaunchCatalogue
+from runtime import functions, sinks
+from runtime.encode.rows import Layout
+from runtime.errors import JobError, internal, refused
+from runtime.launch import guard
+from runtime.sinks import Target
+from runtime.source import warmup_source
+from runtime.source.assignment_store import FORM
+from runtime.source.planner.start_offsets import Past
+from runtime.source.stream import (
+    SourceContext,
+    complete_from,
+    open_stream,
+    readers,
+    windows,
+    windows_of,
+)
+from runtime.spark import warmup
+from runtime.spark.session import rows as rows_of
+from runtime.state import openstate
+from runtime.state.checkpoint import Checkpoint
+from runtime.values import messages
+
+# A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
+LONG_KEPT = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A launch that can start."""
+
+    rows: DataFrame
+    """The output rows: visible columns, then hidden ones."""
+    targets: tuple[Target, ...]
+    updates: bool
+    """Whether rows are written again and again while their window is open."""
+    source: SourceContext
+    patience: timedelta | None
+    """How long windows may take to close; None where nothing waits for event time."""
+    closing: bool
+    """Whether its query only ends what was begun with other topics: run it to its end, and assemble again."""
+    lost: Sequence[str]
+    """What a person must know of records that it cannot end with, because their topics are gone."""
+
+
+def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
+    """The launch's file. Raises `JobError` (INTERNAL) when it is not what the command line promises."""
+    try:
+        spec = spec_pb2.JobSpec.FromString(path.read_bytes())
+    except OSError as problem:
+        raise internal("BAD_SPEC", f"The launch's file {path} cannot be read: {problem.strerror}.") from None
+    except DecodeError:
+        raise internal("BAD_SPEC", f"The launch's file {path} is not a JobSpec.") from None
+    if spec.generation != generation:
+        told = f"generation {spec.generation}, the command line says {generation}"
+        raise internal("BAD_SPEC", f"The launch's file {path} says {told}.")
+    return spec
+
+
+def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
+    """The plan of the dagger's SQL, and nothing is wrong with its spec.
+
+    Raises `JobError`: USER with everything that is wrong, INTERNAL for a spec that leaves something unsaid.
+    The gateway has checked it before, perhaps long ago: what only a newer check of a query objects to is a
+    warning here. For what it hands to Spark the driver trusts nobody's word.
+    """
+    if left := rules.unsaid(spec.dagger, spec.spec):
+        raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
+    catalogue = LaunchCatalogue(spec)
+    query = daggersql.Checked(None, ())
+    if rules.is_judgeable(spec.spec, catalogue):
+        query = _query(spec, catalogue)
+    wrong = list(rules.violations("spec", spec.dagger, spec.spec, catalogue, query.plan))
+    errors = [one for one in query.findings if one.severity is daggersql.Severity.ERROR]
+    wrong += [each.violation("spec.sql") for each in errors]
+    if wrong or query.plan is None:
+        raise refused(wrong)
+    return query.plan
+
+
+def _query(spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
+    """What is found about the dagger's query."""
+    tables = [
+        daggersql.Table(each.input.table, _message(catalogue, each), each.stream.time_field)
+        for each in spec.streams
+    ]
+    return daggersql.check(
+        spec.spec.sql,
+        tables,
+        [table.name for table in spec.references],
+        early=updates(spec),
+        points=rulebook.is_time_series(spec.spec),
+        accepted=True,
+    )
+
+
+def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
+    try:
+        return catalogue.message(stream.stream.message)
+    except Unresolved:
+        detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
+        raise internal("BAD_SPEC", detail) from None
+
+
+def on_disk(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
+    """Whether state is kept on disk: as the spec says, else when it is kept for long."""
+    if spec.spec.state:
+        return spec.spec.state == spec_pb2.STATE_STORE_DISK
+    return plan.horizon >= LONG_KEPT
+
+
+def state_identity(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> str:
+    """What must be equal for two launches to share a checkpoint.
+
+    Beside the plan's fingerprint: how offsets are kept, and the place of state, which Spark pins there.
+    """
+    return f"{plan.fingerprint}-{FORM}{'-disk' if on_disk(spec, plan) else ''}"
+
+
+def updates(spec: spec_pb2.JobSpec) -> bool:
+    """Whether rows are written again and again while their window is open."""
+    return spec.spec.emit == spec_pb2.EMIT_EARLY
+
+
+def assemble(
+    spark: SparkSession, spec: spec_pb2.JobSpec, plan: daggersql.Plan, checkpoint: Checkpoint
+) -> Job:
+    """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
+
+    Who reads the streams, and from where, is decided and stored here, before anything that can take time.
+    """
+    source = SourceContext(
+        dagger=spec.dagger,
+        generation=spec.generation,
+        checkpoint=str(checkpoint.path),
+        run_dir=Path(spec.run_dir),
+        platform=spec.platform,
+        descriptors=spec.descriptors,
+        windows=windows_of(plan),
+        consumer_group=spec.spec.consumer_group,
+        past=_past(spark, checkpoint, plan),
+        open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
+    )
+    reads = {read.table: read for read in plan.reads}
+    streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
+    who = readers(spark, streams, source)
+    for name, stream in streams.items():
+        context = replace(source, late_for=tuple(map(windows, plan.closing[name])))
+        rows = open_stream(spark, stream, reads[name], context, who, plan.sums)
+        rows.createOrReplaceTempView(f"`{name}`")
+    # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
+    # told, where they are needed.
+    warmup.beside(partial(warmup_source.read, spark))
+    messages.share(spark, spec.descriptors)
+    query = plan.sums or plan
+    for name in query.functions:
+        functions.load(name).register(spark)
+    guard.check(spark, query.spark_sql, reads, query.functions)
+    rows = rows_of(spark, query.spark_sql, complete_from(source))
+    again = updates(spec)
+    patience = _patience(source, streams.values())
+    return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
+
+
+def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream]) -> timedelta | None:
+    if source.windows is None:
+        return None
+    inputs = [stream.input for stream in streams]
+    delay = max(each.watermark_delay.ToTimedelta() for each in inputs)
+    silence = max(each.idle_timeout.ToTimedelta() for each in inputs)
+    return timedelta(milliseconds=source.windows.size) + delay + silence
+
+
+def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> Past | None:
+    """What was read before an edit, and from when on the edited query needs records.
+
+    From that long before the watermark, or before the oldest session that is open: windows that were closed
+    were written, and what came after belonged to windows that were still open. Before any was closed the
+    edited query begins where the one before began.
+    """
+    stand = checkpoint.stand
+    if stand is None:
+        return None
+    if not plan.horizon:
+        return Past(stand.next, None, stand.complete_from)
+    if stand.watermark is None:
+        return Past(stand.begun, None, stand.complete_from)
+    began = min(openstate.oldest(spark, stand.path) or stand.watermark, stand.watermark)
+    since = began - plan.horizon - plan.lookback
+    return Past(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
+
+
+def _targets(
+    spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
+) -> tuple[Target, ...]:
+    layout = Layout(plan.columns, plan.hidden)
+    promised = [*(column.name for column in plan.columns), *plan.hidden]
+    if rows.columns != promised:
+        raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
+    schema = to_arrow_schema(rows.schema, timezone="UTC")
+    files = descriptor_pb2.FileDescriptorSet.SerializeToString(spec.descriptors, deterministic=True)
+    return tuple(
+        Target(spec.dagger, sink.SerializeToString(deterministic=True), layout, schema, files, again)
+        for sink in spec.sinks
+    )
+
+
+def check_sinks(targets: Sequence[Target]) -> None:
+    """Raise `JobError` for the sinks that cannot work, all of them in one sentence each."""
+    problems: list[JobError] = []
+    for target in targets:
+        try:
+            sinks.check(target)
+        except JobError as problem:
+            problems.append(problem)
+    if problems:
+        first = problems[0].error
+        detail = " ".join(problem.error.detail for problem in problems)
+        raise JobError(first.domain, first.reason, detail, retryable=first.retryable) from problems[0]

@@ -1,0 +1,132 @@
+"""What Spark tells about its batches, turned into progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from runtime.launch import progress, symptoms
+from runtime.launch.heartbeat import Heart
+from runtime.launch.progress import Committed
+from runtime.launch.symptoms import Symptoms
+from runtime.references.loading import References
+from runtime.source.metrics import SourceCounts
+from runtime.source.stream import SourceContext, clocks, note_progress, reached, warnings
+from runtime.state.checkpoint import Checkpoint
+from runtime.state.groups import Groups
+
+
+class Listener(StreamingQueryListener):
+    """Feeds the heart. Spark calls it on a thread of its own, after the fact."""
+
+    def __init__(
+        self,
+        *,
+        heart: Heart,
+        checkpoint: Checkpoint,
+        source: SourceContext,
+        attempts: Callable[[int], int],
+        plan_warnings: Sequence[str],
+        references: References,
+        groups: Groups,
+        wake: threading.Event,
+        patience: timedelta | None,
+    ) -> None:
+        """`attempts` tells how often a batch was computed; `wake` is set when the query has ended; `patience`
+        is that of `Symptoms`.
+        """
+        self._heart = heart
+        self._checkpoint = checkpoint
+        self._source = source
+        self._attempts = attempts
+        self._plan_warnings = plan_warnings
+        self._references = references
+        self._groups = groups
+        self._wake = wake
+        self._symptoms = Symptoms(patience)
+        self._written = 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """The query has a thread."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch was committed."""
+        first = self._heart.progress.batch_id < 0
+        report = event.progress
+        read = note_progress(self._source, report)
+        batch = committed(report, read, self._attempts(report.batchId))
+        self._heart.note(partial(progress.batch_committed, batch=batch))
+        self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
+        self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
+        self._warn()
+        if first:
+            self._checkpoint.forget_outdated()
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """The source was asked and had nothing, or could not be reached, which is no progress."""
+        if reached(self._source):
+            self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
+        self._warn()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """The query has ended; why is asked by whoever waits for it."""
+        self._wake.set()
+
+    def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceCounts) -> symptoms.Batch:
+        written, self._written = self._written, sum(self._heart.progress.rows_out)
+        closed = any(operator.numRowsRemoved for operator in report.stateOperators)
+        return symptoms.Batch(
+            at=batch.at,
+            read=batch.rows,
+            late=batch.late,
+            open=batch.state_rows > 0,
+            gave=closed or self._written > written,
+            watermark=batch.watermark,
+            readers=read.readers,
+            clocks=clocks(self._source),
+        )
+
+    def _warn(self) -> None:
+        own = symptoms.warnings(self._symptoms, datetime.now(UTC))
+        warned = (
+            *self._plan_warnings,
+            *warnings(self._source),
+            *self._references.warnings(),
+            *self._groups.warnings(),
+            *map(str, own),
+        )
+        measures = {each.code: each.measure for each in own if each.measure is not None}
+        self._heart.note(partial(progress.warned, warnings=warned, measures=measures))
+        self._heart.note(partial(progress.referenced, versions=self._references.versions()))
+
+
+def committed(report: StreamingQueryProgress, read: SourceCounts, attempts: int) -> Committed:
+    """What Spark and the source say of a committed batch that was computed `attempts` times.
+
+    Spark adds up what it observes over the attempts, and each attempt reads every row.
+    """
+    stamp = report.eventTime.get("watermark", "")
+    watermark = datetime.fromisoformat(stamp) if stamp else None
+    return Committed(
+        batch_id=report.batchId,
+        at=datetime.now(UTC),
+        duration_ms=report.batchDuration,
+        rows=read.rows // attempts,
+        late=read.late // attempts,
+        quarantined={reason: number // attempts for reason, number in read.quarantined.items()},
+        bad={function: number // attempts for function, number in read.bad.items()},
+        watermark=None if watermark is None or watermark.timestamp() <= 0 else watermark,
+        lag=read.lag,
+        state_rows=sum(operator.numRowsTotal for operator in report.stateOperators),
+    )

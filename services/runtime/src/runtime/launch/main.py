@@ -1,0 +1,79 @@
+"""One launch of one dagger, from its command line to its exit code.
+
+0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error, `exit.json`
+beside the spec says why, in one sentence; stack traces stay on stderr, which is driver.log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from daggers.v1 import events_pb2
+from pyspark.sql import SparkSession
+
+from chassis.files import replace_text
+from chassis.logging import configure, logger
+from daggerspec import exits, rundir
+from runtime import errors
+from runtime.launch import driverlog, job
+from runtime.launch.driver import Driver
+from runtime.spark.jvm import Parent
+
+_SHUTDOWN_S = 10.0
+_LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
+
+
+def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
+    """Run the launch; the exit code. `started` waits for Spark, and raises why it does not start."""
+    parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
+    parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
+    parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
+    options = parser.parse_args(arguments)
+    configure("runtime")
+    folder = options.spec.resolve().parent
+    driverlog.follow(folder)
+    jvm = Parent()
+    jvm.follow(lambda: _orphaned(folder, jvm.death()))
+    try:
+        driver = Driver(job.read_spec(options.spec, options.generation), jvm, started)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: driver.stop())
+        driver.announce()
+        driver.run()
+    except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
+        return _end(folder, jvm.explain(failure), failure)
+    return 0
+
+
+def _orphaned(folder: Path, why: events_pb2.DaggerError) -> None:
+    """End without the JVM; a moment later, so that the main thread may end first and say its last words."""
+    code = _end(folder, why)
+    time.sleep(_LAST_WORDS_S)
+    os._exit(code)
+
+
+def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
+    """Leave word of why the driver ends; its exit code."""
+    replace_text(folder / rundir.EXIT, errors.as_json(error))
+    with suppress(OSError):  # the JVM carries what is printed here, and may be gone
+        if failure is not None:
+            traceback.print_exception(failure)
+        logger().error("ended", reason=error.reason, detail=error.detail)
+    return exits.code(error)
+
+
+def leave(code: int) -> None:
+    """Exit, even when a thread of Spark's does not want to end."""
+    last_resort = threading.Timer(_SHUTDOWN_S, os._exit, args=(code,))
+    last_resort.daemon = True
+    last_resort.start()
+    sys.exit(code)

@@ -1,0 +1,145 @@
+"""The Spark session of one dagger: the settings that decide what is computed, whoever launched the driver.
+
+Memory, master and hosts are the launcher's. What must not differ between two launches of one dagger stands
+here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from runtime.spark import names
+
+_SETTINGS = {
+    # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
+    # `a` and `A` of one message are two, as they are to Protobuf.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+    # Nothing but the views of this job can be read, and no function that runs other code.
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.scripting.enabled": "false",
+    "spark.sql.restrictedMode.enabled": "true",
+    # A batch's offsets stand in its log under the place of each source, so that topics can come and go: with
+    # the first format Spark refuses a checkpoint of more or fewer sources.
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+    # Micro-batches: an idle poll is told of within a second; adaptive plans would only cost time.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    "spark.sql.streaming.stopTimeout": "30s",
+    # Two warnings a batch, about snapshots that are taken once a minute and not more often.
+    "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag": "false",
+    "spark.sql.streaming.stateStore.forceSnapshotUploadOnLag": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "runtime.daemon",
+    # What stands in driver.log and in the UI is for people to read, not to act on.
+    "spark.ui.port": "0",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+}
+# Renaming a file is atomic on a local disk, and this manager saves the checksum files of the default one.
+_LOCAL_CHECKPOINTS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+# A batch saves what it changed, not all there is. Beside the heap a store takes two write buffers, its cache,
+# and the filters of its files, 1.3 bytes for each key. Spark's own bound for all stores together would keep
+# those in a cache of 64 parts, none of which has room for a large file's: read anew for every key (ADR 24).
+_DISK_STATE = {
+    "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "rocksdb.changelogCheckpointing.enabled": "true",
+    "rocksdb.writeBufferSizeMB": "16",
+    "rocksdb.maxWriteBufferNumber": "2",
+    "rocksdb.blockCacheSizeMB": "16",
+}
+# Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
+_LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
+
+_BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def start() -> SparkSession:
+    """The session, on the master that spark-submit was given."""
+    names.remember()
+    builder = SparkSession.builder
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    _no_data_sources(session)
+    _bounded_list(session)
+    local = str(session.sparkContext.master).startswith("local")
+    session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
+    return session
+
+
+def checkpoint_locally(session: SparkSession) -> None:
+    """To be called when checkpoints are on a local disk, before a query is started."""
+    session.conf.set(*_LOCAL_CHECKPOINTS)
+
+
+def keep_state_on_disk(session: SparkSession) -> None:
+    """To be called before a query is started, and for every later launch on its checkpoint."""
+    for name, value in _DISK_STATE.items():
+        session.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
+
+
+def _no_data_sources(session: SparkSession) -> None:
+    """Spark looks for data sources among Python's packages, in two processes, before it takes ours."""
+    jvm = session._jvm  # noqa: SLF001 - Spark has no setting for it
+    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")  # type: ignore[union-attr]
+    none = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())  # type: ignore[union-attr]
+    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))  # type: ignore[union-attr]
+
+
+def rows(session: SparkSession, sql: str, complete_from: datetime | None = None) -> DataFrame:
+    """The rows of a plan's SQL. `complete_from` (aware): records before it may not be read; None: all are."""
+    return session.sql(sql, args={"complete_from": complete_from or _BEFORE_EVERYTHING})
+
+
+def _bounded_list(session: SparkSession) -> None:
+    """Give `collect_top_k(x, most, least first)` a name in SQL: of Spark's lists, the only one with a bound.
+
+    Spark's own DataFrames use it; like them, a query is built of nothing that a person has written.
+    """
+    jvm = session._jvm  # noqa: SLF001 - as above
+    functions = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")  # type: ignore[union-attr]
+    name = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier("collect_top_k")  # type: ignore[union-attr]
+    builder = getattr(functions, "MODULE$").internal().lookupFunctionBuilder(name).get()
+    registry = session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - as above
+    registry.createOrReplaceTempFunction("collect_top_k", builder, "built-in")
+
+
+class QueryError(Exception):
+    """What ended a query, in the JVM's words: the whole text, with its causes."""
+
+
+def failure(query: StreamingQuery) -> QueryError | None:
+    """What ended a query; None while it runs, and when it was stopped.
+
+    What `query.exception()` keeps of it lacks the causes' kinds.
+    """
+    ended = query._jsq.exception()  # noqa: SLF001 - see above
+    if ended.isEmpty():
+        return None
+    utils = SparkSession.active()._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - Spark's own way to print an exception
+    return QueryError(utils.exceptionString(ended.get()))
+
+
+def is_busy(query: StreamingQuery) -> bool:
+    """Whether it starts its readers, or works on a batch."""
+    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
+    starting = query.status["message"] == "Initializing sources" and thread.isAlive()
+    return starting or bool(query.status["isTriggerActive"])
+
+
+def last_batch(query: StreamingQuery) -> None:
+    """Let no further batch begin; the one that runs is finished and committed. `stop` comes after that."""
+    session = SparkSession.active()
+    states = session._jvm.org.apache.spark.sql.execution.streaming.runtime  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to end a query between two batches
+    ended = getattr(getattr(states, "TERMINATED$"), "MODULE$")
+    query._jsq.streamingQuery().state().set(ended)  # noqa: SLF001 - as above

@@ -1,0 +1,159 @@
+"""Which checkpoint a launch uses, and how far the one before it had come.
+
+A checkpoint's directory is named after the fingerprint of the plan whose state it holds: the same fingerprint
+goes on where it stopped, another one begins anew, far enough back that the windows that were open at the edit
+are counted whole. The old ones are kept until the new one has committed a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from runtime.state.hadoop import HadoopPath
+
+Place: TypeAlias = Path | HadoopPath
+_FOLDER = "checkpoints"
+_SAFE = re.compile(r"[^A-Za-z0-9._-]")
+# Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
+_GONE = ".gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How far a checkpoint had come."""
+
+    path: Place
+    begun: Mapping[tuple[str, int], int]
+    """Where reading began: the offset, by the topic's id and the number of the partition."""
+    next: Mapping[tuple[str, int], int]
+    """The offset of the next record to read."""
+    watermark: datetime | None
+    """Up to which event time the last committed batch closed windows; None: none was closed."""
+    complete_from: int
+    """The event time (us) before which its windows were partial; 0: none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The checkpoint of one launch."""
+
+    path: Place
+    """Its directory; it may not exist yet."""
+    stand: Stand | None
+    """How far the one before it had come; None for the first, and once this one has committed a batch."""
+    outdated: tuple[Place, ...]
+    """Checkpoints of other fingerprints, to remove once this one has committed a batch."""
+    watermark: datetime | None = None
+    """Up to which event time its own last committed batch closed windows; None: none was closed."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether a batch was ever committed here."""
+        return _last_batch(self.path / "commits") is not None
+
+    def forget_outdated(self) -> None:
+        """Remove the checkpoints of other fingerprints."""
+        for path in self.outdated:
+            with suppress(OSError):
+                _remove(path)
+
+
+def choose(root: Place, fingerprint: str) -> Checkpoint:
+    """The checkpoint of a plan with this fingerprint.
+
+    A new one goes by the other one that committed last; by one that never did only if none has.
+    """
+    folder = root / _FOLDER
+    path = folder / _SAFE.sub("_", fingerprint)
+    entries = _entries(folder)
+    for entry in entries:
+        if entry.name.endswith(_GONE):
+            _remove(folder / entry.name.removesuffix(_GONE))
+    others = tuple(entry for entry in _entries(folder) if entry.is_dir() and entry.name != path.name)
+    own = _stand(path)
+    if own is not None and own[0]:
+        return Checkpoint(path, None, others, own[1].watermark)
+    stands = [stand for other in others if (stand := _stand(other))]
+    return Checkpoint(path, max(stands, key=lambda each: each[0])[1] if stands else None, others)
+
+
+def _remove(path: Place) -> None:
+    """Remove a checkpoint. Until all of it is gone a mark says so: half of one would be taken for a whole."""
+    mark = path.with_name(path.name + _GONE)
+    mark.create() if isinstance(mark, HadoopPath) else mark.touch()
+    if path.is_dir():
+        path.remove() if isinstance(path, HadoopPath) else shutil.rmtree(path)
+    mark.remove() if isinstance(mark, HadoopPath) else mark.unlink()
+
+
+def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
+    """When a checkpoint last committed, 0 for never, and how far it had come; None where nothing was decided.
+
+    Before the first commit that is where reading was to begin.
+    """
+    starts = [start for file in _assignments(checkpoint) for start in _starts(file)]
+    complete_from = max((start["complete_from"] for start in starts), default=0)
+    begun = _positions(reversed(starts))  # of a topic that was handed on, where it was first
+    commit = _last_batch(checkpoint / "commits")
+    if commit is None:
+        return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
+    when = commit.modified() if isinstance(commit, HadoopPath) else commit.stat().st_mtime
+    batch, *ends = _objects(checkpoint / "offsets" / commit.name)
+    millis = int(batch.get("batchWatermarkMs", 0))
+    watermark = datetime.fromtimestamp(millis / 1000, UTC) if millis else None
+    return when, Stand(checkpoint, begun, _positions(ends), watermark, complete_from)
+
+
+def _assignments(checkpoint: Place) -> list[Place]:
+    """The assignments (`source.assignment_store`), the oldest first; earlier versions had a file for each
+    reader.
+
+    Beside each file may be one with its checksum, whose name begins with a dot.
+    """
+    files = [file for file in _entries(checkpoint / "source-start") if not file.name.startswith(".")]
+    return sorted(files, key=lambda file: int(file.name) if file.name.isdigit() else 0)
+
+
+def _starts(file: Place) -> Iterator[Mapping[str, Any]]:
+    """Where the readers of one file begin (`source.offsets`)."""
+    for each in _objects(file):
+        if "shares" not in each:
+            yield each
+        for shares in each.get("shares", {}).values():
+            yield from shares
+
+
+def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    """The offsets of readers (`source.offsets`), by the topic's id and the number of the partition."""
+    return {
+        (reader["ids"][topic], int(number)): offset
+        for reader in readers
+        for topic, numbers in reader["next"].items()
+        for number, offset in numbers.items()
+    }
+
+
+def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects in one of Spark's log files: one in a line, behind its key or alone."""
+    for line in file.read_text("utf-8").splitlines():
+        if "{" in line:
+            yield json.loads(line[line.index("{") :])
+
+
+def _last_batch(log: Place) -> Place | None:
+    """The newest file of one of Spark's logs: files named by the number of their batch."""
+    batches = [entry for entry in _entries(log) if entry.name.isdigit()]
+    return max(batches, key=lambda entry: int(entry.name), default=None)
+
+
+def _entries(folder: Place) -> list[Place]:
+    """What is in a directory, sorted; nothing when there is none."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []

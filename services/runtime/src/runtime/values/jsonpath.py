@@ -1,0 +1,297 @@
+"""JSON documents as text, and paths into them: read, changed, written again.
+
+Numbers stay as they were written, whatever their size, and so does the order of members; of a member that
+comes twice the last counts, as everywhere. `daggersql.functions.jsonpaths` reads the paths.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from daggersql.functions import jsonpaths
+from daggersql.functions.jsonsteps import (
+    Constant,
+    Deep,
+    Everything,
+    Indexes,
+    Inner,
+    Matching,
+    Names,
+    Number,
+    Path,
+    Slice,
+    Step,
+    is_definite,
+)
+from runtime.values import jsonfilter
+from runtime.values.jsonfilter import UNDEFINED, MissingError
+
+Place: TypeAlias = tuple[Any, Any]
+"""A list or object, and the position or name in it, or several names."""
+
+compiled = lru_cache(maxsize=256)(jsonpaths.parse)
+"""The path of a text, which the check has let through."""
+
+
+class BadDocumentError(ValueError):
+    """The text is no JSON."""
+
+
+_LONE = re.compile("[\ud800-\udfff]")
+_quoted = json.encoder.encode_basestring
+
+
+def loads(text: str) -> Any:
+    """A document. Raises `BadDocumentError`."""
+    try:
+        return _decoder.decode(text)
+    except (ValueError, RecursionError) as problem:
+        raise BadDocumentError from problem
+
+
+def dumps(value: Any) -> str:
+    """The document's text, without blanks. Raises `BadDocumentError` for one that is nested too deeply."""
+    try:
+        text = "".join(_written(value))
+    except RecursionError as problem:
+        raise BadDocumentError from problem
+    # Half of a surrogate pair is no character: it stays an escape.
+    return text if text.isascii() else _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def follow(document: list[Any], path: Path) -> list[Place]:
+    """Where a path leads, in a list whose one element is the document. A missing last name is a place too.
+
+    Raises `MissingError` where it leads nowhere although it is one to a single place.
+    """
+    return _Walk(document).places((document, 0), path, required=False)
+
+
+def answers(document: list[Any], path: Path) -> list[Any]:
+    """What stands where a path leads, or what its function makes of it, in a document as `follow` has it.
+
+    Raises `MissingError` as `follow` does, and where a function has nothing to go by.
+    """
+    return _Walk(document).values((document, 0), path)
+
+
+def value(place: Place) -> Any:
+    """What stands at a place; None where a name is missing."""
+    holder, key = place
+    if isinstance(key, tuple):
+        return {name: holder.get(name) for name in key}
+    return holder.get(key) if isinstance(holder, dict) else holder[key]
+
+
+def names(place: Place) -> tuple[Any, ...]:
+    """The positions or names that a place has in its list or object."""
+    return place[1] if isinstance(place[1], tuple) else (place[1],)
+
+
+def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None]) -> tuple[pa.Array, int]:
+    """`answer` of each row of text columns, computed once for rows that are equal.
+
+    Gives the answers, NULL where a column is and where `answer` raises `BadDocumentError`, and how many rows
+    those last ones were. Python reads the documents: Spark's own functions lose the order of members, the
+    quotes of texts and the digits of numbers.
+    """
+    coded = [column.dictionary_encode() for column in columns]
+    keys, known = np.zeros(len(columns[0]), dtype=np.int64), np.ones(len(columns[0]), dtype=np.bool_)
+    for column in coded:
+        codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        keys = keys * max(1, len(column.dictionary)) + codes
+        known &= column.is_valid().to_numpy(zero_copy_only=False)
+    _, first, at, counts = np.unique(keys[known], return_index=True, return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(known)[first]
+    texts = [column.take(pa.array(rows)).to_pylist() for column in columns]
+    answers: list[str | None] = []
+    bad = 0
+    for number, arguments in enumerate(zip(*texts, strict=True)):
+        try:
+            answers.append(answer(*arguments))
+        except BadDocumentError:
+            answers.append(None)
+            bad += int(counts[number])
+    places_ = np.zeros(len(known), dtype=np.int64)
+    places_[known] = at
+    return pa.array(answers, pa.string()).take(pa.array(places_, mask=~known)), bad
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_no_constant)
+
+
+def _written(value: Any) -> Iterator[str]:
+    match value:
+        case Number():
+            yield value
+        case str():
+            yield _quoted(value)
+        case dict():
+            yield "{"
+            for number, (name, each) in enumerate(value.items()):
+                yield f"{',' * (number > 0)}{_quoted(name)}:"
+                yield from _written(each)
+            yield "}"
+        case list():
+            yield "["
+            for number, each in enumerate(value):
+                yield "," * (number > 0)
+                yield from _written(each)
+            yield "]"
+        case _:
+            yield {None: "null", True: "true", False: "false"}[value]
+
+
+class _Asked(NamedTuple):
+    """How a path is followed: whether every name is `required`, which is how json-path asks whether it leads
+    anywhere, and whether the last step is a `leaf`, so that a name that is missing there is null."""
+
+    required: bool
+    leaf: bool
+
+
+class _Walk:
+    """Through one document, as json-path goes."""
+
+    def __init__(self, document: list[Any]) -> None:
+        self._document = document
+        self._filter = jsonfilter.Filter(self._inner)
+
+    def places(self, place: Place, path: Path, *, required: bool = False) -> list[Place]:
+        asked = _Asked(required, path.function is None)
+        found = list(self._lead(place, path.steps, True, asked))
+        if path.definite and not found:
+            raise MissingError
+        return found
+
+    def values(self, place: Place, path: Path) -> list[Any]:
+        return self._made(path, self.places(place, path))
+
+    def _made(self, path: Path, found: list[Place]) -> list[Any]:
+        values = [value(each) for each in found]
+        if path.function is None:
+            return values
+        root = (self._document, 0)
+        parameters = [
+            each.value if isinstance(each, Constant) else self.values(root, each.path)[0]
+            for each in path.function.parameters
+        ]
+        return [jsonfilter.applied(path.function, each, parameters) for each in values]
+
+    def _inner(self, inner: Inner, exists: bool, element: Any) -> Any:
+        """What a path in a filter gives, or whether it leads anywhere."""
+        try:
+            found = self.places(
+                (self._document if inner.from_root else [element], 0), inner.path, required=exists
+            )
+        except MissingError:
+            return False if exists else UNDEFINED
+        if exists:
+            return True
+        values = self._made(inner.path, found)
+        return values[0] if inner.path.definite else values
+
+    def _lead(self, place: Place, steps: tuple[Step, ...], definite: bool, asked: _Asked) -> Iterator[Place]:
+        """From one place over the steps; `definite` while it can only be this one."""
+        if not steps:
+            yield place
+            return
+        step, rest = steps[0], steps[1:]
+        if isinstance(step, Deep):
+            yield from self._scan(place, rest[0], rest[1:], asked)
+            return
+        last = asked.leaf and not rest
+        below = definite and is_definite(step, last=last)
+        for each in self._step(place, step, definite, last=last, required=asked.required):
+            yield from self._lead(each, rest, below, asked)
+
+    def _scan(self, place: Place, step: Step, rest: tuple[Step, ...], asked: _Asked) -> Iterator[Place]:
+        """From this place and all below. In a list that fits, each element does where more steps follow."""
+        last = asked.leaf and not rest
+        for here in _with_all_below(place):
+            holder = value(here)
+            if not self._fits(holder, step, last, asked.required):
+                continue
+            if isinstance(holder, list) and not last:
+                for element in _all(holder):
+                    yield from self._lead(element, rest, False, asked)
+            else:
+                yield from self._lead(here, (step, *rest), False, asked)
+
+    def _fits(self, holder: Any, step: Step, last: bool, required: bool) -> bool:
+        """Whether a scan takes its step here."""
+        match step:
+            case Names(names) if isinstance(holder, dict):
+                several = len(names) > 1 and not last
+                return several or (last and not required) or all(name in holder for name in names)
+            case Names():
+                return False
+            case Indexes() | Slice():
+                return isinstance(holder, list)
+            case Matching(condition):
+                return isinstance(holder, list | dict) and self._filter.accepts(condition, holder)
+        return isinstance(holder, list | dict)
+
+    def _step(
+        self, place: Place, step: Step, definite: bool, *, last: bool, required: bool
+    ) -> Iterator[Place]:
+        """Where one step leads from one place."""
+        holder = value(place)
+        match step:
+            case Everything():
+                yield from _all(holder)
+            case Names(names) if isinstance(holder, dict):
+                yield from _members(holder, names, definite, last=last, required=required)
+            case Indexes(indexes) if isinstance(holder, list):
+                there = [index + len(holder) * (index < 0) for index in indexes]
+                yield from ((holder, index) for index in there if 0 <= index < len(holder))
+            case Slice(start, stop) if isinstance(holder, list):
+                yield from ((holder, index) for index in range(*slice(start, stop).indices(len(holder))))
+            case Matching(condition) if isinstance(holder, list):
+                yield from (each for each in _all(holder) if self._filter.accepts(condition, value(each)))
+            case Matching(condition) if isinstance(holder, dict):
+                if self._filter.accepts(condition, holder):
+                    yield place
+            case _ if definite:
+                raise MissingError
+
+
+def _members(
+    holder: dict[str, Any], names: tuple[str, ...], definite: bool, *, last: bool, required: bool
+) -> Iterator[Place]:
+    """The members of these names: at the end of a path one object of all of them."""
+    if last and len(names) > 1:
+        if required and not all(name in holder for name in names):
+            raise MissingError
+        yield holder, names
+        return
+    for name in names:
+        if name in holder or (last and not required):
+            yield holder, name
+        elif required or (definite and len(names) == 1):
+            raise MissingError
+
+
+def _with_all_below(place: Place) -> Iterator[Place]:
+    stack = [place]
+    while stack:
+        here = stack.pop()
+        yield here
+        stack += reversed(list(_all(value(here))))
+
+
+def _all(holder: Any) -> Iterator[Place]:
+    if isinstance(holder, dict | list):
+        for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
+            yield holder, key

@@ -1,0 +1,133 @@
+"""Where months, weeks and days of a zone's clocks begin and end: what several time functions share.
+
+For references plain `datetime`s, for the fast forms numpy arrays of wall times (see `zones.py`). Instants and
+wall times outside of the years 1 to 9999 have no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, tzinfo
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.values import zones
+from runtime.values.zones import Clock, Ints
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+_DAY = 86_400
+MILLISECONDS_FROM = 100_000_000_000
+"""From this magnitude on, what is given to a week's function are milliseconds: year 5138 in seconds."""
+
+
+def shown(seconds: int | None, zone: str | None) -> tuple[datetime, tzinfo] | None:
+    """What the zone's clocks show, and the zone; None when there is no answer."""
+    if seconds is None or zone is None or not zones.FIRST <= seconds <= zones.LAST:
+        return None
+    found = zones.find(zone)
+    wall = None if found is None else zones.wall_time(seconds, found)
+    return None if found is None or wall is None else (wall, found)
+
+
+def midnight(wall: datetime, days: int = 0) -> datetime | None:
+    """The day's beginning, some days later or earlier; None outside of the years."""
+    try:
+        return wall.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+def month_begins(walls: Ints) -> Ints:
+    """Midnight of the first day of each month."""
+    return _from_months(_months(walls))
+
+
+def month_ends(walls: Ints) -> Ints:
+    """The last second of each month."""
+    return _from_months(_months(walls) + 1) - 1
+
+
+def week_begins(walls: Ints) -> Ints:
+    """Midnight of each week's Monday; 1970 began on a Thursday."""
+    days = walls // _DAY
+    return (days - (days + 3) % 7) * _DAY
+
+
+def week_ends(walls: Ints) -> Ints:
+    """The last second of each week's Sunday."""
+    return week_begins(walls) + 7 * _DAY - 1
+
+
+def numbers(values: pa.Array) -> Ints:
+    """Whole numbers; NULL is 0."""
+    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def given(*arrays: pa.Array) -> Bools:
+    """Which rows have every one of these."""
+    found: Bools = np.ones(len(arrays[0]), dtype=np.bool_)
+    for each in arrays:
+        if each.null_count:
+            found &= pc.is_valid(each).to_numpy(zero_copy_only=False)
+    return found
+
+
+def within(times: Ints) -> Bools:
+    """Which of these instants or wall times lie in the years 1 to 9999."""
+    return (times >= zones.FIRST) & (times <= zones.LAST)
+
+
+def by_zone(zone: pa.Array) -> Iterator[tuple[Clock, Bools | slice]]:
+    """The clocks of each zone that is named, and the rows that name it. Rows of unknown zones come never."""
+    coded = zone.dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    rows = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for code, name in enumerate(names):
+        clock = zones.clock(name)
+        if clock is not None:
+            # A view is cheaper than a selection, and one zone for all rows is the rule.
+            yield clock, (slice(None) if len(names) == 1 and zone.null_count == 0 else rows == code)
+
+
+def compute(
+    seconds: pa.Array, zone: pa.Array, bound: Callable[[Ints], Ints], back: Callable[[Clock, Ints], Ints]
+) -> pa.Array:
+    """The bound of each instant's period: `bound` of its wall time, `back` on the zone's clocks."""
+    instants, known = numbers(seconds), given(seconds, zone)
+    known &= within(instants)
+    instants = np.where(known, instants, 0)
+    answers, answered = np.zeros_like(instants), np.zeros_like(known)
+    for clock, rows in by_zone(zone):
+        walls = clock.wall(instants[rows])
+        bounds = bound(walls)
+        answered[rows] = within(walls) & within(bounds)
+        answers[rows] = back(clock, bounds)
+    return pa.array(answers, mask=~(known & answered))
+
+
+def in_own_unit(times: pa.Array, answer: Callable[[pa.Array], pa.Array], last_ms: int) -> pa.Array:
+    """What `answer` gives for seconds, in milliseconds for milliseconds; `last_ms` is added to those."""
+    if len(times) == 0 or times.null_count == len(times):
+        return answer(times)
+    given_numbers = numbers(times)
+    fine = (given_numbers > -MILLISECONDS_FROM) & (given_numbers < MILLISECONDS_FROM)
+    if fine.all():
+        return answer(times)
+    seconds = np.where(fine, given_numbers, given_numbers // 1000)
+    found = answer(pa.array(seconds, mask=~given(times)))
+    found_numbers = numbers(found)
+    return pa.array(np.where(fine, found_numbers, found_numbers * 1000 + last_ms), mask=~given(found))
+
+
+def _months(walls: Ints) -> Ints:
+    """Months since January 1970."""
+    return (walls // _DAY).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
+def _from_months(months: Ints) -> Ints:
+    days: Ints = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    return days * _DAY
