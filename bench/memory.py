@@ -1,45 +1,49 @@
 """What each running dagger takes in memory: proportional set size of every process of its driver's session.
 
-    .venv/bin/python bench/memory.py        # while daggers run on this machine
+    .venv/bin/python bench/memory.py [STATE_DIR]    # while daggers run; those of `daggers local` when unsaid
 
 Shared pages are divided among the processes that share them, so the sums may be added up.
 """
 
+import argparse
 import os
 import platform
-from collections import defaultdict
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 
 import psutil
 
-from daggerspec import rundir
+from chassis import drivers
+from cli.settings import Settings
+from daggerspec.rundir import DriverIdentity
+from devstack import remembered
 
 MIB = 1024 * 1024
 
 
 def main() -> None:
     """Print one line for each dagger, largest first."""
-    names: dict[int, str] = {}
-    sizes: dict[int, list[int]] = defaultdict(list)
-    for process in psutil.process_iter():
-        try:
-            session, words = os.getsid(process.pid), process.cmdline()
-            size = process.memory_full_info().pss
-        except (psutil.Error, ProcessLookupError, PermissionError):
-            continue
-        sizes[session].append(size)
-        spec = next((word for word in words if word.endswith(rundir.SPEC) and "/runs/" in word), "")
-        if spec:
-            names[session] = spec.split("/")[-3]
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("state_dir", type=Path, nargs="?", help="of the scheduler")
+    state_dir = remembered.meant(arguments.parse_args().state_dir, Settings().state_home)
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "
           f"{os.cpu_count()} cores, {psutil.virtual_memory().total // MIB} MiB")  # fmt: skip
-    for session in sorted(names, key=lambda each: -sum(sizes[each])):
-        total, largest = sum(sizes[session]) // MIB, max(sizes[session]) // MIB
-        print(
-            f"{names[session]}: {total} MiB in {len(sizes[session])} processes, {largest} MiB of it the JVM"
-        )
-    if not names:
-        print("no dagger runs on this machine")
+    found = [(_sizes(driver), driver.dagger) for driver in drivers.living(state_dir / "runs")]
+    for sizes, dagger in sorted(found, key=lambda each: -sum(each[0])):
+        total, largest = sum(sizes) // MIB, max(sizes) // MIB
+        print(f"{dagger}: {total} MiB in {len(sizes)} processes, {largest} MiB of it the JVM")
+    if not found:
+        print(f"no dagger of {state_dir} runs")
+
+
+def _sizes(driver: DriverIdentity) -> list[int]:
+    """The proportional set size of each process, in bytes."""
+    sizes = [0]
+    for process in drivers.members(driver):
+        with suppress(psutil.Error):
+            sizes.append(psutil.Process(process.pid).memory_full_info().pss)
+    return sizes[1:] or sizes
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daggerspec import rundir
+from chassis import drivers
 
 _DAGGERS = Path(sys.executable).with_name("daggers")
 
@@ -32,9 +31,8 @@ class Stack:
 
     def driver_session(self, name: str) -> int:
         """Session id of a dagger's driver."""
-        runs = sorted((self.state_dir / "runs" / name).iterdir(), key=lambda run: int(run.name))
-        facts = json.loads((runs[-1] / rundir.DRIVER).read_text())
-        return os.getsid(facts["pid"])
+        [driver] = [each for each in drivers.living(self.state_dir / "runs") if each.dagger == name]
+        return driver.pid
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def _run(on: Stack, state: str, keys: int) -> None:
     peak, error, begin = Peak(), "", time.monotonic()
     while not (driver := on.daggers("get", name)["driver"] or {}).get("pid"):
         time.sleep(0.5)
-    session = os.getsid(driver["pid"])
+    session = int(driver["pid"])
     while peak.written < keys and not error:
         for beat in dagger.heartbeats(on.kafka, name, 10):
             peak.read, peak.written = beat.rows_in, sum(beat.rows_out)

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+import chassis.drivers
 from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
 from cli.files import write
-from devstack import ports, processes, remembered, services, state
-from devstack.drivers import run_directory
+from devstack import drivers, ports, processes, remembered, services, state
 from devstack.processes import Started
 from devstack.state import Influx, Stack
 from devstack.tools import influxd, java, kafka
@@ -172,20 +172,28 @@ def test_a_process_id_that_was_given_away_again_is_left_alone() -> None:
     assert (stopped, alive, stale.alive()) == ([], True, False)
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        (["python", "-m", "w", "--run-dir", "/s/runs/d/12", "--", "x"], Path("/s/runs/d/12")),
-        (["java", "-Djava.io.tmpdir=/s/runs/d/12/tmp"], Path("/s/runs/d/12")),
-        (["tail", "-f", "/s/runs/d/12/driver.log"], None),
-        (["ls", "/s/runs/d"], None),
-        (["java", "/t/runs/d/12/spec.pb"], None),
-    ],
-)
-def test_a_driver_is_known_by_the_run_directory_on_its_command_line(
-    words: list[str], found: Path | None
+@pytest.mark.parametrize("has_said", [True, False])
+def test_a_driver_is_found_and_stopped_whether_its_identity_stands_in_its_directory_or_not(
+    tmp_path: Path, has_said: bool
 ) -> None:
-    assert run_directory(words, Path("/s/runs")) == found
+    run_dir = tmp_path / "runs" / "d" / "12"
+    run_dir.mkdir(parents=True)
+    words = ["--generation", "12", "--run-dir", str(run_dir)]
+    program = [sys.executable, "-c", "print('on', flush=True); import signal; signal.pause()", *words]
+    log = tmp_path / "p.log"
+    wrapper = processes.start("p", program, stack=tmp_path / "elsewhere", log=log, env={})
+    while not log.read_text():
+        processes.await_end([wrapper], 0.05)
+    identity = chassis.drivers.led_by(wrapper.pid, run_dir, dagger="d", generation=12)
+    if has_said:
+        chassis.drivers.write(identity)
+
+    found = drivers.find(tmp_path)
+    killed = drivers.stop_all(tmp_path, grace_s=10)
+
+    assert (found, killed) == ([identity], [])
+    assert (drivers.find(tmp_path), wrapper.members()) == ([], [])
+    assert (run_dir / "stop").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,17 @@
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 
 import psutil
 from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS
 from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
+from tests.integration.faults import halves_of
 
-from devstack import state
+from devstack import drivers, state
 
 # Longer than the command waits for a gateway that does not answer.
 REQUEST_S = 120.0
@@ -61,8 +61,8 @@ def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
 def disk_full(world: World, fault: Fault) -> Iterator[str]:
     """No room on the disk of the broker, of the database, or of the checkpoints."""
     if fault.target == "checkpoints":
-        found = world.drivers().values()
-        writers = [each for launches in found for driver in launches for each in driver.session.members()]
+        found = [drivers.session(driver) for launches in world.drivers().values() for driver in launches]
+        writers = [each for session in found for each in session.members()]
     else:
         writers = _process(world, fault.target)
     with world.disks.full(fault.target, writers):
@@ -164,25 +164,11 @@ def _halves(world: World, target: str) -> tuple[str, list[psutil.Process]]:
     begin = names.index(wanted)
     for name in names[begin:] + names[:begin]:
         for driver in launches[name]:
-            halves = _parts(driver.session.members())
+            halves = halves_of(driver)
             if len(halves) == 2:
                 hit = list(halves.values()) if which == "both" else [halves[which]]
                 return f"{name} ({which})", hit
     raise MissedError("no driver runs")
-
-
-def _parts(session: Iterable[psutil.Process]) -> dict[str, psutil.Process]:
-    """The JVM of a session, and the Python half that is its child; its workers are others."""
-    found: dict[str, psutil.Process] = {}
-    with suppress(psutil.Error):
-        launched = [each for each in session if "--spec" in each.cmdline()]
-        for jvm in launched:
-            if Path(jvm.exe()).name == "java":
-                found["jvm"] = jvm
-        for each in launched:
-            if "jvm" in found and each.ppid() == found["jvm"].pid:
-                found["python"] = each
-    return found
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
 from tests.proxy import Proxy
 
+from daggerspec.rundir import DriverIdentity
 from devstack import drivers, state
-from devstack.drivers import Driver
 from devstack.processes import uninterrupted
 from devstack.up import expected
 
@@ -58,16 +58,16 @@ class World:
     growing: threading.Event = field(default_factory=threading.Event)
     """Set when the stream of bookings is to get another topic."""
 
-    def drivers(self) -> dict[str, list[Driver]]:
+    def drivers(self) -> dict[str, list[DriverIdentity]]:
         """The launches that run, by dagger."""
-        found: dict[str, list[Driver]] = {name: [] for name in SUBJECTS}
+        found: dict[str, list[DriverIdentity]] = {name: [] for name in SUBJECTS}
         for each in drivers.find(self.stack.state_dir):
             found.setdefault(each.dagger, []).append(each)
         return found
 
     def doubled(self) -> list[str]:
         """Daggers of which two launches run; no fault allows that, at any moment."""
-        launches = {name: [each.generation for each in found] for name, found in self.drivers().items()}
+        launches = {name: [str(each.generation) for each in found] for name, found in self.drivers().items()}
         return [f"{name} has drivers {' and '.join(found)}" for name, found in launches.items() if found[1:]]
 
     def missing(self) -> list[str]:
@@ -154,7 +154,7 @@ class World:
             for each in shown.json
             if each["phase"] != "RUNNING"
             or each["observed_version"] != each["version"]
-            or launches[each["name"]] != [str(each["generation"])]
+            or launches[each["name"]] != [each["generation"]]
         ]
 
     def listening(self) -> set[int]:

@@ -10,6 +10,7 @@ import pytest
 from daggers.v1 import events_pb2
 
 from fleet.observation import Presence
+from scheduler.drivers import as_handle
 
 NAME, GENERATION = "d", 5
 Handle = events_pb2.DriverHandle
@@ -49,9 +50,8 @@ class DriversContract:
 
         assert drivers.presence(handle) is Presence.ALIVE
         assert drivers.find(NAME, GENERATION) == handle
-        assert [(each.name, each.generation, each.handle) for each in drivers.living()] == [
-            (NAME, GENERATION, handle)
-        ]
+        assert [(each.dagger, each.generation) for each in drivers.living()] == [(NAME, GENERATION)]
+        assert [as_handle(each, drivers.host) for each in drivers.living()] == [handle]
         assert drivers.find(NAME, GENERATION + 1) is None
         assert drivers.find("other", GENERATION) is None
 

@@ -1,5 +1,6 @@
 """Faults on the real stack: its processes by name, signals, and how it is brought back."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,11 @@ import psutil
 from confluent_kafka import Consumer, Message, TopicPartition
 from conftest import Stack
 from tests.integration.cli import DAGGERS
+
+from chassis.processes import start_ticks
+from daggerspec import rundir
+from daggerspec.rundir import DriverIdentity
+from devstack import drivers
 
 DEADLINE_S = 120.0
 
@@ -60,25 +66,39 @@ def lasting(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def driver(name: str) -> dict[int, list[psutil.Process]]:
-    """What runs of a dagger's launches: the processes of each session that names one of its run directories.
-
-    A process that a stopped session leaves unreaped does not run.
-    """
-    sessions: dict[int, list[psutil.Process]] = {}
-    for each in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            if any(f"/runs/{name}/" in word for word in each.cmdline()):
-                sessions.setdefault(os.getsid(each.pid), []).append(each)
-    return sessions
+def driver(stack: Stack, name: str) -> dict[int, list[psutil.Process]]:
+    """What runs of a dagger's launches: the processes of each, by the process id of its leader."""
+    found = [each for each in drivers.find(stack.state_dir) if each.dagger == name]
+    return {each.pid: drivers.session(each).members() for each in found}
 
 
-def halves(name: str) -> tuple[psutil.Process, psutil.Process]:
+def halves(stack: Stack, name: str) -> tuple[psutil.Process, psutil.Process]:
     """The JVM and the Python half of a dagger's only driver."""
-    (session,) = driver(name).values()
-    jvm = next(each for each in session if Path(each.exe()).name == "java")
-    python = next(each for each in session if each.ppid() == jvm.pid and "python" in each.exe())
-    return jvm, python
+    (only,) = (each for each in drivers.find(stack.state_dir) if each.dagger == name)
+    found = halves_of(only)
+    return found["jvm"], found["python"]
+
+
+def halves_of(driver: DriverIdentity) -> dict[str, psutil.Process]:
+    """The JVM, which the wrapper has started, and the Python half, which says who it is; if they run."""
+    found: dict[str, psutil.Process] = {}
+    with suppress(FileNotFoundError):
+        told = json.loads((Path(driver.run_dir) / rundir.DRIVER).read_text())
+        if start_ticks(told["pid"]) == told["start_ticks"]:
+            found["python"] = psutil.Process(told["pid"])
+    for each in drivers.session(driver).members():
+        with suppress(psutil.Error):
+            if each.ppid() == driver.pid and Path(each.exe()).name == "java":
+                found["jvm"] = each
+    return found
+
+
+def kill_driver(stack: Stack, name: str) -> None:
+    """kill -9 of every process of a dagger's drivers."""
+    for session in driver(stack, name).values():
+        for each in session:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
 
 
 def send(number: signal.Signals, *processes: psutil.Process) -> None:

@@ -111,7 +111,7 @@ def test_a_damaged_control_topic_stops_nobody_who_runs_and_is_restored_as_it_was
     stack, cli, name = running.stack, running.cli, running.name
     file = tmp_path / "control.jsonl"
     before = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")
-    (session,) = driver(name)
+    (session,) = driver(stack, name)
     exported = cli("log", "export", file)
     history = content(stack)
 
@@ -121,7 +121,7 @@ def test_a_damaged_control_topic_stops_nobody_who_runs_and_is_restored_as_it_was
     until(lambda: not alive(stack, "scheduler"))
     again = start(stack.state_dir)  # a scheduler that is started again knows it too
     rows = fed(running)
-    (survivor,) = driver(name)
+    (survivor,) = driver(stack, name)
 
     for service in SERVICES:
         if alive(stack, service):
@@ -140,7 +140,7 @@ def test_a_damaged_control_topic_stops_nobody_who_runs_and_is_restored_as_it_was
     assert restored["kept"] + restored["written"] == exported["records"] == len(history)
     assert restored["written"] > 0
     assert content(stack)[: len(history)] == history
-    assert (after["generation"], list(driver(name))) == (before["generation"], [session])
+    assert (after["generation"], list(driver(stack, name))) == (before["generation"], [session])
     assert "degraded" not in healthy.err
 
 

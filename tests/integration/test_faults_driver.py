@@ -40,7 +40,7 @@ def survived(stack: Stack, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -
         before[kind] = cli("get", name)["generation"]
     values = [booking(second, city_id=city) for second, city in EVENTS]
     for kind, (name, _) in files.items():
-        parts = halves(name)
+        parts = halves(stack, name)
         bookings[kind].write(values[:600])
         send(signal.SIGKILL, *(parts[which] for which in HALVES[kind]))
         bookings[kind].write(values[600:])
@@ -48,8 +48,8 @@ def survived(stack: Stack, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -
     for kind, (name, _) in files.items():
         rows = cli.rows(name, enough=at_least(6))
         after = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
-        until(lambda name=name: len(driver(name)) == 1)
-        found[kind] = Survived(counted(rows), (before[kind], after), len(driver(name)))
+        until(lambda name=name: len(driver(stack, name)) == 1)
+        found[kind] = Survived(counted(rows), (before[kind], after), len(driver(stack, name)))
         cli("delete", name)
     return found
 

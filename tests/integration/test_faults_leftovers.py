@@ -27,7 +27,7 @@ def test_every_listening_socket_is_told_by_status_and_on_loopback_and_nothing_is
         for connection in process.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN or (connection.type == 2 and not connection.raddr)
     ]
-    jvm_parts = {process.pid for session in driver(name).values() for process in session}
+    jvm_parts = {process.pid for session in driver(stack, name).values() for process in session}
 
     down(stack)
     left = list(belonging(stack.state_dir))

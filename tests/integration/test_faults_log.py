@@ -24,7 +24,7 @@ def name(stack: Stack, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> st
 
 
 def test_every_control_record_delivered_again_changes_nothing(stack: Stack, cli: Cli, name: str) -> None:
-    before, running = cli("local", "dump"), driver(name).keys()
+    before, running = cli("local", "dump"), driver(stack, name).keys()
     producer = Producer({"bootstrap.servers": stack.kafka})
     history = records(stack.kafka, "daggers.control")
 
@@ -36,7 +36,7 @@ def test_every_control_record_delivered_again_changes_nothing(stack: Stack, cli:
 
     assert len(history) > 5
     assert cli("local", "dump") == before
-    assert driver(name).keys() == running
+    assert driver(stack, name).keys() == running
 
 
 def test_projections_that_were_dropped_are_rebuilt_byte_for_byte(stack: Stack, cli: Cli, name: str) -> None:

@@ -24,11 +24,11 @@ def exact(stack: Stack, cli: Cli, folder: Path, **changes: object) -> Iterator[t
     bookings = Bookings(stack.kafka, cli)
     name, file = bookings.dagger(folder, start="latest", **changes)
     cli("apply", "-f", file, "--wait")
-    running = driver(name).keys()
+    running = driver(stack, name).keys()
     yield name, bookings
     rows = cli.rows(name, enough=at_least(6))
     cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")
-    survivors = driver(name).keys()
+    survivors = driver(stack, name).keys()
     cli("delete", name, "--wait")
 
     assert counted(rows) == recount(EVENTS)

@@ -28,9 +28,9 @@ def test_a_scheduler_killed_in_mid_launch_and_in_mid_run_leaves_one_driver_which
     values = [booking(second, city_id=city) for second, city in events]
 
     cli("apply", "-f", file)
-    until(lambda: bool(driver(name)))
+    until(lambda: bool(driver(stack, name)))
     kill(stack, "scheduler")  # spark-submit is on its way
-    (launched,) = driver(name)
+    (launched,) = driver(stack, name)
     up(stack)
     first = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
     bookings.write(values[:60])
@@ -39,7 +39,7 @@ def test_a_scheduler_killed_in_mid_launch_and_in_mid_run_leaves_one_driver_which
     up(stack)
     rows = cli.rows(name, enough=at_least(4))
     after = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
-    sessions = list(driver(name))
+    sessions = list(driver(stack, name))
     launches = [
         record
         for record in records(stack.kafka, "daggers.control")
@@ -50,7 +50,7 @@ def test_a_scheduler_killed_in_mid_launch_and_in_mid_run_leaves_one_driver_which
     assert sessions == [launched]
     assert [record.offset() for record in launches] == [first] == [after]
     assert counted(rows) == recount(events)
-    assert driver(name) == {}
+    assert driver(stack, name) == {}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_of_two_schedulers_one_acts(
     name, file = Bookings(stack.kafka, cli).dagger(tmp_path)
 
     cli("apply", "-f", file, "--wait")
-    sessions = len(driver(name))
+    sessions = len(driver(stack, name))
     cli("delete", name, "--wait")
 
     assert second.poll() is None
@@ -91,7 +91,7 @@ def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_goes_on(
 ) -> None:
     name, file = Bookings(stack.kafka, cli).dagger(tmp_path)
     cli("apply", "-f", file, "--wait")
-    (session,) = driver(name)
+    (session,) = driver(stack, name)
     old = process(stack, "scheduler")
     log = stack.state_dir / "logs" / "scheduler.log"
 
@@ -105,7 +105,7 @@ def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_goes_on(
         send(signal.SIGCONT, old)
     until(lambda: b"scheduler.standby" in log.read_bytes()[said:])
     cli.until(name, lambda dagger: dagger["phase"] == "RUNNING" and dagger["generation"] > taken)
-    sessions = list(driver(name))
+    sessions = list(driver(stack, name))
     cli("delete", name, "--wait")
     acted = acting(stack, taken)
     second.terminate()

@@ -8,7 +8,7 @@ import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli, at_least
-from tests.integration.test_slice import drivers, kill_session
+from tests.integration.faults import kill_driver
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -66,7 +66,7 @@ def test_a_left_join_is_exact_over_a_kill_and_tells_who_has_no_partner_when_the_
     answer(first)
     cli("apply", "-f", file, "--wait")
     cli.rows(name, enough=at_least(10))
-    kill_session(drivers(name))
+    kill_driver(stack, name)
     # From now on the other side says nothing but what it still owes.
     ask(second_half)
     answer(second_half)

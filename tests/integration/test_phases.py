@@ -41,9 +41,11 @@ def watching(stack: Stack, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -
         yield watch
 
 
-def test_a_driver_that_was_stopped_in_its_tracks_is_degraded_and_recovers(watching: Watching) -> None:
+def test_a_driver_that_was_stopped_in_its_tracks_is_degraded_and_recovers(
+    stack: Stack, watching: Watching
+) -> None:
     with running(watching) as before:
-        (session,) = driver(watching.name).values()
+        (session,) = driver(stack, watching.name).values()
         send(STOP, *session)
         try:
             late = watching.until(not_running, deadline_s=OLD_S + POLLS_S)
@@ -61,7 +63,7 @@ def test_a_batch_that_does_not_end_is_degraded_while_its_driver_beats_and_lag_gr
     stack: Stack, watching: Watching
 ) -> None:
     with running(watching):
-        jvm, python = halves(watching.name)
+        jvm, python = halves(stack, watching.name)
         workers = [each for each in jvm.children(recursive=True) if python not in (each, *each.parents())]
         send(STOP, *workers)
         try:
@@ -95,9 +97,11 @@ def test_a_database_that_hangs_is_degraded_and_says_which_sink(stack: Stack, wat
     assert {"NO_PROGRESS", "BATCH_STUCK", "SINK_RETRYING"} & set(shown.warnings)
 
 
-def test_a_dead_jvm_whose_python_half_lives_on_is_not_running_and_is_replaced(watching: Watching) -> None:
+def test_a_dead_jvm_whose_python_half_lives_on_is_not_running_and_is_replaced(
+    stack: Stack, watching: Watching
+) -> None:
     with running(watching) as before:
-        jvm, python = halves(watching.name)
+        jvm, python = halves(stack, watching.name)
         send(STOP, python)  # it cannot see that its JVM is gone
         send(signal.SIGKILL, jvm)
         late = watching.until(not_running, deadline_s=OLD_S + POLLS_S)
@@ -105,7 +109,7 @@ def test_a_dead_jvm_whose_python_half_lives_on_is_not_running_and_is_replaced(wa
 
     assert late.phase in ("DEGRADED", "BACKING_OFF", "PENDING", "STARTING")
     assert again.generation > before
-    assert python not in itertools.chain(*driver(watching.name).values())
+    assert python not in itertools.chain(*driver(stack, watching.name).values())
 
 
 def test_while_the_broker_is_dead_nothing_is_claimed(stack: Stack, watching: Watching) -> None:
@@ -139,7 +143,7 @@ def test_a_topic_that_was_made_anew_fails_its_dagger(stack: Stack, cli: Cli, tmp
         make_anew(stack.kafka, watch.bookings.name)
         watch.until(lambda sample: sample.phase == "FAILED")
         error = cli("get", watch.name)["last_error"]
-        left = driver(watch.name)
+        left = driver(stack, watch.name)
 
     assert (error["domain"], error["reason"], left) == ("EXTERNAL", "TOPIC_RECREATED", {})
     assert lies(watch) == []
@@ -156,7 +160,8 @@ def test_without_a_scheduler_a_new_dagger_is_pending_and_is_started_by_the_next(
         pending = cli("get", name)["phase"]
         up(stack)
         starting = cli.until(name, lambda dagger: dagger["phase"] == "STARTING")
-        (session,) = driver(name).values()
+        until(lambda: bool(driver(stack, name)))
+        (session,) = driver(stack, name).values()
         send(STOP, *session)  # before its first batch
         lasting(OLD_S)
         held = cli("get", name)["phase"]
@@ -167,7 +172,7 @@ def test_without_a_scheduler_a_new_dagger_is_pending_and_is_started_by_the_next(
     assert pending == "PENDING"
     assert starting["generation"] > 0
     assert held == "STARTING"
-    assert driver(name) == {}
+    assert driver(stack, name) == {}
 
 
 def test_no_input_and_no_output_are_running_and_progress(
@@ -200,7 +205,7 @@ def test_a_driver_of_another_host_that_is_silent_is_unreachable_and_comes_back(
     env = process(stack, "scheduler").environ()
     log = tmp_path / "scheduler.log"
     with running(watching) as before:
-        (session,) = driver(watching.name).values()
+        (session,) = driver(stack, watching.name).values()
         kill(stack, "scheduler")
         command = [*elsewhere, sys.executable, "-m", "scheduler"]
         with log.open("wb") as out, subprocess.Popen(command, env=env, stderr=out, cwd=tmp_path) as other:

@@ -45,8 +45,8 @@ async def drivers(tmp_path: Path, kafka: str) -> AsyncIterator[RealDrivers]:
     yield made
 
     def gone() -> bool:
-        for living in made.living():
-            made.kill(living.handle)
+        for driver in made.living():
+            made.kill(driver)
         return not made.living()
 
     await until(gone)

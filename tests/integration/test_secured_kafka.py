@@ -19,6 +19,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, sp
 from tests.integration.bookings import message_class
 from tests.integration.securedkafka import PASSWORD, environment, secured
 
+from chassis import drivers
 from devstack import ports
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
@@ -130,7 +131,12 @@ async def test_a_driver_reads_and_says_so_and_nobody_can_see_the_password(
                 await catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), **how)
                 await daggers.CreateDagger(pb.CreateDaggerRequest(name="secured", spec=spec), **how)
                 await running(beats, "secured")
-                seen = [line for pid in everybody("secured") for line in told(pid) if PASSWORD in line]
+                seen = [
+                    line
+                    for pid in everybody(tmp_path / "state" / "runs")
+                    for line in told(pid)
+                    if PASSWORD in line
+                ]
                 held = holding(tmp_path)
                 await daggers.StopDagger(pb.StopDaggerRequest(name="secured"), **how)
                 await stopped(beats, "secured")
@@ -155,11 +161,9 @@ async def state(beats: Heartbeats, name: str, wanted: int) -> None:
                 return
 
 
-def everybody(name: str) -> list[int]:
-    """The processes of a driver: all of the session of its wrapper."""
-    drivers = [each for each in psutil.process_iter() if f"/runs/{name}/" in " ".join(told(each.pid)[:200])]
-    sessions = {os.getsid(each.pid) for each in drivers}
-    found = [each.pid for each in psutil.process_iter() if os.getsid(each.pid) in sessions]
+def everybody(runs: Path) -> list[int]:
+    """The processes of the drivers below a directory."""
+    found = [each.pid for driver in drivers.living(runs) for each in drivers.members(driver)]
     assert found, "no driver runs"
     return found
 

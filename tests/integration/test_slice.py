@@ -1,18 +1,15 @@
 """One dagger, end to end, on real Kafka, Spark and InfluxDB: the promises of the first slice."""
 
-import os
-import signal
 import time
 from pathlib import Path
 from uuid import uuid4
 
-import psutil
 import pytest
 from conftest import Stack
 from daggers.v1 import gateway_pb2, spec_pb2
 from tests.integration.bookings import COUNT_SQL, NOON, Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least, runs
-from tests.integration.faults import halves
+from tests.integration.faults import driver, halves, kill_driver
 from tests.proxy import Proxy, port_of
 
 from daggerclient import Client
@@ -44,7 +41,7 @@ def test_a_dagger_is_created_counts_exactly_stops_and_is_deleted(
     assert (running["desired"], running["last_error"]) == ("RUNNING", None)
     assert (stopped["phase"], stopped["desired"]) == ("STOPPED", "STOPPED")
     assert cli.try_("get", name).code == 1
-    assert drivers(name) == []
+    assert driver(stack, name) == {}
 
 
 @pytest.mark.parametrize("kafka_time", ["event time", pytest.param("now", marks=pytest.mark.long)])
@@ -144,7 +141,7 @@ def test_a_driver_killed_in_batch_0_skips_nothing_after_latest(
             bookings.write([booking(len(written), order=written[-1])])
             assert len(written) < 600
         killed = cli("get", name)["generation"]
-        kill_session(drivers(name))
+        kill_driver(stack, name)
         bookings.write([booking(len(written) + 1, order="after")])
         gate.open()
         rows = cli.rows(name, enough=lambda rows: any(row["tags"]["tag_order"] == "after" for row in rows))
@@ -167,8 +164,8 @@ def test_a_driver_killed_in_mid_run_is_relaunched_and_rows_stay_exact(
     events = spread(range(90), cities=2)
 
     bookings.write(booking(second, city_id=city) for second, city in events[:45])
-    shared = {Path(mapped.path).name for mapped in halves(name)[0].memory_maps()}
-    kill_session(drivers(name))
+    shared = {Path(mapped.path).name for mapped in halves(stack, name)[0].memory_maps()}
+    kill_driver(stack, name)
     bookings.write(booking(second, city_id=city) for second, city in events[45:])
     rows = cli.rows(name, enough=at_least(4))
     after = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
@@ -221,23 +218,3 @@ def test_two_writes_with_one_request_id_make_one_dagger(stack: Stack, cli: Cli) 
 
     assert second.sequence == first.sequence
     assert second.dagger.version == first.dagger.version == 1
-
-
-def drivers(name: str) -> list[psutil.Process]:
-    """The processes of a dagger's drivers: every process whose command line names its run directory."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any(f"/runs/{name}/" in word for word in process.info["cmdline"] or ())
-    ]
-
-
-def kill_session(processes: list[psutil.Process]) -> None:
-    """kill -9 of every process in the sessions of these ones."""
-    sessions = {os.getsid(process.pid) for process in processes}
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) in sessions:
-                os.kill(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue

@@ -65,13 +65,13 @@ def test_a_dagger_on_yarn_with_its_checkpoint_on_hdfs_counts_exactly_over_a_kill
     before = cli("get", name)["generation"]
     bookings.write(values[:90])
     cli.rows(name, enough=at_least(2))
-    send(signal.SIGKILL, *halves(name))
+    send(signal.SIGKILL, *halves(stack, name))
     bookings.write(values[90:])
     rows = cli.rows(name, enough=at_least(6))
     after = cli.until(name, lambda dagger: dagger["phase"] == "RUNNING")["generation"]
-    until(lambda: len(driver(name)) == 1)
+    until(lambda: len(driver(stack, name)) == 1)
     cli("delete", name, "--wait")
 
     assert counted(rows) == recount(events)
     assert after > before
-    assert driver(name) == {}
+    assert driver(stack, name) == {}

@@ -14,11 +14,13 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
+from chassis.drivers import Identified
 from daggerspec import exits
+from daggerspec.rundir import DriverIdentity
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
-from scheduler.drivers import Living
+from scheduler.drivers import as_handle
 from scheduler.exits import exited
 
 BEAT_S = 5.0
@@ -91,14 +93,13 @@ class SimulatedDriver:
         world: World,
         sinks: Sinks,
         host: Host,
-        name: str,
-        handle: events_pb2.DriverHandle,
-        generation: int,
+        identity: DriverIdentity,
     ) -> None:
-        self.name, self.host, self.handle, self.generation = name, host, handle, generation
+        self.host, self.identity = host, identity
+        self.name, self.generation = identity.dagger, identity.generation
         self.alive, self.drained, self.code = True, False, None
         self._world, self._sinks = world, sinks
-        self._lease = Lease(sinks.lease(name), generation, world.loop.time)
+        self._lease = Lease(sinks.lease(self.name), self.generation, world.loop.time)
         self._taken = False
         self._hangs_until = self._silent_until = 0.0
         self._lies = False
@@ -210,12 +211,16 @@ class SimulatedDrivers:
             raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
         # Beyond what a kernel gives: the exit watch finds none, and the tick looks.
         pid = 2**30 + len(self._host.drivers)
-        handle = events_pb2.DriverHandle(
-            host=self.host, boot_id="boot", pid=pid, start_ticks=pid, run_dir=str(self.run_dir(*key))
+        identity = DriverIdentity(
+            dagger=job.dagger,
+            generation=job.generation,
+            run_dir=str(self.run_dir(*key)),
+            boot_id="boot",
+            pid=pid,
+            start_ticks=pid,
         )
-        driver = SimulatedDriver(self._world, self._sinks, self._host, job.dagger, handle, job.generation)
-        self._host.drivers[key] = driver
-        return handle
+        self._host.drivers[key] = SimulatedDriver(self._world, self._sinks, self._host, identity)
+        return as_handle(identity, self.host)
 
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
         """As Drivers'."""
@@ -227,16 +232,18 @@ class SimulatedDrivers:
     def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
         """As Drivers'."""
         driver = self._host.drivers.get((name, generation))
-        return driver.handle if driver and driver.alive else None
+        return as_handle(driver.identity, self.host) if driver and driver.alive else None
 
     def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
         """As Drivers'."""
         return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
 
-    def living(self) -> list[Living]:
+    def living(self) -> list[DriverIdentity]:
         """As Drivers'."""
-        alive = (each for each in self._host.drivers.values() if each.alive)
-        return [Living(each.name, each.generation, each.handle) for each in alive]
+        return [each.identity for each in self._host.drivers.values() if each.alive]
+
+    def write_missing(self) -> None:
+        """As Drivers': no older version ever ran here."""
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """As Drivers': it ends after its batch."""
@@ -248,11 +255,11 @@ class SimulatedDrivers:
         first, driver.drained = not driver.drained, True
         return first
 
-    def kill(self, handle: events_pb2.DriverHandle) -> None:
+    def kill(self, driver: Identified) -> None:
         """As Drivers'."""
-        driver = self._of(handle)
-        if driver is not None:
-            driver.end(-9)
+        killed = self._of(driver)
+        if killed is not None:
+            killed.end(-9)
 
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """As Drivers'."""
@@ -262,6 +269,6 @@ class SimulatedDrivers:
     def reap(self) -> None:
         """As Drivers': there is nothing to take leave of."""
 
-    def _of(self, handle: events_pb2.DriverHandle) -> SimulatedDriver | None:
+    def _of(self, driver: Identified) -> SimulatedDriver | None:
         drivers = self._host.drivers.values()
-        return next((each for each in drivers if each.handle.run_dir == handle.run_dir), None)
+        return next((each for each in drivers if each.identity.run_dir == driver.run_dir), None)

@@ -9,7 +9,7 @@ from random import Random
 
 import httpx
 import pytest
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import spec_pb2
 from pydantic import SecretStr
 from tests.contracts.beats import BeatsContract
 from tests.contracts.drivers import NAME, DriversContract, Handle
@@ -22,6 +22,7 @@ from tests.simulation.log import SimulatedBeats, SimulatedLog
 from tests.simulation.outside import SimulatedProjection, SimulatedSpark, SimulatedWebhooks
 from tests.simulation.world import World
 
+from daggerspec.rundir import DriverIdentity
 from eventlog.testing import LogContract
 from fleet.alert import Notify
 from health_monitor.receivers import Outcome, slack
@@ -131,7 +132,9 @@ class TestSimulatedSpark(SparkUiContract):
     async def ui(self, world: Rigged) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
         host = Host("here")
         key = self.DAGGER, self.GENERATION
-        driver = SimulatedDriver(world, Sinks(world), host, key[0], events_pb2.DriverHandle(), key[1])
-        host.drivers[key] = driver
+        identity = DriverIdentity(
+            dagger=key[0], generation=key[1], run_dir="runs", boot_id="boot", pid=1, start_ticks=1
+        )
+        host.drivers[key] = SimulatedDriver(world, Sinks(world), host, identity)
         async with httpx.AsyncClient(transport=SimulatedSpark(world, [host])) as client:
             yield client, f"http://here/{key[0]}/{key[1]}"

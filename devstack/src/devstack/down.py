@@ -42,7 +42,7 @@ def down(state_dir: Path, steps: Steps) -> bool:
         elif parts:
             with steps.step(f"stopping {name}"):
                 processes.stop(parts, grace_s=grace_s)
-    left = _running(state_dir, stack) + [driver.session for driver in drivers.find(state_dir)]
+    left = _running(state_dir, stack) + [drivers.session(driver) for driver in drivers.find(state_dir)]
     if left:
         names = ", ".join(f"{process.name} (pid {process.pid})" for process in left)
         raise RefusedError(f"still running: {names}; stop them by hand", reason="STILL_RUNNING")

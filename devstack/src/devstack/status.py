@@ -17,7 +17,7 @@ def status(stack: Stack) -> dict[str, Any]:
     # Where Kafka alone was ever started there is none.
     token = influxdb.read_token(file) if file is not None and Path(file).exists() else None
     sessions = [process for process in stack.processes if process.members()]
-    sessions += [driver.session for driver in drivers.find(stack.state_dir)]
+    sessions += [drivers.session(driver) for driver in drivers.find(stack.state_dir)]
     return {
         "state_dir": str(stack.state_dir),
         "kafka": {"bootstrap_servers": stack.kafka},

@@ -135,8 +135,8 @@ class World:
     def end(self) -> None:
         """Kill every driver that is left."""
         drivers = self.drivers()
-        for living in drivers.living():
-            drivers.kill(living.handle)
+        for driver in drivers.living():
+            drivers.kill(driver)
 
 
 RUNNING = 3

@@ -30,8 +30,8 @@ class TestDrivers(DriversContract):
         yield made
 
         def gone() -> bool:
-            for living in made.living():
-                made.kill(living.handle)
+            for driver in made.living():
+                made.kill(driver)
             return not made.living()
 
         await until(gone)

@@ -34,16 +34,15 @@ def killed(ours: Drivers, handle: events_pb2.DriverHandle) -> bool:
     return ours.presence(handle) is Presence.GONE
 
 
-async def test_a_driver_is_known_by_its_process_and_found_by_its_command_line(tmp_path: Path) -> None:
+async def test_a_driver_is_known_by_its_process_and_found_by_its_identity(tmp_path: Path) -> None:
     ours = drivers(tmp_path)
     handle = started(ours)
     try:
         assert ours.presence(handle) is Presence.ALIVE
         assert os.getsid(handle.pid) == handle.pid
-        # The kernel lets go of whoever started a program a moment before its command line is there.
-        await until(lambda: ours.find("d", 5) is not None, "its command line never came")
+        await until(lambda: ours.find("d", 5) is not None, "its wrapper never said who it is")
         assert ours.find("d", 5) == handle
-        assert [(each.name, each.generation) for each in ours.living()] == [("d", 5)]
+        assert [(each.dagger, each.generation) for each in ours.living()] == [("d", 5)]
         assert ours.find("d", 6) is None
         assert drivers(tmp_path / "other").living() == []
     finally:
@@ -63,6 +62,34 @@ async def test_a_driver_whose_wrapper_was_killed_still_lives(tmp_path: Path) -> 
     assert ours.presence(handle) is Presence.ALIVE
     assert ours.find("d", 5).pid == handle.pid
     await until(lambda: killed(ours, handle), "it lives on")
+
+
+@pytest.mark.parametrize("killed_wrapper", [False, True])
+async def test_a_driver_of_an_older_version_is_found_by_the_next_scheduler_and_kept_by_its_identity(
+    tmp_path: Path, killed_wrapper: bool
+) -> None:
+    before = drivers(tmp_path)
+    handle = started(before)
+    await until(lambda: len(processes.session(handle.pid)) == 2, "its program never started")
+    (before.run_dir("d", 5) / "identity.json").unlink()  # as its wrapper did not write any
+    if killed_wrapper:
+        os.kill(handle.pid, 9)
+        await until(lambda: processes.find(handle.pid) is None, "its wrapper lives on")
+    unfound = before.find("d", 5)
+
+    ours = drivers(tmp_path)
+    try:
+        found = ours.find("d", 5)
+
+        assert unfound is None
+        assert found is not None
+        assert (found.pid, found.run_dir) == (handle.pid, handle.run_dir)
+        assert ours.presence(found) is ours.presence(handle) is Presence.ALIVE
+        assert [(each.dagger, each.generation) for each in before.living()] == [("d", 5)]
+    finally:
+        await until(lambda: killed(ours, handle), "it lives on")
+
+    assert ours.living() == []
 
 
 def test_a_process_that_was_given_the_pid_later_is_not_the_driver(tmp_path: Path) -> None:

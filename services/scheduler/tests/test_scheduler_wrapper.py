@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from services.scheduler.tests.scheduler_world import DEADLINE_S, there
 
-from chassis import processes
-from scheduler.wrapper import write_atomically
+from chassis import drivers, processes
+from daggerspec.rundir import DriverIdentity
 
 PYTHON = [sys.executable, "-c"]
 
 
 def wrapped(run_dir: Path, *command: str) -> subprocess.Popen[bytes]:
     """A wrapper around a command, in a session of its own."""
-    words = ["-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir), "--generation", "7", "--"]
+    words = ["-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
+    words += ["--dagger", "d", "--generation", "7", "--"]
     return subprocess.Popen([sys.executable, *words, *command], start_new_session=True)
 
 
@@ -76,8 +77,26 @@ def test_what_the_driver_leaves_behind_is_killed_before_the_exit_is_told(tmp_pat
     assert processes.find(int((tmp_path / "left").read_text())) is None
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "f", "one")
-    write_atomically(tmp_path / "f", "two")
+def test_its_identity_stands_in_its_directory_before_the_driver_runs(tmp_path: Path) -> None:
+    wrapper = wrapped(tmp_path, *PYTHON, "import shutil; shutil.copy('identity.json', 'seen.json')")
+    ticks = processes.start_ticks(wrapper.pid)
+    wrapper.wait(DEADLINE_S)
 
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"f": "two"}
+    assert (tmp_path / "seen.json").read_text() == (tmp_path / "identity.json").read_text()
+    assert drivers.read(tmp_path) == DriverIdentity(
+        dagger="d",
+        generation=7,
+        run_dir=str(tmp_path),
+        boot_id=processes.boot_id(),
+        pid=wrapper.pid,
+        start_ticks=ticks or 0,
+    )
+
+
+def test_a_wrapper_that_cannot_say_which_driver_it_leads_starts_none(tmp_path: Path) -> None:
+    (tmp_path / "identity.json").mkdir()
+
+    wrapped(tmp_path, *PYTHON, "open('ran', 'w')").wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == "127\n"
+    assert not (tmp_path / "ran").exists()

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Make `text` the content of a file in one step: who reads sees the old text or the new one, whole.
+def replace_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Make `text` the content of a file, as `replace_bytes` does."""
+    replace_bytes(path, text.encode(), durable=durable)
 
-    Of two threads that write at once, one's text stays.
+
+def replace_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Make `content` all of a file in one step: who reads sees the old content or the new one, whole.
+
+    `durable`: also after a power cut. Of several writers at once, one's content stays. Raises: OSError.
     """
-    fresh = path.with_name(f".{path.name}.{threading.get_ident()}.new")
-    fresh.write_text(text, encoding="utf-8")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     fresh.replace(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ class Process:
     """When it started, in clock ticks after boot."""
 
 
+@cache
 def boot_id() -> str:
     """Identity of this boot of this host."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -75,3 +77,14 @@ def arguments(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
     return os.fsdecode(line).split("\0")[:-1]
+
+
+def working_directory(pid: int) -> str:
+    """Where a process works; empty when it is gone or another user's.
+
+    Linux adds ` (deleted)` to a directory that was deleted.
+    """
+    try:
+        return os.readlink(_PROC / str(pid) / "cwd")  # noqa: PTH115 - may be no path that is there
+    except OSError:
+        return ""

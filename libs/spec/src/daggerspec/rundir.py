@@ -1,10 +1,13 @@
-"""The files of a launch's directory, shared by scheduler and driver (docs/contracts.md: who writes what)."""
+"""A launch's directory: its files, and the identity of its driver (docs/contracts.md: who writes what)."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, dataclass
 from typing import Final
 
 SPEC: Final = "spec.pb"
+IDENTITY: Final = "identity.json"
 LOG: Final = "driver.log"
 OLDER_LOG: Final = "driver.log.1"
 DRIVER: Final = "driver.json"
@@ -12,3 +15,42 @@ STOP: Final = "stop"
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
 TEMPORARY: Final = "tmp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverIdentity:
+    """What a driver is: the launch that it runs, and the process that leads it.
+
+    In `IDENTITY`, its leader says this of itself before it starts anything else (ADR 28).
+    """
+
+    dagger: str
+    generation: int
+    run_dir: str
+    """Directory of this launch, absolute."""
+    boot_id: str
+    """The boot of its host that it was started in."""
+    pid: int
+    """Leader of the session that all of the driver's processes belong to."""
+    start_ticks: int
+    """When the leader started, in clock ticks after boot: a later process with this pid has another."""
+
+    def as_json(self) -> str:
+        """The text of its file."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> DriverIdentity:
+        """Of the text of its file; what later versions add to that is ignored. Raises: ValueError."""
+        try:
+            said = json.loads(text)
+            return cls(
+                dagger=str(said["dagger"]),
+                generation=int(said["generation"]),
+                run_dir=str(said["run_dir"]),
+                boot_id=str(said["boot_id"]),
+                pid=int(said["pid"]),
+                start_ticks=int(said["start_ticks"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

@@ -1,7 +1,7 @@
 """The drivers of this host: started, found, told to stop, killed, and what they leave behind.
 
 A launch owns the directory RUNS/DAGGER/GENERATION. Its processes are one session, led by the wrapper; the
-directory in their command lines, with the generation beside it, is what proves that they are that launch's.
+identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`).
 """
 
 from __future__ import annotations
@@ -11,26 +11,30 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
-from chassis import processes
+from chassis import drivers, processes
+from chassis.drivers import Identified
+from chassis.files import replace_bytes
 from daggerspec import rundir
 from daggerspec.limits import MIN_HEAP_MIB
+from daggerspec.rundir import DriverIdentity
 from fleet.observation import Presence
 from scheduler import exits
 
 
-@dataclass(frozen=True, slots=True)
-class Living:
-    """A launch with a living process."""
-
-    name: str
-    generation: int
-    handle: events_pb2.DriverHandle
+def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
+    """A driver of this host as the log has it."""
+    return events_pb2.DriverHandle(
+        host=host,
+        boot_id=identity.boot_id,
+        pid=identity.pid,
+        start_ticks=identity.start_ticks,
+        run_dir=identity.run_dir,
+    )
 
 
 class Drivers:
@@ -42,10 +46,10 @@ class Drivers:
     def __init__(self, runs: Path, *, host: str, python: str) -> None:
         self.runs = runs
         self.host = host
-        self._boot_id = processes.boot_id()
         self._python = python
         self._children: set[int] = set()
         self._drained: set[tuple[int, int]] = set()
+        self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
         """The directory of a launch."""
@@ -56,12 +60,11 @@ class Drivers:
     ) -> events_pb2.DriverHandle:
         """Start a driver in a session of its own. Raises: OSError."""
         run_dir = self.run_dir(job.dagger, job.generation)
-        (run_dir / rundir.TEMPORARY).mkdir(
-            parents=True, mode=0o700
-        )  # a directory that exists is another launch's
-        (run_dir / rundir.SPEC).write_bytes(job.SerializeToString(deterministic=True))
+        # A directory that exists is another launch's.
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        replace_bytes(run_dir / rundir.SPEC, job.SerializeToString(deterministic=True))
         wrapper = [self._python, "-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
-        wrapper += ["--generation", str(job.generation), "--", *command]
+        wrapper += ["--dagger", job.dagger, "--generation", str(job.generation), "--", *command]
         log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
             wrapper[0],
@@ -75,42 +78,41 @@ class Drivers:
             ],
         )
         self._children.add(pid)
-        process = processes.find(pid)
-        return self._handle(pid, process.start_ticks if process else 0, run_dir)
+        identity = drivers.led_by(pid, run_dir, dagger=job.dagger, generation=job.generation)
+        return as_handle(identity, self.host)
+
+    def write_missing(self) -> None:
+        """Write the identities that no wrapper wrote: those of drivers that an older version has launched.
+
+        Called when such a version may have acted: when a scheduler starts, and when it begins to lead.
+        """
+        for identity in drivers.unwritten(self.runs):
+            with suppress(FileNotFoundError):  # its directory was deleted
+                drivers.write(identity)
 
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
         """Whether a process of this driver lives, as far as this host can know."""
         if handle.host != self.host:
             return Presence.REMOTE
         self.reap()
-        leader = processes.find(handle.pid) if handle.boot_id == self._boot_id else None
-        if leader is not None:  # the common case, without a look at everybody
-            return Presence.ALIVE if leader.start_ticks == handle.start_ticks else Presence.GONE
-        return Presence.ALIVE if self._members(handle) else Presence.GONE
+        return Presence.ALIVE if drivers.alive(handle) else Presence.GONE
 
     def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
         """The living driver of a launch."""
-        found = (each for each in self.living() if (each.name, each.generation) == (name, generation))
-        return next((each.handle for each in found), None)
+        self.reap()
+        identity = drivers.read(self.run_dir(name, generation))
+        if identity is None or not drivers.alive(identity):
+            return None
+        return as_handle(identity, self.host)
 
     def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
         """A launch of this host of which no process lives and only the directory is known."""
         return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
 
-    def living(self) -> list[Living]:
+    def living(self) -> list[DriverIdentity]:
         """Every launch below `runs` that has a living process."""
         self.reap()
-        found: dict[tuple[str, int], Living] = {}
-        for process in processes.everybody():
-            launch = self._launch(process.pid)
-            if launch is None or launch in found:
-                continue
-            leader = processes.find(process.session)
-            start_ticks = leader.start_ticks if leader else process.start_ticks
-            name, generation = launch
-            handle = self._handle(process.session, start_ticks, self.run_dir(name, generation))
-            found[launch] = Living(name, generation, handle)
-        return list(found.values())
+        return drivers.living(self.runs)
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.
@@ -128,13 +130,13 @@ class Drivers:
             os.killpg(handle.pid, signal.SIGTERM)
         return True
 
-    def kill(self, handle: events_pb2.DriverHandle) -> None:
+    def kill(self, driver: Identified) -> None:
         """SIGKILL every process of a driver; to be called again until it is gone.
 
         The leader comes last: while it lives, what was just being forked is known as the driver's.
         """
-        members = self._members(handle)
-        for process in [each for each in members if each.pid != handle.pid] or members:
+        members = self._members(driver)
+        for process in [each for each in members if each.pid != driver.pid] or members:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         self.reap()
@@ -157,40 +159,9 @@ class Drivers:
             if done:
                 self._children.discard(pid)
 
-    def _handle(self, pid: int, start_ticks: int, run_dir: Path) -> events_pb2.DriverHandle:
-        return events_pb2.DriverHandle(
-            host=self.host, boot_id=self._boot_id, pid=pid, start_ticks=start_ticks, run_dir=str(run_dir)
-        )
-
-    def _members(self, handle: events_pb2.DriverHandle) -> list[processes.Process]:
-        """The living processes of a driver's session; none when the session is somebody else's by now."""
+    def _members(self, driver: Identified) -> list[processes.Process]:
         self.reap()
-        if handle.boot_id != self._boot_id:
-            return []
-        leader = processes.find(handle.pid)
-        if leader is not None and leader.start_ticks != handle.start_ticks:
-            return []  # the pid was given to another process, which can only be when the session had ended
-        members = processes.session(handle.pid)
-        if leader is None and not any(self._belongs(each.pid, handle.run_dir) for each in members):
-            return []
-        return members
-
-    def _belongs(self, pid: int, run_dir: str) -> bool:
-        launch = self._launch(pid)
-        return launch is not None and str(self.run_dir(*launch)) == run_dir
-
-    def _launch(self, pid: int) -> tuple[str, int] | None:
-        """The launch that a process belongs to, by its command line."""
-        arguments = processes.arguments(pid)
-        if "--generation" not in arguments[:-1]:
-            return None
-        generation = arguments[arguments.index("--generation") + 1]
-        for argument in arguments:
-            with suppress(ValueError):
-                name, number, *_ = Path(argument).relative_to(self.runs).parts
-                if number == generation:
-                    return name, int(generation)
-        return None
+        return drivers.members(driver)
 
 
 def _heap_mib(run_dir: Path) -> int:

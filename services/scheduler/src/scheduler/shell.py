@@ -154,6 +154,7 @@ class Scheduler:
                 await self._pause()
             with suppress(Deposed):
                 await self._election.claim()
+                self._drivers.write_missing()
                 logger().info("scheduler.leading", epoch=self._election.epoch)
                 beating = asyncio.create_task(self._election.keep_beating())
                 try:

@@ -12,15 +12,16 @@ from typing import Final
 
 from daggers.v1 import events_pb2
 
+from chassis.files import replace_text
 from chassis.logging import unit_of_work
+from daggerspec.rundir import DriverIdentity
 from election import Election
 from eventlog import Draft, LogPosition
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
 from scheduler import tidy
-from scheduler.drivers import Drivers, Living
-from scheduler.wrapper import write_atomically
+from scheduler.drivers import Drivers, as_handle
 
 SEEN: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
@@ -61,19 +62,19 @@ class Sweeper:
     async def sweep(self) -> None:
         """As the leader: kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
         fleet = self._fleet
-        for living in self._drivers.living():
-            if is_orphan(fleet, living):
-                with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
+        for driver in self._drivers.living():
+            if is_orphan(fleet, driver):
+                with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
                     self._election.still()
-                    self._drivers.kill(living.handle)
-                    await self._follower.append(self._killed(living))
+                    self._drivers.kill(driver)
+                    await self._follower.append(self._killed(driver))
         if self.untidy:
             self.untidy = False
             await asyncio.to_thread(
                 lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self._checkpoints))
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
-        writing = asyncio.create_task(asyncio.to_thread(write_atomically, self._seen, text))
+        writing = asyncio.create_task(asyncio.to_thread(replace_text, self._seen, text, durable=True))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -88,23 +89,22 @@ class Sweeper:
         fleet = self._fleet
         if fleet.leader is None or fleet.leader.host == self._drivers.host:
             return  # the leader does it, and says so in the log
-        for living in self._drivers.living():
-            if is_orphan(fleet, living):
-                with unit_of_work("scheduler.orphan", dagger=living.name, generation=living.generation):
-                    self._drivers.kill(living.handle)
+        for driver in self._drivers.living():
+            if is_orphan(fleet, driver):
+                with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
+                    self._drivers.kill(driver)
 
-    def _killed(self, living: Living) -> Draft:
-        handle = living.handle
-        fact = events_pb2.OrphanKilled(driver=handle)
+    def _killed(self, driver: DriverIdentity) -> Draft:
+        fact = events_pb2.OrphanKilled(driver=as_handle(driver, self._drivers.host))
         fact.meta.epoch = self._election.epoch
-        fact.meta.name, fact.meta.generation = living.name, living.generation
-        id_ = f"OrphanKilled/{handle.run_dir}/{handle.boot_id}/{handle.pid}/{handle.start_ticks}"
-        return Draft(id_, self._election.source, living.name, self._clock(), fact)
+        fact.meta.name, fact.meta.generation = driver.dagger, driver.generation
+        id_ = f"OrphanKilled/{driver.run_dir}/{driver.boot_id}/{driver.pid}/{driver.start_ticks}"
+        return Draft(id_, self._election.source, driver.dagger, self._clock(), fact)
 
 
-def is_orphan(fleet: Fleet, living: Living) -> bool:
+def is_orphan(fleet: Fleet, driver: DriverIdentity) -> bool:
     """Whether nobody asks for a driver that lives. One the fold knows nothing of is not ours to judge."""
-    dagger = fleet.daggers.get(living.name)
-    if dagger is None or living.generation > fleet.sequence:
+    dagger = fleet.daggers.get(driver.dagger)
+    if dagger is None or driver.generation > fleet.sequence:
         return False
-    return living.generation != dagger.generation or not dagger.occupied
+    return driver.generation != dagger.generation or not dagger.occupied

@@ -1,10 +1,11 @@
-"""Leads the session of one driver, and outlives it only to write down how it ended.
+"""Leads the session of one driver, says which one it is, and outlives it only to write down how it ended.
 
-    python -P -m scheduler.wrapper --run-dir RUN_DIR --generation N -- COMMAND…
+    python -P -m scheduler.wrapper --run-dir RUN_DIR --dagger NAME --generation N -- COMMAND…
 
-Whoever adopts the driver is not its parent and cannot wait for it, so the exit code goes to a file. SIGTERM
-is ignored, and stays ignored across exec: the JVM must not end in the middle of a batch because its group was
-told to drain. The Python half sets a handler of its own.
+The identity is written before anything is started, so that whatever runs can be found. Whoever adopts the
+driver is not its parent and cannot wait for it, so the exit code goes to a file. SIGTERM is ignored, and
+stays ignored across exec: the JVM must not end in the middle of a batch because its group was told to drain.
+The Python half sets a handler of its own.
 
 Little but the standard library: one of these runs beside every driver.
 """
@@ -18,7 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-from chassis import processes
+from chassis import drivers, processes
+from chassis.files import replace_text
 from daggerspec import rundir
 
 # How long the rest of the session may take to end by itself: the Python half may still write exit.json.
@@ -27,35 +29,29 @@ NOT_STARTED = 127
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; write its exit code, `-N` for signal N."""
+    """Write the identity, run the command, write its exit code: `-N` for signal N."""
     parser = argparse.ArgumentParser(prog="scheduler.wrapper")
     parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--dagger", required=True)
     parser.add_argument("--generation", type=int, required=True)
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.chdir(arguments.run_dir)
+    run_dir: Path = arguments.run_dir
+    os.chdir(run_dir)
+    me = drivers.led_by(os.getpid(), run_dir, dagger=arguments.dagger, generation=arguments.generation)
     try:
+        drivers.write(me)
         child = os.posix_spawnp(arguments.command[0], arguments.command, os.environ)  # noqa: TID251 - handed on
     except OSError as error:
-        sys.stderr.write(f"{arguments.command[0]}: {error.strerror}\n")
+        sys.stderr.write(f"{error.filename or arguments.command[0]}: {error.strerror}\n")
         code = NOT_STARTED
     else:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         _end_session()
-    write_atomically(arguments.run_dir / rundir.EXIT_CODE, f"{code}\n")
+    replace_text(run_dir / rundir.EXIT_CODE, f"{code}\n", durable=True)
     return 0
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all, also after a power cut."""
-    new = path.with_name(path.name + ".new")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
 
 
 def _end_session() -> None:

@@ -220,7 +220,7 @@ class Driver:
         return self.stopping.is_set()
 
     def announce(self, ui_url: str = "") -> None:
-        """Write driver.json: what proves that a process is this driver."""
+        """Write driver.json: which process the Python half is, and where its UI is."""
         ticks = processes.start_ticks(self._identity.pid)
         facts = {"pid": self._identity.pid, "start_ticks": ticks, "ui_url": ui_url}
         replace_text(self._run_dir / rundir.DRIVER, json.dumps(facts))

@@ -1,0 +1,145 @@
+"""The drivers of this host, by the identity in each run directory RUNS/DAGGER/GENERATION (ADR 28).
+
+This is the one place that reads and writes `daggerspec.rundir.DriverIdentity` and says whether its driver
+lives: schedulers, `daggers local`, the chaos run and the benches ask here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from chassis import processes
+from chassis.files import replace_text
+from chassis.processes import Process
+from daggerspec import rundir
+from daggerspec.rundir import DriverIdentity
+
+if TYPE_CHECKING:
+    from daggers.v1.events_pb2 import DriverHandle  # the wrapper would load Protobuf for it
+
+Identified: TypeAlias = "DriverIdentity | DriverHandle"
+"""A driver, as its directory or as the log says which it is."""
+
+Sessions: TypeAlias = Mapping[int, Sequence[Process]]
+"""Living processes by the process id of their session's leader."""
+
+
+def led_by(pid: int, run_dir: Path, *, dagger: str, generation: int) -> DriverIdentity:
+    """The identity of a launch that a living process of this boot leads."""
+    return DriverIdentity(
+        dagger=dagger,
+        generation=generation,
+        run_dir=str(run_dir),
+        boot_id=processes.boot_id(),
+        pid=pid,
+        start_ticks=processes.start_ticks(pid) or 0,
+    )
+
+
+def write(identity: DriverIdentity) -> None:
+    """Write it into its run directory, in one step. Raises: OSError."""
+    replace_text(Path(identity.run_dir) / rundir.IDENTITY, identity.as_json())
+
+
+def read(run_dir: Path) -> DriverIdentity | None:
+    """What a launch's leader wrote, alive or not; None while it has not, and for one of an older version."""
+    try:
+        return DriverIdentity.from_json((run_dir / rundir.IDENTITY).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def living(runs: Path) -> list[DriverIdentity]:
+    """Every launch below `runs` of which a process lives."""
+    written = [found for run_dir in _run_dirs(runs) if (found := read(run_dir)) is not None]
+    sessions = _sessions()
+    return [identity for identity in written if members(identity, sessions)]
+
+
+def members(driver: Identified, sessions: Sessions | None = None) -> list[Process]:
+    """The living processes of a driver; none when its session is somebody else's by now.
+
+    `sessions`: the process table, from who has it.
+    """
+    if driver.boot_id != processes.boot_id():
+        return []
+    leader = processes.find(driver.pid)
+    if leader is not None and leader.start_ticks != driver.start_ticks:
+        return []  # the pid was given to another process, which can only be when the session had ended
+    found = processes.session(driver.pid) if sessions is None else list(sessions.get(driver.pid, ()))
+    if leader is None and not any(_works_in(each, driver.run_dir) for each in found):
+        return []  # that a later process with this pid has led, and left behind
+    return found
+
+
+def alive(driver: Identified) -> bool:
+    """Whether a process of a driver lives."""
+    leader = processes.find(driver.pid) if driver.boot_id == processes.boot_id() else None
+    if leader is not None:  # the common case, without a look at everybody
+        return leader.start_ticks == driver.start_ticks
+    return bool(members(driver))
+
+
+def unwritten(runs: Path) -> list[DriverIdentity]:
+    """The living drivers whose identity is in no file: of an older version, or their directory was deleted.
+
+    The leader, or another process where the leader is gone, has a command line as nobody else has it:
+    `… RUNS/DAGGER/GENERATION… --generation GENERATION`.
+    """
+    found: dict[tuple[str, int], DriverIdentity] = {}
+    for process in processes.everybody():
+        launch = _launch(process.pid, runs)
+        if launch is None or launch in found:
+            continue
+        leader = processes.find(process.session)
+        if leader is not None and _launch(leader.pid, runs) != launch:
+            continue  # somebody runs a driver by hand, in the session of their shell
+        dagger, generation = launch
+        run_dir = runs / dagger / str(generation)
+        if read(run_dir) is None:
+            start_ticks = (leader or process).start_ticks
+            found[launch] = DriverIdentity(
+                dagger=dagger,
+                generation=generation,
+                run_dir=str(run_dir),
+                boot_id=processes.boot_id(),
+                pid=process.session,
+                start_ticks=start_ticks,
+            )
+    return list(found.values())
+
+
+def _run_dirs(runs: Path) -> list[Path]:
+    return sorted(found for found in runs.glob("*/*") if found.name.isdigit())
+
+
+def _sessions() -> Sessions:
+    found = defaultdict(list)
+    for process in processes.everybody():
+        found[process.session].append(process)
+    return found
+
+
+def _works_in(process: Process, run_dir: str) -> bool:
+    """Whether it works in a driver's directory, deleted or not, as every process of a driver does."""
+    where = processes.working_directory(process.pid).removesuffix(" (deleted)")
+    return where == os.path.realpath(run_dir)
+
+
+def _launch(pid: int, runs: Path) -> tuple[str, int] | None:
+    """The launch that a command line names."""
+    arguments = processes.arguments(pid)
+    if "--generation" not in arguments[:-1]:
+        return None
+    generation = arguments[arguments.index("--generation") + 1]
+    for argument in arguments:
+        with suppress(ValueError):
+            name, number, *_ = Path(argument).relative_to(runs).parts
+            if number == generation:
+                return name, int(generation)
+    return None

@@ -1,0 +1,12 @@
+"""Files that others read while they are written."""
+
+from pathlib import Path
+
+from chassis.files import replace_bytes, replace_text
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    replace_text(tmp_path / "f", "one")
+    replace_bytes(tmp_path / "f", b"two", durable=True)
+
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"f": "two"}
