@@ -29,7 +29,7 @@ WANTED = {
 }
 
 
-def simulate(seed: int, state: Path) -> Counter[str]:
+def simulate(seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> Counter[str]:
     """Live through the seed; the faults it bore, by kind. Raises: Violation, with the last events."""
     loop = SimulatedLoop(Random(seed))
     failed: list[BaseException] = []
@@ -39,7 +39,7 @@ def simulate(seed: int, state: Path) -> Counter[str]:
         loop.stop()
 
     loop.set_exception_handler(fail)
-    life = Life(loop, Random(seed), state)
+    life = Life(loop, Random(seed), state, faulty_s)
     try:
         loop.run_until_complete(life.live())
     except Exception as error:
@@ -59,8 +59,9 @@ def _why(errors: list[BaseException]) -> str:
 class Life:
     """The world of a seed, the services in it, and the people who ask."""
 
-    def __init__(self, loop: SimulatedLoop, random: Random, state: Path) -> None:
+    def __init__(self, loop: SimulatedLoop, random: Random, state: Path, faulty_s: float) -> None:
         self.loop, self.world = loop, World(loop, random)
+        self._faulty_s = faulty_s
         self.crew = Crew(self.world, loop, state)
         self.people = People(self.crew)
 
@@ -68,7 +69,7 @@ class Life:
         """All of it. Raises: Violation."""
         random = self.world.random
         self.people.begin()
-        while self.loop.time() < FAULTY_S:
+        while self.loop.time() < self._faulty_s:
             self.crew.keep_up()
             self.crew.disturb()
             self.people.ask()

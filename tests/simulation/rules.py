@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 from daggers.v1 import events_pb2
+from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
 from fleet import Applied, Dagger
@@ -75,10 +77,19 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Launcher, "launch", submit)
 
 
-REMOVED: Final[Mapping[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "read-back": without_read_back,
-    "lease check": without_lease_check,
-    "epoch check": without_epoch_check,
-    "id dedup": without_id_dedup,
-    "inherited intent": with_inherited_intents,
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
+
+    remove: Callable[[pytest.MonkeyPatch], None]
+    faulty_s: float = FAULTY_S
+
+
+REMOVED: Final[Mapping[str, Rule]] = {
+    "read-back": Rule(without_read_back),
+    # A host has to vanish, be vouched to be dead (after 130 s), and come back while others write.
+    "lease check": Rule(without_lease_check, faulty_s=400),
+    "epoch check": Rule(without_epoch_check),
+    "id dedup": Rule(without_id_dedup),
+    "inherited intent": Rule(with_inherited_intents),
 }

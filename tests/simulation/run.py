@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
-from tests.simulation.life import simulate
+from tests.simulation.life import FAULTY_S, simulate
 from tests.simulation.witness import Violation
 
 
@@ -52,10 +52,10 @@ def quiet() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def live(seed: int) -> Counter[str]:
+def live(seed: int, *, faulty_s: float = FAULTY_S) -> Counter[str]:
     """One life in a directory of its own; the faults it bore. Raises: Violation."""
     with quiet(), tempfile.TemporaryDirectory() as state:
-        return simulate(seed, Path(state))
+        return simulate(seed, Path(state), faulty_s=faulty_s)
 
 
 if __name__ == "__main__":
