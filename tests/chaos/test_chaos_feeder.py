@@ -1,0 +1,91 @@
+"""What the feeder does with records that a broker refuses: each is in its topic once."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from tests.chaos.feeder import Feeder, Record
+
+from kafkaclient.tail import READER, tail
+
+pytestmark = pytest.mark.integration
+
+
+class Topic:
+    """A topic of two partitions that refuses every record, or none."""
+
+    def __init__(self, kafka: str) -> None:
+        self.name = f"fed-{uuid.uuid4().hex[:8]}"
+        self._kafka = kafka
+        self._admin = AdminClient({"bootstrap.servers": kafka})
+        for done in self._admin.create_topics([NewTopic(self.name, 2, 1)]).values():
+            done.result(30)
+
+    def refuse(self, every: bool) -> None:
+        """Give every record too little room, or the usual one; the second partition tells when it holds."""
+        size = ConfigEntry(
+            "max.message.bytes", "1" if every else "1000000", incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[size])
+        for done in self._admin.incremental_alter_configs([resource]).values():
+            done.result(30)
+        producer = Producer({"bootstrap.servers": self._kafka, "log_level": 0})
+        errors: list[object] = [None if every else "refused"]
+        deadline = time.monotonic() + 60
+        while (errors[-1] is not None) != every and time.monotonic() < deadline:
+            producer.produce(self.name, b"probe", partition=1, on_delivery=lambda e, _: errors.append(e))
+            producer.flush(30)
+
+    def records(self) -> list[bytes]:
+        """The keys in its first partition."""
+        consumer = Consumer({"bootstrap.servers": self._kafka, "group.id": self.name, **READER})
+        try:
+            return [m.key() or b"" for m in tail(consumer, self.name, 100) if m.partition() == 0]
+        finally:
+            consumer.close()
+
+
+def settled(feeder: Feeder) -> None:
+    deadline = time.monotonic() + 60
+    while feeder.flush():
+        assert time.monotonic() < deadline
+
+
+def test_a_record_that_was_refused_and_is_not_in_its_topic_is_sent_again(kafka: str) -> None:
+    topic = Topic(kafka)
+    feeder = Feeder(kafka, topic.name, topic.name, seed=1)
+    topic.refuse(every=True)
+    feeder.send_ahead((topic.name, 0))
+    refused = feeder.flush()
+    topic.refuse(every=False)
+    settled(feeder)
+
+    assert refused == 1
+    assert feeder.fed.ahead == [(topic.name, 0, 0)]
+    assert len(topic.records()) == 1
+
+
+def test_a_record_that_was_refused_and_is_in_its_topic_is_not_doubled(kafka: str) -> None:
+    topic = Topic(kafka)
+    feeder = Feeder(kafka, topic.name, topic.name, seed=1)
+    taken: list[Message] = []
+    record = Record((topic.name, 0), b"key", b"value", 0, taken.append)
+    feeder.send(record)
+    settled(feeder)
+    topic.refuse(every=True)
+    feeder.send(record)
+    settled(feeder)
+
+    assert [message.offset() for message in taken] == [0, 0]
+    assert topic.records() == [b"key"]
