@@ -19,7 +19,7 @@ from cli.commands.alerts import line, table, watched
 from cli.errors import UnreachableError
 from cli.gateway import Gateway
 from cli.output import Format, Printer
-from cli.resuming import resumed
+from cli.resuming import by_sequence, resumed
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -211,7 +211,7 @@ def test_a_watch_that_breaks_is_taken_up_behind_its_last_step() -> None:
         yield SimpleNamespace(sequence=(since or 0) + 1)
         raise UnreachableError("gone")
 
-    seen = [step.sequence for step in islice(resumed(steps, None), 2)]
+    seen = [step.sequence for step in islice(resumed(steps, None, by_sequence), 2)]
 
     assert (seen, begun) == ([1, 2], [None, 1])
 
@@ -222,4 +222,4 @@ def test_a_watch_that_never_began_says_so_at_once() -> None:
         yield
 
     with pytest.raises(UnreachableError):
-        next(resumed(steps, None))
+        next(resumed(steps, None, by_sequence))

@@ -77,7 +77,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
             Endpoint("127.0.0.1:0"),
             alerts=MemoryLog(),
             source="/t",
-            host_access=HostAccess(first_token(tokens) if token else ""),
+            host_access=HostAccess(first_token(tokens) if token else "", here="afar"),
             drain_s=2,
         ) as gateway:
             yield lambda *words: [*words, "--gateway", f"127.0.0.1:{gateway.port}"]

@@ -8,7 +8,7 @@ from daggers.v1 import gateway_pb2
 from rich.console import Console
 
 from cli.commands.reading import unseen
-from cli.rows import Row, from_proto, text
+from cli.rows import Look, Row, from_proto, text
 from cli.sparkline import Series, sparkline, table
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -71,4 +71,13 @@ def test_a_row_is_shown_as_it_was_answered() -> None:
 def test_rows_that_come_again_are_shown_once_and_changed_ones_again() -> None:
     first, changed = Row(NOON, {}, {"n": 1}), Row(NOON, {}, {"n": 2})
 
-    assert list(unseen(iter([[first], [], [first, changed], [changed]]))) == [first, changed]
+    looks = [Look([first], snapshot=True), Look([]), Look([changed]), Look([first])]
+    anew = Look([first, changed], snapshot=True)
+
+    assert list(unseen(iter([*looks, anew]))) == [first, changed, first]
+
+
+def test_rows_of_one_time_without_tags_are_shown_once_over_a_relaunch() -> None:
+    look = Look([Row(NOON, {}, {"customer": each}) for each in "abc"], snapshot=True)
+
+    assert list(unseen(iter([look, look]))) == look.rows

@@ -10,6 +10,7 @@ from daggers.v1 import gateway_pb2
 
 from cli.errors import MisusedError
 from cli.gateway import Gateway
+from cli.resuming import resumed
 from daggerclient.times import iso
 
 TIME = "window_timestamp"
@@ -57,11 +58,31 @@ def newest(gateway: Gateway, name: str, limit: int, sink: str = "") -> list[Row]
     return [from_proto(row) for step in steps for row in step.rows]
 
 
-def watched(gateway: Gateway, name: str, sink: str = "") -> Iterator[list[Row]]:
-    """What is new, again and again, oldest first, or that nothing is; at first the newest rows there are."""
+@dataclass(frozen=True)
+class Look:
+    """What a look at the rows of a dagger has found, oldest first.
+
+    snapshot:  whether these are the rows there were when the watch began, or began anew.
+    truncated: whether there were older ones that it leaves out.
+    """
+
+    rows: list[Row]
+    snapshot: bool = False
+    truncated: bool = False
+
+
+def watched(gateway: Gateway, name: str, sink: str = "") -> Iterator[Look]:
+    """What is new, again and again, or that nothing is, until the dagger is deleted.
+
+    At first, and when the watch breaks and is taken up again, the newest rows there are.
+    """
     request = gateway_pb2.WatchRowsRequest(name=name, sink=_known(gateway, name, sink))
-    for step in gateway.stream(gateway.daggers.WatchRows, request, deadline_s=None):
-        yield [from_proto(row) for row in step.rows]
+
+    def steps(_: bool | None) -> Iterator[gateway_pb2.WatchRowsResponse]:
+        return gateway.stream(gateway.daggers.WatchRows, request, deadline_s=None)
+
+    for step in resumed(steps, None, lambda _: True):
+        yield Look([from_proto(row) for row in step.rows], step.snapshot, step.truncated)
 
 
 def text(value: Any) -> str:

@@ -20,6 +20,7 @@ import pytest
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
 from google.protobuf import descriptor_pb2, text_format
 
+from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
@@ -151,6 +152,7 @@ class Harness:
         *,
         database_url: str | None = None,
         tokens: dict[bytes, str] | None = None,
+        host_access: HostAccess = HostAccess(here="a"),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
@@ -169,6 +171,7 @@ class Harness:
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
                 drain_s=5,
+                host_access=host_access,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
-from api_gateway.hosts import refusal, route
+from api_gateway.hosts import HostAccess, refusal, route
 from chassis.errors import ApiError, from_rpc_error
+from chassis.interceptors import interceptor
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
 from fleet import Fleet
@@ -69,6 +71,7 @@ def test_a_dagger_or_a_host_that_nobody_knows_is_refused(fleet: Fleet, reason: s
         (ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", "no such method"), "HOST_TOO_OLD"),
         (ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", "there is no log"), "NO_LOG"),
         (ApiError(grpc.StatusCode.UNAVAILABLE, "SINK_UNREACHABLE", "no answer"), "SINK_UNREACHABLE"),
+        (ApiError(grpc.StatusCode.FAILED_PRECONDITION, "WRONG_HOST", "b", {"host": "b"}), "HOST_UNREACHABLE"),
     ],
 )
 def test_a_hosts_own_words_pass_and_its_silence_is_put_in_words(error: ApiError, reason: str) -> None:
@@ -91,3 +94,51 @@ async def test_a_host_whose_schedulers_are_all_gone_is_unreachable(harness: Any)
 
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "HOST_UNREACHABLE")
     assert error.message == f"host a cannot be reached: its scheduler at {address} does not answer"
+
+
+class Other(host_pb2_grpc.HostServiceServicer):
+    """A host `b`, at an address that was a's."""
+
+    def __init__(self) -> None:
+        self.meant: list[str] = []
+
+    async def ReadHostLog(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostLogRequest, context: Any
+    ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
+        self.meant.append(request.host)
+        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "WRONG_HOST", "this is b", {"host": "b"})
+        yield gateway_pb2.ReadLogResponse()
+
+
+@pytest.mark.parametrize(
+    ("here", "meant", "why"),
+    [
+        ("a", ["a"], "at ADDRESS, where its scheduler was, host b answers"),
+        (
+            "b",
+            [],
+            "its scheduler serves on ADDRESS, where only that host reaches it: set"
+            " DAGGERS_SCHEDULER_HOST_BIND there",
+        ),
+    ],
+)
+async def test_an_address_that_another_host_has_now_answers_for_nobody(
+    harness: Any, here: str, meant: list[str], why: str
+) -> None:
+    log, other = MemoryLog(), Other()
+    server = grpc.aio.server(interceptors=[interceptor()])
+    host_pb2_grpc.add_HostServiceServicer_to_server(other, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    for message in (CLAIM, ASKED, INTENDED, serving(address)):
+        await log.append(Draft(type(message).__name__, "/t", "s", datetime.now(UTC), message))
+    async with harness.running(log, host_access=HostAccess(here=here)) as client:
+        call: Any = client.daggers.ReadLog(gateway_pb2.ReadLogRequest(name="orders"), timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            await call.read()
+    await server.stop(None)
+    error = from_rpc_error(caught.value)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "HOST_UNREACHABLE")
+    assert error.message == f"host a cannot be reached: {why.replace('ADDRESS', address)}"
+    assert other.meant == meant

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from daggerspec.limits import WATCHED_ROWS
 from runtime.encode.readback import Row, from_columns, newest
 from runtime.errors import JobError
-from runtime.readrows import STEP_BYTES, news, reader, steps
+from runtime.readrows import STEP_BYTES, Reader, news, steps
 from runtime.sinks import Source
 from runtime.sinks import kafka as kafka_sink
 from runtime.sinks import log as log_sink
@@ -102,7 +102,8 @@ def test_a_value_of_any_size_comes_back_as_it_was() -> None:
 
 
 def test_many_rows_come_in_messages_that_a_client_takes() -> None:
-    told = list(steps(Row(None, {}, {"text": "x" * 1000}, str(number)) for number in range(25_000)))
+    rows = (Row(None, {}, {"text": "x" * 1000}, str(number)) for number in range(25_000))
+    told = list(steps(rows, gateway_pb2.ReadRowsResponse))
 
     assert [row.key for step in told for row in step.rows] == [str(number) for number in range(25_000)]
     assert max(step.ByteSize() for step in told) < 2 * STEP_BYTES
@@ -110,19 +111,51 @@ def test_many_rows_come_in_messages_that_a_client_takes() -> None:
 
 def test_a_watch_tells_what_is_new_or_has_changed_and_when_nothing_has() -> None:
     first, second, changed = (Row(None, {}, {"n": n}, key) for n, key in ((1, "a"), (2, "b"), (3, "a")))
-    looks = iter([[first], [second, first], [second, first], [changed, second]])
+    looks = [[first], [second, first], [second, first], [changed, second]]
 
-    told = list(islice(news(lambda _: next(looks), pause=lambda _: None), 4))
+    told = list(news(looks))
 
-    assert told == [[first], [second], [], [changed]]
+    assert [look.new for look in told] == [[], [second], [], [changed]]
+    assert [look.rows for look in told] == [list(reversed(look)) for look in looks]
 
 
 def test_a_watch_tells_rows_of_one_time_without_tags_once() -> None:
     rows = [Row(NOON, {}, {"customer": each}) for each in "abc"]
 
-    told = list(islice(news(lambda _: rows, pause=lambda _: None), 3))
+    assert [look.new for look in news([[], rows, rows])] == [[], rows[::-1], []]
 
-    assert told == [rows[::-1], [], []]
+
+def test_a_look_that_may_leave_out_new_rows_says_so() -> None:
+    def rows(first: int, count: int) -> list[Row]:
+        return [Row(None, {}, {"n": n}, str(n)) for n in range(first + count - 1, first - 1, -1)]
+
+    full = WATCHED_ROWS + 1
+    told = list(news([rows(0, full), rows(10, full), rows(10_000, full)]))
+
+    assert [(look.missed, look.more, len(look.new)) for look in told] == [
+        (False, True, 0),
+        (False, True, 10),
+        (True, True, WATCHED_ROWS),
+    ]
+
+
+@pytest.mark.integration
+def test_a_watched_topic_is_read_on_and_not_again(kafka: str, tmp_path: Path) -> None:
+    topic = f"watched-{uuid.uuid4().hex}"
+    producer = Producer({"bootstrap.servers": kafka})
+    sink = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic=topic))
+    resolved = spec_pb2.ResolvedSink(sink=sink, kafka=spec_pb2.KafkaAddress(bootstrap_servers=kafka))
+    looks = kafka_sink.watch(Source("d", resolved, FileDescriptorSet(), tmp_path), 3)
+    found = []
+    for number in range(6):  # the topic is not there at first
+        newest_one = [str(number - 1)] if number else []
+        rows = next(rows for rows in looks if [row.tags["tag_t"] for row in rows[:1]] == newest_one)
+        found.append([row.tags["tag_t"] for row in rows])
+        producer.produce(topic, json.dumps({"tag_t": str(number)}), headers=[("ce_id", str(number).encode())])
+        producer.flush(30)
+    looks.close()
+
+    assert found == [[], ["0"], ["1", "0"], ["2", "1", "0"], ["3", "2", "1"], ["4", "3", "2"]]
 
 
 def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -132,8 +165,8 @@ def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refu
     job = spec_pb2.JobSpec(dagger="d", sinks=[log, influx])
     (tmp_path / "spec.pb").write_bytes(job.SerializeToString())
 
-    assert reader(tmp_path, "log")(10) == []
+    assert Reader(tmp_path, "log").read(10) == []
     with pytest.raises(JobError, match="INFLUX_UNREACHABLE"):
-        reader(tmp_path, "")(10)
+        Reader(tmp_path, "").read(10)
     with pytest.raises(JobError, match="d has no sink kafka; it has influx, log"):
-        reader(tmp_path, "kafka")
+        Reader(tmp_path, "kafka")

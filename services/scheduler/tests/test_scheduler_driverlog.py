@@ -1,64 +1,148 @@
 """The logs of drivers, as files."""
 
+import random
 from pathlib import Path
 
+import pytest
+
 from scheduler import driverlog
-from scheduler.driverlog import Tail
+from scheduler.driverlog import Place, Position, Tail, TraceFilter
+
+TRACE = """\
+before
+Traceback (most recent call last):
+  File "x.py", line 1, in f
+    raise ValueError
+ValueError: no such thing
+java.lang.IllegalStateException: stopped
+\tat org.apache.spark.X.run(X.scala:1)
+Caused by: java.io.IOException: gone
+\t... 3 more
+after
+"""
+
+
+def told(log: Path, place: Place = Place()) -> list[str]:  # noqa: B008 - a constant
+    """Every line behind a place, as it stands now."""
+    tail = Tail(log, place)
+    found = list(iter(tail.read, []))
+    tail.close()
+    return [line for lines in found for line in lines]
+
+
+def moved(log: Path) -> None:
+    """As a driver keeps its log short."""
+    fresh = log.with_name("fresh")
+    fresh.write_bytes(log.read_bytes())
+    fresh.replace(log.with_name("driver.log.1"))
+    log.write_text("")
 
 
 def test_logs_keep_what_an_exception_says_and_drop_its_trace() -> None:
-    log = [
+    kept = TraceFilter()
+
+    assert [line for line in TRACE.splitlines() if kept.keeps(line)] == [
         "before",
-        "Traceback (most recent call last):",
-        '  File "x.py", line 1, in f',
-        "    raise ValueError",
         "ValueError: no such thing",
         "java.lang.IllegalStateException: stopped",
-        "\tat org.apache.spark.X.run(X.scala:1)",
-        "Caused by: java.io.IOException: gone",
-        "\t... 3 more",
         "after",
     ]
 
-    assert list(driverlog.without_traces(log)) == [
-        "before",
-        "ValueError: no such thing",
-        "java.lang.IllegalStateException: stopped",
-        "after",
-    ]
+
+@pytest.mark.parametrize(
+    ("count", "traces", "first"),
+    [
+        (2, False, "java.lang.IllegalStateException: stopped"),
+        (2, True, "\t... 3 more"),
+        (99, False, "before"),
+    ],
+)
+def test_the_last_lines_are_counted_with_or_without_traces(
+    tmp_path: Path, count: int, traces: bool, first: str
+) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text(TRACE)
+
+    assert told(log, driverlog.last(log, count, traces=traces))[0] == first
+    assert told(log, driverlog.last(log, 0, traces=traces)) == []
 
 
 def test_a_log_that_was_moved_is_read_with_its_older_part(tmp_path: Path) -> None:
-    (tmp_path / "driver.log.1").write_text("first\nsecond\n")
-    (tmp_path / "driver.log").write_text("third\n")
-
-    assert list(driverlog.lines(tmp_path / "driver.log")) == ["first", "second", "third"]
-
-
-def test_a_log_is_followed_over_its_move(tmp_path: Path) -> None:
     log = tmp_path / "driver.log"
-    log.write_text("old\nfirst\nsec")
-    tail = Tail(log, start=len("old\n"))
-    before = tail.read()
-    (tmp_path / "driver.log.1").write_text("old\nfirst\nsecond\nthird\n")
-    log.write_text("fourth\n")
+    (tmp_path / "driver.log.1").write_text("first\nsecond\n")
+    log.write_text("third\n")
+
+    assert told(log) == ["first", "second", "third"]
+    assert [told(log, driverlog.last(log, count, traces=True)) for count in (0, 1, 2)] == [
+        [],
+        ["third"],
+        ["second", "third"],
+    ]
+
+
+def test_a_line_that_is_being_written_is_told_when_it_is_whole(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text("whole\nhal")
+    tail = Tail(log)
+    before, unfinished = tail.read(), tail.unfinished()
+    with log.open("a") as more:
+        more.write("f\n")
     after = tail.read()
     tail.close()
 
-    assert (before, after) == (["first"], ["second", "third", "fourth"])
+    assert (before, unfinished, after) == (["whole"], "hal", ["half"])
 
 
-def test_a_line_that_is_being_written_is_left_to_who_follows(tmp_path: Path) -> None:
-    log = tmp_path / "driver.log"
-    log.write_text("whole\nhal")
-    end = driverlog.whole_end(log)
-    tail = Tail(log, end)
-    with log.open("a") as more:
-        more.write("f\n")
-    told = [*driverlog.lines(log, end), *tail.read()]
+@pytest.mark.parametrize("seed", range(20))
+def test_no_line_is_lost_or_doubled_over_moves_and_restarts_of_who_follows(tmp_path: Path, seed: int) -> None:
+    chosen, log = random.Random(seed), tmp_path / "driver.log"
+    log.write_text("")
+    written = "".join(f"{str(number) * chosen.randrange(1, 500)}\n" for number in range(300))
+    tail, found, at = Tail(log), list[str](), 0
+    read = True  # since it was moved: who is two moves behind has a gap
+    while at < len(written):
+        size = chosen.randrange(3000)
+        with log.open("a") as more:
+            more.write(written[at : at + size])
+        at += size
+        match chosen.randrange(4):
+            case 0:
+                found += [line for lines in iter(tail.read, []) for line in lines]
+                read = "\n" in log.read_text()
+            case 1 if read:
+                moved(log)
+                read = False
+            case 2:
+                tail.close()
+                tail = Tail(log, tail.place)
+    found += [line for lines in iter(tail.read, []) for line in lines]
     tail.close()
 
-    assert told == ["whole", "half"]
+    assert not tail.gap
+    assert "\n".join([*found, ""]) == written
+
+
+def test_what_was_moved_away_twice_is_a_gap(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text("first\n")
+    tail = Tail(log)
+    tail.read()
+    tail.close()
+    for text in ("second\n", "third\n"):
+        moved(log)
+        log.write_text(text)
+    later = Tail(log, tail.place)
+    lines = later.read() + later.read()
+    later.close()
+
+    assert (later.gap, lines) == (True, ["second", "third"])
+
+
+def test_a_position_is_read_as_it_was_told_and_nothing_else_is_one() -> None:
+    position = Position(7, Place(12, "0123456789abcdef"), inside=True)
+
+    assert Position.parse(str(position)) == position
+    assert [Position.parse(text) for text in ("", "7-12", "7-12-xyz", "-1-2-0123456789abcdef")] == [None] * 4
 
 
 def test_the_newest_log_is_that_of_the_dagger_and_not_of_an_earlier_one_of_its_name(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import first_token, read_tokens
-from scheduler.hostservice import HostService, serving
+from scheduler.hostservice import DRAIN_S, HostService, serving
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 
@@ -28,11 +29,12 @@ TOKEN = "gateway:0123456789abcdef0123456789abcdef\nold:0000000000000000000000000
 
 @asynccontextmanager
 async def host(
-    runs: Path, rows: RowReader | None = None, **endpoint: Any
+    runs: Path, rows: RowReader | None = None, *, most_watches: int = 8, **reached: Any
 ) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
     reader = rows or RowReader(sys.executable, {"TOKEN": CANARY})
+    service = HostService(runs, "here", reader, most_watches=most_watches)
     async with (
-        serving(HostService(runs, "here", reader), Endpoint("127.0.0.1:0", **endpoint)) as port,
+        serving(service, Endpoint("127.0.0.1:0", **reached)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         yield host_pb2_grpc.HostServiceStub(channel)
@@ -70,6 +72,15 @@ async def refused(call: Any) -> ApiError:
         async for _ in call:
             pass
     return from_rpc_error(caught.value)
+
+
+async def over(call: Any) -> ApiError:
+    """Why a call ends, of which something was read."""
+    try:
+        while True:
+            await call.read()
+    except grpc.RpcError as error:
+        return from_rpc_error(error)
 
 
 async def test_the_last_lines_come_with_where_they_are_from(tmp_path: Path) -> None:
@@ -118,7 +129,7 @@ async def test_without_the_token_nothing_is_told(tmp_path: Path) -> None:
         told = [step async for step in stub.ReadHostLog(asking(name="orders"), metadata=known)]
 
     assert (error.code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED")
-    assert told[1].lines == ["confidential"]
+    assert [line for step in told for line in step.lines] == ["confidential"]
 
 
 async def test_a_dagger_without_a_log_is_refused_and_so_is_a_path(tmp_path: Path) -> None:
@@ -205,6 +216,126 @@ async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path
 
     assert reasons == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
     assert left == []
+
+
+def watching(**fields: Any) -> host_pb2.WatchHostRowsRequest:
+    return host_pb2.WatchHostRowsRequest(request=gateway_pb2.WatchRowsRequest(name="orders"), **fields)
+
+
+async def numbers(call: Any, count: int) -> list[tuple[bool, int]]:
+    """So many rows of a watch: whether they were there before it began, and the number in them."""
+    found: list[tuple[bool, int]] = []
+    while len(found) < count:
+        step = await call.read()
+        found += [(step.snapshot, row.fields[0].integer) for row in step.rows]
+    return found
+
+
+async def test_one_reader_serves_all_who_watch_the_same_rows(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    log = written(tmp_path, 'row {"n": 1}\n')
+    async with host(tmp_path) as stub, asyncio.timeout(DEADLINE_S):
+        calls: list[Any] = [stub.WatchHostRows(watching())]
+        found = [await numbers(calls[0], 1)]
+        calls += [stub.WatchHostRows(watching()) for _ in range(20)]
+        found += [await numbers(call, 1) for call in calls[1:]]
+        with log.open("a") as more:
+            more.write('row {"n": 2}\n')
+        news = [await numbers(call, 1) for call in calls]
+        reading = [each for each in psutil.Process().children() if is_reader(each)]
+        for call in calls:
+            call.cancel()
+        await asyncio.to_thread(psutil.wait_procs, reading, timeout=DEADLINE_S)
+        left = [each for each in reading if each.is_running()]
+
+    assert found == [[(True, 1)]] * 21
+    assert news == [[(False, 2)]] * 21
+    assert (len(reading), left) == (1, [])
+
+
+async def test_a_watch_too_many_is_refused_with_the_limit_and_reads_go_on(tmp_path: Path) -> None:
+    launched(tmp_path, LOG).parent.rename(tmp_path / "others")
+    launched(tmp_path, LOG)
+    written(tmp_path, 'row {"n": 1}\n')
+    others = host_pb2.WatchHostRowsRequest(request=gateway_pb2.WatchRowsRequest(name="others"))
+    async with host(tmp_path, most_watches=1) as stub, asyncio.timeout(DEADLINE_S):
+        call: Any = stub.WatchHostRows(watching())
+        await numbers(call, 1)
+        error = await refused(stub.WatchHostRows(others))
+        read = [step async for step in stub.ReadHostRows(rows_of())]
+        call.cancel()
+
+    assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY")
+    assert error.message == "this host takes 1 watches of rows at once, and no more: try again in a moment"
+    assert len(read[0].rows) == 1
+
+
+async def test_another_host_is_meant_and_refused(tmp_path: Path) -> None:
+    written(tmp_path, "confidential\n")
+    asked = asking(name="orders")
+    asked.host = "there"
+    async with host(tmp_path) as stub:
+        errors = [
+            await refused(stub.ReadHostLog(asked, timeout=DEADLINE_S)),
+            await refused(stub.WatchHostRows(watching(host="there"), timeout=DEADLINE_S)),
+        ]
+        asked.host = "here"
+        told = [step async for step in stub.ReadHostLog(asked, timeout=DEADLINE_S)]
+
+    assert [(each.code, each.reason, each.metadata) for each in errors] == [
+        (grpc.StatusCode.FAILED_PRECONDITION, "WRONG_HOST", {"host": "here"})
+    ] * 2
+    assert told
+
+
+async def test_a_drain_ends_what_is_followed_and_watched_within_its_deadline(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    written(tmp_path, 'row {"n": 1}\n')
+    service = HostService(tmp_path, "here", RowReader(sys.executable, {}))
+    async with AsyncExitStack() as serves, asyncio.timeout(DEADLINE_S):
+        port = await serves.enter_async_context(serving(service, Endpoint("127.0.0.1:0")))
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        stub = host_pb2_grpc.HostServiceStub(channel)
+        following: Any = stub.ReadHostLog(asking(name="orders", follow=True))
+        watched: Any = stub.WatchHostRows(watching())
+        await following.read()
+        await numbers(watched, 1)
+        ends = asyncio.gather(over(following), over(watched))
+        begun = time.monotonic()
+        await serves.aclose()
+        took = time.monotonic() - begun
+        errors = await ends
+        await channel.close()
+
+    assert [(each.code, each.reason) for each in errors] == [
+        (grpc.StatusCode.UNAVAILABLE, "HOST_DRAINING")
+    ] * 2
+    assert took < DRAIN_S
+
+
+async def test_a_log_goes_on_behind_a_position_and_into_the_launches_after_it(tmp_path: Path) -> None:
+    log = written(tmp_path, "one\ntwo\n")
+    async with host(tmp_path) as stub, asyncio.timeout(DEADLINE_S):
+        call: Any = stub.ReadHostLog(asking(name="orders", follow=True))
+        first = await call.read()
+        call.cancel()
+        log.write_text("one\ntwo\nthree\n")
+        for generation in ("8", "9"):
+            (tmp_path / "orders" / generation).mkdir()
+            (tmp_path / "orders" / generation / "driver.log").write_text(f"of {generation}\n")
+        again: Any = stub.ReadHostLog(asking(name="orders", follow=True, position=first.position))
+        lines: list[str] = []
+        paths: list[str] = []
+        while len(lines) < 3:
+            step = await again.read()
+            lines += step.lines
+            paths += [Path(step.path).parent.name] if step.path else []
+        again.cancel()
+        bad = await refused(stub.ReadHostLog(asking(name="orders", follow=True, position="nonsense")))
+
+    assert first.lines == ["one", "two"]
+    assert (lines, paths) == (["three", "of 8", "of 9"], ["7", "8", "9"])
+    assert [each.reason for each in bad.violations] == ["INVALID_POSITION"]
 
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:

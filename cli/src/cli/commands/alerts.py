@@ -12,7 +12,7 @@ from chassis.durations import spoken
 from cli import json_views
 from cli.gateway import Gateway
 from cli.output import Printer
-from cli.resuming import resumed
+from cli.resuming import by_sequence, resumed
 from cli.session import Session, command
 from daggerclient.times import iso
 
@@ -106,7 +106,7 @@ def watched(gateway: Gateway, name: str, since: int | None) -> Iterator[gateway_
         request = gateway_pb2.WatchAlertsRequest(dagger=name, since_sequence=after)
         return gateway.stream(gateway.alerts.WatchAlerts, request, deadline_s=None)
 
-    for step in resumed(steps, since):
+    for step in resumed(steps, since, by_sequence):
         if step.HasField("alert"):  # other steps only tell how far the watch is
             yield step.alert
 

@@ -1,9 +1,10 @@
 """rows, watch, logs, events and `quarantine list`: what a dagger does."""
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from daggers.v1 import gateway_pb2
@@ -15,17 +16,18 @@ from cli.commands.daggers import Name
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.output import print_line
-from cli.resuming import resumed
-from cli.rows import Row, newest, text, watched
+from cli.resuming import by_sequence, resumed
+from cli.rows import Look, Row, newest, text, watched
 from cli.session import Session, command
 from cli.sparkline import Series, table
 from daggerclient.times import iso
 from daggerspec import sinks
+from daggerspec.limits import WATCHED_ROWS
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
-WATCHED_ROWS = 1000
 NO_TIME = datetime.min.replace(tzinfo=UTC)
 LOG_S = 120.0
+K = TypeVar("K", bound=Hashable)
 quarantine = typer.Typer(help="Records that were set aside.")
 
 
@@ -83,7 +85,7 @@ def watch(
     """Live rows, with a sparkline for each series. Ctrl-C ends it."""
     end = time.monotonic() + seconds if seconds is not None else None
     with session.connect() as gateway:
-        looks = until(watched(gateway, name, sink or ""), end)
+        looks = until(_said(session, name, watched(gateway, name, sink or "")), end)
         if session.out.console.is_terminal and not session.out.json:
             _watch_live(session, gateway, name, looks)
             return
@@ -98,14 +100,12 @@ def logs(
     traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
 ) -> None:
     """What the dagger's newest driver printed."""
-    request = gateway_pb2.ReadLogRequest(name=name, lines=lines, follow=follow, traces=traces)
+    request = gateway_pb2.ReadLogRequest(name=name, lines=lines, traces=traces)
     with session.connect() as gateway:
-        steps = gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None if follow else LOG_S)
         if follow:
-            every = (line for step in steps for line in step.lines)
-            session.out.stream(every, str, str)
+            session.out.stream(_followed(session, gateway, request), str, str)
             return
-        last = list(steps)
+        last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
     found = [line for step in last for line in step.lines]
     document = {"name": name, "log": last[0].path, "lines": found}
     session.out.show(document, lambda console: _print_lines(console, found))
@@ -145,7 +145,7 @@ def list_quarantined(
     )
 
 
-def until(looks: Iterator[list[Row]], end: float | None) -> Iterator[list[Row]]:
+def until(looks: Iterator[Look], end: float | None) -> Iterator[Look]:
     """What is watched until `end`, if given; the first look in any case."""
     for look in looks:
         yield look
@@ -153,34 +153,67 @@ def until(looks: Iterator[list[Row]], end: float | None) -> Iterator[list[Row]]:
             return
 
 
-def unseen(looks: Iterator[list[Row]]) -> Iterator[Row]:
-    """Rows as they appear or change; what comes again after a relaunch is left out."""
-    seen: dict[tuple[object, ...], Row] = {}
+def unseen(looks: Iterator[Look]) -> Iterator[Row]:
+    """Rows as they appear or change; what comes again in a later snapshot is left out."""
+    seen: dict[str, Row] = {}
     for look in looks:
-        for row in look:
-            if seen.get(row.identity) != row:
-                remember(seen, row)
+        for row in look.rows:
+            whole = json.dumps(row.document() | {"key": row.key}, sort_keys=True)
+            if not look.snapshot or whole not in seen:
                 yield row
+            remember(seen, whole, row)
 
 
-def remember(seen: dict[tuple[object, ...], Row], row: Row) -> None:
+def remember(seen: dict[K, Row], identity: K, row: Row) -> None:
     """Keep a row as the newest of a few."""
-    seen.pop(row.identity, None)
-    seen[row.identity] = row
+    seen.pop(identity, None)
+    seen[identity] = row
     if len(seen) > WATCHED_ROWS:
         del seen[next(iter(seen))]
 
 
-def _watch_live(session: Session, gateway: Gateway, name: str, looks: Iterator[list[Row]]) -> None:
+def _watch_live(session: Session, gateway: Gateway, name: str, looks: Iterator[Look]) -> None:
     seen: dict[tuple[object, ...], Row] = {}
     with Live(console=session.out.console, screen=False, auto_refresh=False) as live:
         for look in looks:
-            for row in look:
-                remember(seen, row)
+            for row in look.rows:
+                remember(seen, row.identity, row)
             newest_first = sorted(seen.values(), key=lambda row: row.time or NO_TIME, reverse=True)
             series = Series.collect(newest_first)
             phase = gateway_pb2.Phase.Name(gateway.get(name).phase)
             live.update(table(f"{name}  {phase}", series, session.out.console.height - 6), refresh=True)
+
+
+def _said(session: Session, name: str, looks: Iterator[Look]) -> Iterator[Look]:
+    """The looks, with a word on stderr where rows begin to be left out, and at the end of all."""
+    truncated = False
+    for look in looks:
+        if look.truncated and not truncated:
+            session.out.note(f"only the newest {WATCHED_ROWS:,} rows of a look are shown")
+        truncated = look.truncated
+        yield look
+    session.out.note(f"{name} was deleted")
+
+
+def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:
+    """The lines of a log as they are written; one that breaks is taken up where it was.
+
+    Where the next driver's begin, and that the dagger is deleted, stands on stderr.
+    """
+
+    def steps(position: str | None) -> Iterator[gateway_pb2.ReadLogResponse]:
+        request.follow, request.position = True, position or ""
+        return gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None)
+
+    path = ""
+    for step in resumed(steps, None, lambda step: step.position):
+        if step.gap:
+            session.out.note("some lines are missing here: the driver's log was moved away")
+        if path and step.path not in ("", path):
+            session.out.note(f"the next driver writes to {step.path} on {step.host}")
+        path = step.path or path
+        yield from step.lines
+    session.out.note(f"{request.name} was deleted")
 
 
 def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:
@@ -190,7 +223,7 @@ def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[g
         request = gateway_pb2.WatchEventsRequest(since_sequence=after, name=name, until_end=not follow)
         return gateway.watch(request, deadline_s=None if follow else 120)
 
-    for step in resumed(steps, since) if follow else steps(since):
+    for step in resumed(steps, since, by_sequence) if follow else steps(since):
         if step.HasField("event"):  # other steps only tell how far the watch is
             yield step.event
 

@@ -62,7 +62,7 @@ class Watch:
             with suppress(CliError):  # begun anew: what is compared in the end is read, not watched
                 for look in watched(self._gateway, self._name, "influx"):
                     with self._lock:
-                        self._rows |= {row.identity: row for row in look}
+                        self._rows |= {row.identity: row for row in look.rows}
                     if self._over.is_set():
                         return
 

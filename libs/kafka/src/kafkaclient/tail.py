@@ -1,4 +1,4 @@
-"""The last records of a topic, read once."""
+"""The last records of a topic, and those that come."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ READER: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "log
 """Properties that a consumer needs for it."""
 _MOVING: Final = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _MOVING_S: Final = 5.0
+_COME_S: Final = 0.05
 
 
 def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
@@ -26,10 +27,29 @@ def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     starts = []
     for partition in metadata.partitions:
         low, high = _bounds(consumer, TopicPartition(topic, partition))
-        if high > low:
-            starts.append(TopicPartition(topic, partition, max(low, high - limit)))
+        starts.append(TopicPartition(topic, partition, max(low, high - limit)))
     consumer.assign(starts)
     return _until_end(consumer, {start.partition for start in starts}, topic)
+
+
+def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
+    """What came since the last call; in the first, and while there is no such topic, as `tail`.
+
+    Raises: as `tail`.
+    """
+    if not consumer.assignment():
+        return tail(consumer, topic, limit)
+    found = []
+    while messages := consumer.consume(1000, timeout=_COME_S):
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
+                raise KafkaException(error)
+        if len(messages) < 1000:
+            break
+    return found
 
 
 def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:

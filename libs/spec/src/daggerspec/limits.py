@@ -9,6 +9,11 @@ MAX_SINKS: Final = 20
 MAX_TOPICS: Final = 100
 """Of a stream."""
 
+WATCHED_ROWS: Final = 1_000
+"""Rows that a look of a watch gives: the newest."""
+WATCH_S: Final = 1.0
+"""Between the looks of a watch."""
+
 MIN_DRIVER_MEMORY_MIB: Final = 450
 """What Spark says that it needs."""
 MIN_HEAP_MIB: Final = 480

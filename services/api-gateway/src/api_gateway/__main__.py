@@ -98,7 +98,8 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
 def _host_access(found: GatewaySettings) -> HostAccess:
     """Raises: OSError, ValueError when a file cannot be used."""
     token = first_token(found.host_token_file) if found.host_token_file else ""
-    return HostAccess(token, found.host_ca_file.read_bytes() if found.host_ca_file else None)
+    authority = found.host_ca_file.read_bytes() if found.host_ca_file else None
+    return HostAccess(token, authority, socket.gethostname())
 
 
 if __name__ == "__main__":

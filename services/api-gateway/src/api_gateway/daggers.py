@@ -15,7 +15,7 @@ from api_gateway.catalog import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold
-from api_gateway.hosts import Hosts
+from api_gateway.hosts import Asking, Hosts, Route
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
@@ -199,43 +199,46 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             async for step in steps:
                 yield step
 
-    async def ReadLog(  # noqa: N802 - gRPC's name
+    def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
         """What the newest driver of a dagger printed, as its host has it."""
         _refuse(list(fields.name("name", request.name)))
-        route = self._hosts.route(request.name)
-        if route is None:
+        if self._hosts.route(request.name) is None:
             text = f"{request.name} was never launched: there is no log of it"
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text)
-        asked = host_pb2.ReadHostLogRequest(request=request, create_sequence=route.dagger.create_sequence)
-        async with aclosing(self._hosts.ask(route, lambda host: host.ReadHostLog, asked, context)) as steps:
-            async for step in steps:
-                yield step
 
-    async def ReadRows(  # noqa: N802 - gRPC's name
+        def behind(route: Route, last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
+            asked = host_pb2.ReadHostLogRequest(request=request, **route.meant)
+            if last is not None:
+                asked.request.position = last.position
+            return asked
+
+        asking = Asking(lambda host: host.ReadHostLog, behind)
+        ask = self._hosts.followed if request.follow else self._hosts.asked
+        return ask(request.name, asking, context)
+
+    def ReadRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
         """The newest rows of a dagger; none when it was never launched."""
         _refuse(list(fields.name("name", request.name)))
-        route = self._hosts.route(request.name)
-        if route is None:
-            return
-        asked = host_pb2.ReadHostRowsRequest(request=request, create_sequence=route.dagger.create_sequence)
-        async with aclosing(self._hosts.ask(route, lambda host: host.ReadHostRows, asked, context)) as steps:
-            async for step in steps:
-                yield step
+        asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
+            lambda host: host.ReadHostRows,
+            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, **route.meant),
+        )
+        return self._hosts.asked(request.name, asking, context)
 
-    async def WatchRows(  # noqa: N802 - gRPC's name
+    def WatchRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
         """The newest rows of a dagger and what is new; waits for its first launch."""
         _refuse(list(fields.name("name", request.name)))
-        route = await self._hosts.launched(request.name)
-        asked = host_pb2.WatchHostRowsRequest(request=request, create_sequence=route.dagger.create_sequence)
-        async with aclosing(self._hosts.ask(route, lambda host: host.WatchHostRows, asked, context)) as steps:
-            async for step in steps:
-                yield step
+        asking: Asking[gateway_pb2.WatchRowsResponse] = Asking(
+            lambda host: host.WatchHostRows,
+            lambda route, _: host_pb2.WatchHostRowsRequest(request=request, **route.meant),
+        )
+        return self._hosts.followed(request.name, asking, context)
 
     async def _specified(
         self, request: Specified, meta: events_pb2.RequestMeta

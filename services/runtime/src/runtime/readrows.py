@@ -3,8 +3,12 @@
 It resolves the secrets of the sink; neither its arguments nor what it says has one. What it finds goes to its
 standard output, in frames: one byte that says what it is, four of length, and a serialised message.
 
-    R  ReadRowsResponse    rows, newest first; with --watch oldest first, and one frame at least for each look
+    R  ReadRowsResponse    rows, newest first
     E  DaggerError         why there are no more
+
+With --watch it looks again and again, until its standard input ends. Rows are told oldest first, in
+WatchRowsResponses: after each look one R at least, with what is new, and, if a byte came from the standard
+input, one S at least, with all rows there are.
 """
 
 from __future__ import annotations
@@ -12,28 +16,29 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import select
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
+from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.rundir import SPEC
 from runtime import sinks
 from runtime.encode.readback import Row
 from runtime.errors import explain, user
 from runtime.sinks import Source
 
-ROWS, ERROR = b"R", b"E"
+ROWS, SNAPSHOT, ERROR = b"R", b"S", b"E"
 STEP_ROWS: Final = 10_000
 STEP_BYTES: Final = 1024 * 1024
-WATCHED_ROWS: Final = 1000
-WATCH_S: Final = 1.0
 _MEMORY: Final = 4 * 1024**3  # of address space, of which libraries reserve much and use little
-Read = Callable[[int], list[Row]]
+Step = TypeVar("Step", gateway_pb2.ReadRowsResponse, gateway_pb2.WatchRowsResponse)
 
 
 def main() -> int:
@@ -57,44 +62,79 @@ def main() -> int:
     return 0
 
 
-def reader(run_dir: Path, wanted: str) -> Read:
-    """Reads the newest rows of a launch, at most as many as it is told. Raises: JobError."""
-    job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-    has = {str(each.sink.WhichOneof("kind")): each for each in reversed(job.sinks)}
-    listed = ", ".join(sorted(has)) or "none"
-    if wanted and wanted not in has:
-        raise user("NO_SUCH_SINK", f"{job.dagger} has no sink {wanted}; it has {listed}.")
-    kinds = {kind: sinks.load(kind) for kind in has if wanted in ("", kind)}
-    readable = [kind for kind, module in kinds.items() if hasattr(module, "read")]
-    if not readable:
-        raise user("SINK_NOT_READABLE", f"Rows cannot be read back from {wanted or listed}.")
-    kind = min(readable, key=lambda each: (kinds[each].READ_RANK, each))
-    source = Source(job.dagger, has[kind], job.descriptors, run_dir)
-    return lambda limit: list(kinds[kind].read(source, limit))
+class Reader:
+    """Reads the rows of a launch back from one of its sinks."""
+
+    def __init__(self, run_dir: Path, wanted: str) -> None:
+        """`wanted` is a kind of sink; empty: the one that keeps rows best. Raises: JobError."""
+        job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
+        has = {str(each.sink.WhichOneof("kind")): each for each in reversed(job.sinks)}
+        listed = ", ".join(sorted(has)) or "none"
+        if wanted and wanted not in has:
+            raise user("NO_SUCH_SINK", f"{job.dagger} has no sink {wanted}; it has {listed}.")
+        kinds = {kind: sinks.load(kind) for kind in has if wanted in ("", kind)}
+        readable = [kind for kind, module in kinds.items() if hasattr(module, "read")]
+        if not readable:
+            raise user("SINK_NOT_READABLE", f"Rows cannot be read back from {wanted or listed}.")
+        kind = min(readable, key=lambda each: (kinds[each].READ_RANK, each))
+        self._sink = kinds[kind]
+        self._source = Source(job.dagger, has[kind], job.descriptors, run_dir)
+
+    def read(self, limit: int) -> list[Row]:
+        """The newest rows, newest first. Raises: JobError."""
+        return list(self._sink.read(self._source, limit))
+
+    def looks(self, limit: int) -> Iterator[list[Row]]:
+        """The same again and again; a sink that can read only what is new does. Raises: JobError."""
+        if hasattr(self._sink, "watch"):
+            yield from self._sink.watch(self._source, limit)
+        while True:
+            yield self.read(limit)
 
 
-def news(read: Read, pause: Callable[[float], None] = time.sleep) -> Iterator[list[Row]]:
-    """After each look the rows that have appeared, or changed while their window is open; oldest first."""
-    seen: set[bytes] = set()
-    while True:
-        found = [(row, row.to_proto().SerializeToString(deterministic=True)) for row in read(WATCHED_ROWS)]
-        yield [row for row, whole in reversed(found) if whole not in seen]
+@dataclass(frozen=True)
+class News:
+    """What a look has found, oldest first."""
+
+    new: Sequence[Row]
+    """What has appeared, or changed while its window is open, since the look before; nothing in the first."""
+    missed: bool
+    """Whether there may be more that is new than a look gives."""
+    rows: Sequence[Row]
+    """All rows that a look gives."""
+    more: bool
+    """Whether there are older ones."""
+
+
+def news(looks: Iterable[Sequence[Row]]) -> Iterator[News]:
+    """What each look has found; a look has the newest rows, newest first, and one more than are told."""
+    seen: set[bytes] | None = None
+    for look in looks:
+        more, told = len(look) > WATCHED_ROWS, look[:WATCHED_ROWS]
+        found = [(row, row.to_proto().SerializeToString(deterministic=True)) for row in reversed(told)]
+        new = [row for row, whole in found if seen is not None and whole not in seen]
+        yield News(new, more and len(new) == WATCHED_ROWS, [row for row, _ in found], more)
         seen = {whole for _, whole in found}
-        pause(WATCH_S)
 
 
-def steps(rows: Iterable[Row]) -> Iterator[gateway_pb2.ReadRowsResponse]:
+def steps(rows: Iterable[Row], begin: Callable[[], Step]) -> Iterator[Step]:
     """The rows in messages that a client takes."""
-    step, size = gateway_pb2.ReadRowsResponse(), 0
+    step, size = begin(), 0
     for row in rows:
         told = row.to_proto()
         if step.rows and (size + told.ByteSize() > STEP_BYTES or len(step.rows) == STEP_ROWS):
             yield step
-            step, size = gateway_pb2.ReadRowsResponse(), 0
+            step, size = begin(), 0
         step.rows.append(told)
         size += told.ByteSize()
-    if step.rows:
-        yield step
+    yield step
+
+
+def waited(seconds: float, source: int = 0) -> bool | None:
+    """Wait for a byte of a descriptor: whether one came; None when it has ended."""
+    if not select.select([source], [], [], seconds)[0]:
+        return False
+    return True if os.read(source, 4096) else None
 
 
 def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
@@ -104,13 +144,24 @@ def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
 
 
 def _answer(out: BinaryIO, run_dir: Path, sink: str, limit: int, *, watched: bool) -> None:
-    read = reader(run_dir, sink)
-    looks: Iterable[Sequence[Row]] = news(read) if watched else [read(limit)]
-    for rows in looks:
-        for step in steps(rows):
+    reader = Reader(run_dir, sink)
+    if watched:
+        _watch(out, reader)
+        return
+    for step in steps(reader.read(limit), gateway_pb2.ReadRowsResponse):
+        frame(out, ROWS, step.SerializeToString())
+
+
+def _watch(out: BinaryIO, reader: Reader) -> None:
+    looks = news(reader.looks(WATCHED_ROWS + 1))
+    while (asked := waited(WATCH_S)) is not None:
+        look = next(looks)
+        for step in steps(look.new, partial(gateway_pb2.WatchRowsResponse, truncated=look.missed)):
             frame(out, ROWS, step.SerializeToString())
-        if watched and not rows:
-            frame(out, ROWS, b"")  # so that who watches knows, and we that somebody does
+        if asked:
+            snapshot = partial(gateway_pb2.WatchRowsResponse, snapshot=True, truncated=look.more)
+            for step in steps(look.rows, snapshot):
+                frame(out, SNAPSHOT, step.SerializeToString())
 
 
 def _said(error: Exception) -> events_pb2.DaggerError:

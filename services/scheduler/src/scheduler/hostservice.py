@@ -1,18 +1,18 @@
 """HostService: what lies on this host and nowhere else, served to gateways.
 
 It looks at the run directories and at nothing else of the scheduler's, leads no dagger anywhere, and lasts as
-long as the process: a standby serves as the leader does.
+long as the process: a standby serves as the leader does. When it drains, what is followed ends with where to
+go on: the next scheduler of this host answers that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import aclosing, asynccontextmanager, closing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
@@ -21,21 +21,22 @@ from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, interceptor
 from daggerspec import fields
-from daggerspec.rundir import SPEC
+from daggerspec.limits import WATCH_S
+from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
 from scheduler import driverlog
-from scheduler.driverlog import Tail, TraceFilter
+from scheduler.driverlog import Place, Position, Tail, TraceFilter
 from scheduler.rowreader import RowReader
+from scheduler.rowwatch import Watches
 
 ROWS: Final = 1_000
 MAX_ROWS: Final = 1_000_000
-WATCH_S: Final = 1.0
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
 MAX_LINES: Final = 100_000
-STEP_BYTES: Final = 1024 * 1024
-"""A step of an answer is not much longer: gRPC clients take messages of 4 MiB."""
 POLL_S: Final = 0.3
+DRAIN_S: Final = 2.0
+"""How long calls may take once the host drains."""
 MAX_STREAMS: Final = 256
 # A caller whose machine is gone is found out, and one that asks whether we are there is no attacker.
 _OPTIONS: Final = (
@@ -45,53 +46,116 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
 
+HostRequest: TypeAlias = (
+    host_pb2.ReadHostLogRequest | host_pb2.ReadHostRowsRequest | host_pb2.WatchHostRowsRequest
+)
+
 
 class HostService(host_pb2_grpc.HostServiceServicer):
     """The logs and rows of the drivers below one directory `runs`."""
 
-    def __init__(self, runs: Path, host: str, rows: RowReader) -> None:
+    def __init__(self, runs: Path, host: str, rows: RowReader, *, most_watches: int = 8) -> None:
         self._runs = runs
         self._host = host
         self._rows = rows
+        self._watches = Watches(rows, most_watches)
+        self._draining = asyncio.Event()
+
+    def drain(self) -> None:
+        """Let what is followed or watched end."""
+        self._draining.set()
+        self._watches.end(self._drains())
 
     async def ReadHostLog(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
-        """The last lines of a dagger's newest log; then, if asked, what is written."""
+        """The last lines of a dagger's newest log; then, if asked, what is written, into later launches."""
         asked = request.request
-        wrong = list(fields.name("request.name", asked.name))
+        wrong = self._wrong(request)
         if not 0 <= asked.lines <= MAX_LINES:
             wrong.append(Violation("request.lines", f"must be 0 to {MAX_LINES}", "OUT_OF_RANGE"))
+        behind = Position.parse(asked.position)
+        if asked.position and (behind is None or not asked.follow):
+            text = "must be a position that was told, with follow"
+            wrong.append(Violation("request.position", text, "INVALID_POSITION"))
         if wrong:
             raise invalid(wrong)
-        count = asked.lines if asked.HasField("lines") else LINES
-        log = await asyncio.to_thread(driverlog.newest, self._runs, asked.name, request.create_sequence)
-        if log is None:
-            raise self._no_log(asked.name)
-        try:
-            end = await asyncio.to_thread(driverlog.whole_end, log) if asked.follow else None
-            last = await asyncio.to_thread(_last_lines, log, end, count, traces=asked.traces)
-            yield gateway_pb2.ReadLogResponse(host=self._host, path=str(log))
-            for step in _steps(last):
+        if behind is None:
+            count = asked.lines if asked.HasField("lines") else LINES
+            behind = await asyncio.to_thread(self._last, request, count)
+        async with aclosing(self._written(request, behind)) as steps:
+            async for step in steps:
                 yield step
-            if end is None:
+
+    def _last(self, request: host_pb2.ReadHostLogRequest, count: int) -> Position:
+        """Where the last lines of the newest log begin. Raises: ApiError."""
+        asked = request.request
+        log = driverlog.newest(self._runs, asked.name, request.create_sequence)
+        with suppress(FileNotFoundError):  # it was tidied away in between
+            if log is not None:
+                place = driverlog.last(log, count, traces=asked.traces)
+                return Position(int(log.parent.name), place, inside=False)
+        text = f"there is no log of {asked.name} on its host {self._host}"
+        raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
+
+    async def _written(
+        self, request: host_pb2.ReadHostLogRequest, behind: Position
+    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
+        """What is written behind a position; one that is followed goes on into each next launch."""
+        asked = request.request
+        generation, place, inside = behind.generation, behind.place, behind.inside
+        while True:
+            log = self._runs / asked.name / str(generation) / LOG
+            if log.is_file() and generation > request.create_sequence:
+                kept = TraceFilter(inside=inside)
+                with closing(Tail(log, place)) as tail:
+                    head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log), gap=tail.gap)
+                    async with aclosing(self._lines(asked, generation, tail, kept, head)) as steps:
+                        async for step in steps:
+                            yield step
+            if not asked.follow:
                 return
-            kept = TraceFilter()
-            with closing(Tail(log, end)) as tail:
-                while True:
-                    written = await asyncio.to_thread(tail.read)
-                    for step in _steps(line for line in written if asked.traces or kept.keeps(line)):
-                        yield step
-                    await asyncio.sleep(POLL_S)
-        except FileNotFoundError as error:  # it was tidied away in between
-            raise self._no_log(asked.name) from error
+            after = max(generation, request.create_sequence)
+            while not (further := await asyncio.to_thread(driverlog.launches, self._runs, asked.name, after)):
+                await self._pause(WATCH_S)
+            generation, place, inside = int(further[0].parent.name), Place(), False
+
+    async def _lines(
+        self,
+        asked: gateway_pb2.ReadLogRequest,
+        generation: int,
+        tail: Tail,
+        kept: TraceFilter,
+        step: gateway_pb2.ReadLogResponse,
+    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
+        """The lines of a log, in steps that a client takes, the first of which is begun; until it is over."""
+        over = False
+        while True:
+            written = await asyncio.to_thread(tail.read)
+            at_end = not written
+            if at_end and not asked.follow and (unfinished := tail.unfinished()):
+                written = [unfinished]
+            step.lines.extend(line for line in written if asked.traces or kept.keeps(line))
+            if asked.follow:
+                step.position = str(Position(generation, tail.place, kept.inside))
+            if step.lines or step.path:
+                yield step
+            step = gateway_pb2.ReadLogResponse()
+            if not at_end:
+                continue
+            if over or not asked.follow:
+                return
+            # Once more behind the end of a launch that another one follows.
+            over = bool(await asyncio.to_thread(driverlog.launches, self._runs, asked.name, generation))
+            if not over:
+                await self._pause(POLL_S)
 
     async def ReadHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
         """The newest rows of the newest launch; none when there is none."""
         asked = request.request
-        wrong = _wrong(asked)
+        wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
         if not 0 <= asked.limit <= MAX_ROWS:
             wrong.append(Violation("request.limit", f"must be 0 to {MAX_ROWS}", "OUT_OF_RANGE"))
         if wrong:
@@ -99,8 +163,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         launch = await self._launch(asked.name, request.create_sequence)
         if launch is None:
             return
-        arguments = [f"--sink={asked.sink}", f"--limit={asked.limit or ROWS}"]
-        async with aclosing(self._rows.frames(launch, arguments)) as frames:
+        async with aclosing(self._rows.frames(launch, asked.sink, asked.limit or ROWS)) as frames:
             async for frame in frames:
                 yield gateway_pb2.ReadRowsResponse.FromString(frame)
 
@@ -109,17 +172,17 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
         """The newest rows of the newest launch, and what is new; then of the one that is launched next."""
         asked = request.request
-        if wrong := _wrong(asked):
+        if wrong := [*self._wrong(request), *_wrong_sink(asked.sink)]:
             raise invalid(wrong)
         while True:
             launch = await self._launch(asked.name, request.create_sequence)
             if launch is None:
                 yield gateway_pb2.WatchRowsResponse()
-                await asyncio.sleep(WATCH_S)
+                await self._pause(WATCH_S)
                 continue
-            async with aclosing(self._rows.frames(launch, [f"--sink={asked.sink}", "--watch"])) as frames:
-                async for frame in frames:
-                    yield gateway_pb2.WatchRowsResponse.FromString(frame)  # the same on the wire
+            async with aclosing(self._watches.messages(launch, asked.sink)) as messages:
+                async for message in messages:
+                    yield gateway_pb2.WatchRowsResponse.FromString(message)
                     if await self._launch(asked.name, request.create_sequence) != launch:
                         break
 
@@ -128,9 +191,28 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         spec = await asyncio.to_thread(driverlog.newest, self._runs, name, create_sequence, SPEC)
         return spec and spec.parent
 
-    def _no_log(self, name: str) -> ApiError:
-        text = f"there is no log of {name} on its host {self._host}"
-        return ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless this host drains. Raises: ApiError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+        if self._draining.is_set():
+            raise self._drains()
+
+    def _drains(self) -> ApiError:
+        text = f"the scheduler of host {self._host} shuts down: ask again"
+        return ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_DRAINING", text, metadata={"host": self._host})
+
+    def _wrong(self, request: HostRequest) -> list[Violation]:
+        """What is wrong with the name it asks for. Raises: ApiError when another host is meant."""
+        if request.host not in ("", self._host):
+            raise ApiError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "WRONG_HOST",
+                f"this is host {self._host}, and {request.host} is meant",
+                metadata={"host": self._host},
+            )
+        return list(fields.name("request.name", request.request.name))
 
 
 @asynccontextmanager
@@ -143,28 +225,11 @@ async def serving(service: HostService, endpoint: Endpoint) -> AsyncIterator[int
     try:
         yield port
     finally:
-        await server.stop(None)  # who follows a log asks the next scheduler of this host
+        service.drain()
+        await server.stop(DRAIN_S)
 
 
-def _wrong(asked: gateway_pb2.ReadRowsRequest | gateway_pb2.WatchRowsRequest) -> list[Violation]:
-    wrong = list(fields.name("request.name", asked.name))
-    if not re.fullmatch(r"[a-z0-9_]{0,64}", asked.sink):
-        wrong.append(Violation("request.sink", "is not the name of a kind of sink", "INVALID_NAME"))
-    return wrong
-
-
-def _last_lines(log: Path, end: int | None, count: int, *, traces: bool) -> list[str]:
-    found = driverlog.lines(log, end)
-    return list(deque(found if traces else driverlog.without_traces(found), maxlen=count))
-
-
-def _steps(lines: Iterable[str]) -> Iterator[gateway_pb2.ReadLogResponse]:
-    step, size = gateway_pb2.ReadLogResponse(), 0
-    for line in lines:
-        step.lines.append(line)
-        size += len(line) * 4 + 8  # no character has more bytes
-        if size > STEP_BYTES:
-            yield step
-            step, size = gateway_pb2.ReadLogResponse(), 0
-    if step.lines:
-        yield step
+def _wrong_sink(sink: str) -> list[Violation]:
+    if re.fullmatch(r"[a-z0-9_]{0,64}", sink):
+        return []
+    return [Violation("request.sink", "is not the name of a kind of sink", "INVALID_NAME")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 MODULE: Final = "runtime.readrows"
+ERROR: Final = b"E"
+SNAPSHOT: Final = b"S"
 _PASSED: Final = ("HOME", "USER")
 _RETRY: Final = timedelta(seconds=5)
 _LONGEST_FRAME: Final = 4 * 1024 * 1024
 
 
 class RowReader:
-    """Starts readers, a few at once."""
+    """Starts readers; at most `most` reads at once. How many watch is for `rowwatch` to say."""
 
     def __init__(
         self,
@@ -48,66 +50,98 @@ class RowReader:
         self._free = most
         self._most, self._patience_s, self._module = most, patience_s, module
 
-    async def frames(self, run_dir: Path, arguments: Sequence[str]) -> AsyncGenerator[bytes, None]:
+    async def frames(self, run_dir: Path, sink: str, limit: int) -> AsyncGenerator[bytes, None]:
         """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
-        async with self._reader(run_dir, arguments) as process:
-            while True:
-                kind, message = await self._frame(process)
-                if not kind:
-                    return
-                if kind == b"E":
-                    raise refusal(events_pb2.DaggerError.FromString(message))
-                yield message
-
-    @asynccontextmanager
-    async def _reader(self, run_dir: Path, arguments: Sequence[str]) -> AsyncIterator[Process]:
         if not self._free:
-            text = f"{self._most} readers of rows are at work on this host: try again in a moment"
-            raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY", text, retry_after=_RETRY)
+            raise busy(f"{self._most} reads of rows")
         self._free -= 1
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(self._python, "-P", "-m", self._module, "--run-dir", str(run_dir), *arguments),
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=DEVNULL,  # what libraries say there may quote a secret
-                cwd=run_dir,
-                env=await asyncio.to_thread(self._environment, run_dir),
-                limit=_LONGEST_FRAME,
-            )
-            try:
-                yield process
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+            async with self._reader(run_dir, f"--sink={sink}", f"--limit={limit}") as process:
+                while (frame := await self._frame(process)) is not None:
+                    yield frame[1]
         finally:
             self._free += 1
 
-    async def _frame(self, process: Process) -> tuple[bytes, bytes]:
-        """The next frame; nothing at the end."""
+    async def watched(
+        self, run_dir: Path, sink: str, asked: asyncio.Event
+    ) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """What a reader finds that looks again and again: kinds, and serialised WatchRowsResponses.
+
+        Whenever `asked` is set, it is cleared, and the next look gives all rows. Raises: ApiError.
+        """
+        async with self._reader(run_dir, f"--sink={sink}", "--watch") as process:
+            asking = asyncio.create_task(_ask(process, asked))
+            try:
+                while (frame := await self._frame(process)) is not None:
+                    yield frame
+                raise await _died(process)
+            finally:
+                asking.cancel()
+
+    @asynccontextmanager
+    async def _reader(self, run_dir: Path, *arguments: str) -> AsyncIterator[Process]:
+        process = await asyncio.create_subprocess_exec(
+            *(self._python, "-P", "-m", self._module, "--run-dir", str(run_dir), *arguments),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,  # what libraries say there may quote a secret
+            cwd=run_dir,
+            env=await asyncio.to_thread(self._environment, run_dir),
+            limit=_LONGEST_FRAME,
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _frame(self, process: Process) -> tuple[bytes, bytes] | None:
+        """The next frame; None at the end. Raises: ApiError, also for one that is an error."""
         out = process.stdout
         assert out is not None
         try:
             async with asyncio.timeout(self._patience_s):
                 head = await out.readexactly(5)
-                return head[:1], await out.readexactly(int.from_bytes(head[1:], "big"))
+                kind, message = head[:1], await out.readexactly(int.from_bytes(head[1:], "big"))
         except TimeoutError as error:
             text = f"the rows could not be read in {self._patience_s:g} s"
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "ROWS_TIMED_OUT", text) from error
         except asyncio.IncompleteReadError as error:
-            code = await process.wait()
-            if code == 0 and not error.partial:
-                return b"", b""
-            logger().warning("scheduler.row_reader_died", code=code)
-            text = "the process that reads the rows has died on their host: it was killed, or memory is short"
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "ROW_READER_DIED", text) from error
+            if await process.wait() == 0 and not error.partial:
+                return None
+            raise await _died(process) from error
+        if kind == ERROR:
+            raise refusal(events_pb2.DaggerError.FromString(message))
+        return kind, message
 
     def _environment(self, run_dir: Path) -> dict[str, str]:
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
         named = [value for sink in job.sinks for value in secrets(sink, self._inherited).items()]
         passed = {name: self._inherited[name] for name in _PASSED if name in self._inherited}
         return {**passed, **dict(named), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONSAFEPATH": "1"}
+
+
+async def _ask(process: Process, asked: asyncio.Event) -> None:
+    assert process.stdin is not None
+    with suppress(ConnectionError):  # it has ended, and its end says why
+        while True:
+            await asked.wait()
+            asked.clear()
+            process.stdin.write(b"?")
+            await process.stdin.drain()
+
+
+async def _died(process: Process) -> ApiError:
+    logger().warning("scheduler.row_reader_died", code=await process.wait())
+    text = "the process that reads the rows has died on their host: it was killed, or memory is short"
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "ROW_READER_DIED", text)
+
+
+def busy(what: str) -> ApiError:
+    """No more of this is begun now."""
+    text = f"this host takes {what} at once, and no more: try again in a moment"
+    return ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY", text, retry_after=_RETRY)
 
 
 def refusal(error: events_pb2.DaggerError) -> ApiError:

@@ -9,6 +9,7 @@ A sink whose rows can be read back has two more:
 
     READ_RANK                       the sink of the least is read when nobody says: what keeps every row first
     read(source, limit) -> [Row]    the newest rows, newest first; raises `JobError`
+    watch(source, limit)            yields the same again and again; only where that can read less than `read`
 
 Only the module that a job names is imported.
 """

@@ -10,7 +10,8 @@ from __future__ import annotations
 import atexit
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -35,7 +36,7 @@ TIMEOUT_MS = 10_000
 READ_RANK = 0
 READ_TIMEOUT_MS = 60_000
 # window_timestamp may lie ahead of now, and records of any age may be replayed
-_RANGE = "start: 1677-09-22T00:00:00Z, stop: 2262-04-11T00:00:00Z"
+_FIRST, _LAST = "1677-09-22T00:00:00Z", "2262-04-11T00:00:00Z"
 _NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
@@ -163,26 +164,40 @@ atexit.register(_write_api.cache_clear)
 
 def read(source: Source, limit: int) -> list[Row]:
     """The newest points of the measurement, by Flux, which 1.8 and 2.x have."""
+    with closing(watch(source, limit)) as looks:
+        return next(looks)
+
+
+def watch(source: Source, limit: int) -> Generator[list[Row]]:
+    """The same, and then again and again: no point before the oldest of them is looked for any more."""
     sink = source.resolved.sink.influx
-    place, measurement = sink.address, sink.measurement
-    query = (
-        f"from(bucket: {_quoted(place.bucket)}) |> range({_RANGE})"
+    place = sink.address
+    secret = resolve(place.token) if place.token.WhichOneof("source") else ""
+    client = InfluxDBClient(url=place.url, token=secret, org=place.org or "-", timeout=READ_TIMEOUT_MS)
+    with client:
+        since = _FIRST
+        while True:
+            try:
+                tables = client.query_api().query(_query(place.bucket, sink.measurement, since, limit))
+            except ApiException as answer:
+                raise _unreadable(answer, place) from None
+            except (HTTPError, OSError):
+                detail = f"InfluxDB at {place.url} does not answer."
+                raise TemporaryError("INFLUX_UNREACHABLE", detail) from None
+            rows = newest((row for table in tables for row in _rows(table)), limit)
+            if len(rows) == limit and rows[-1].time is not None:
+                since = rows[-1].time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            yield rows
+
+
+def _query(bucket: str, measurement: str, since: str, limit: int) -> str:
+    return (
+        f"from(bucket: {_quoted(bucket)}) |> range(start: {since}, stop: {_LAST})"
         f" |> filter(fn: (r) => r._measurement == {_quoted(measurement)})"
         ' |> drop(columns: ["_start", "_stop"])'
         ' |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
         f' |> sort(columns: ["_time"], desc: true) |> limit(n: {limit})'
     )
-    secret = resolve(place.token) if place.token.WhichOneof("source") else ""
-    try:
-        with InfluxDBClient(
-            url=place.url, token=secret, org=place.org or "-", timeout=READ_TIMEOUT_MS
-        ) as client:
-            tables = client.query_api().query(query)
-    except ApiException as answer:
-        raise _unreadable(answer, place) from None
-    except (HTTPError, OSError):
-        raise TemporaryError("INFLUX_UNREACHABLE", f"InfluxDB at {place.url} does not answer.") from None
-    return newest((row for table in tables for row in _rows(table)), limit)
 
 
 def _rows(table: FluxTable) -> list[Row]:

@@ -9,7 +9,8 @@ the batch waits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from functools import lru_cache, partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec import cloudevents
-from kafkaclient.tail import READER, tail
+from kafkaclient.tail import READER, further
 from runtime.clients import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import Row, from_columns, newest
@@ -200,18 +201,27 @@ def read(source: Source, limit: int) -> list[Row]:
 
     Rows without a time are ordered by the times of their records.
     """
-    sink = source.resolved.sink.kafka
-    found: dict[str, Row] = {}
-    decode = _decoder(source)
-    for message in sorted(_tail(source.resolved.kafka, sink.topic, limit), key=_written):
-        try:
-            columns = decode(message.value() or b"")
-        except (ValueError, DecodeError):
-            continue  # not ours: somebody else writes to this topic too
-        identity = _identity(message)
-        found.pop(identity, None)
-        found[identity] = from_columns(columns, identity)
-    return newest(reversed(found.values()), limit)
+    with closing(watch(source, limit)) as looks:
+        return next(looks)
+
+
+def watch(source: Source, limit: int) -> Generator[list[Row]]:
+    """The same, and then again and again: what was read is kept, and only what comes is read."""
+    address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
+    decode, found = _decoder(source), dict[str, Row]()
+    with closing(_consumer(address)) as consumer:
+        while True:
+            for message in sorted(_further(consumer, address, topic, limit), key=_written):
+                try:
+                    columns = decode(message.value() or b"")
+                except (ValueError, DecodeError):
+                    continue  # not ours: somebody else writes to this topic too
+                identity = _identity(message)
+                found.pop(identity, None)
+                found[identity] = from_columns(columns, identity)
+            rows = newest(reversed(found.values()), limit)
+            yield rows
+            found = {row.key: row for row in reversed(rows)}
 
 
 def _decoder(source: Source) -> Callable[[bytes], dict[str, Any]]:
@@ -242,24 +252,25 @@ def _json_columns(value: bytes) -> dict[str, Any]:
     return columns
 
 
-def _tail(address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
-    """The last records of each partition, at most `limit` of each."""
+def _consumer(address: spec_pb2.KafkaAddress) -> Consumer:
     properties = kafka.client_properties(address)
     try:
-        consumer = Consumer({**properties, **READER, "group.id": "daggers-rows"})
+        return Consumer({**properties, **READER, "group.id": "daggers-rows"})
     except KafkaException:  # what it says may quote a secret
         place = f"Kafka at {address.bootstrap_servers}"
         raise external("KAFKA_REFUSED", f"{place} cannot be read with its cluster's properties.") from None
+
+
+def _further(consumer: Consumer, address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
+    """First the last records of each partition, at most `limit` of each; then those that came since."""
     try:
-        return tail(consumer, topic, limit)
+        return further(consumer, topic, limit)
     except TimeoutError as late:
         detail = str(late)
         raise TemporaryError("KAFKA_UNREACHABLE", f"{detail[0].upper()}{detail[1:]}.") from None
     except KafkaException as error:
         detail = f"Kafka at {address.bootstrap_servers} does not answer: {error.args[0].str()}"
         raise TemporaryError("KAFKA_UNREACHABLE", detail) from None
-    finally:
-        consumer.close()
 
 
 def _written(message: Message) -> tuple[int, int]:
