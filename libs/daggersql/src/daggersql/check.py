@@ -10,6 +10,7 @@ from daggersql.analyse.outputs import check_outputs
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
+from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Known
 from daggersql.findings import Refused, Report, Severity
 from daggersql.ir import closing, whole
@@ -55,7 +56,7 @@ def check(
 def _plan(
     query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool
 ) -> Plan | None:
-    select = QueryChecker(tables, report).check(query)
+    select = QueryChecker(tables, report, sql_of).check(query)
     if select is None:
         return None
     if isinstance(select, Select):

@@ -9,7 +9,8 @@ from daggersql.findings import Report, Span, nearest
 from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
 from daggersql.functions.signature import Function, Signature
-from daggersql.ir.expr import Expr, Kind, cast, wrong
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.types import NULL, STRING, WORDS, Family, Type, fits
 from daggersql.operators.coercion import choose, describe
 
@@ -124,23 +125,16 @@ def _build(
     kind = args[result].type if isinstance(result, int) else result
     if where is not None:
         args = tuple(replace_where(each, where) for each in args)
-    template = signature.template.replace("{type}", kind.spark)
-    if "{rest}" in template:
-        first = len(signature.parameters) - 1 if "{0}" in template else 0
-        rest = ", ".join(f"{{{i}}}" for i in range(first, len(args)))
-        template = template.replace("{rest}", rest)
     return Expr(
-        template,
+        signature.form,
         kind,
         place,
         args,
-        kind=Kind.AGGREGATE if function.aggregate else Kind.CALL,
+        aggregate=function.aggregate,
         function=function.name.lower() if function.own else None,
     )
 
 
 def replace_where(argument: Expr, where: Expr) -> Expr:
     """The argument of an aggregate, NULL where the FILTER's condition is not true."""
-    return replace(
-        Expr("CASE WHEN {0} THEN {1} END", argument.type, argument.span, (where, argument)), value=None
-    )
+    return call(Op.CASE, argument.type, argument.span, where, argument)

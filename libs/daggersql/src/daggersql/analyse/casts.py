@@ -7,8 +7,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from daggersql.findings import Report, Span
-from daggersql.functions.own.bytetostring import TEXT_OF_BYTES
-from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.expr import Expr, call, cast, constant, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.types import (
     BIGINT,
     BINARY,
@@ -57,19 +57,18 @@ def check_cast(value: Expr, to: exp.DataType, place: Span, report: Report) -> Ex
     result = replace(_converted(value, kind), span=place, type=kind)
     length = _numbers(to)
     if kind == STRING and length:
-        return call(f"left({{0}}, {length[0]})", STRING, place, result)
+        return call(Op.LEFT, STRING, place, result, constant(str(length[0]), length[0], INT, place))
     return result
 
 
 def _converted(value: Expr, kind: Type) -> Expr:
     found = family(value.type)
     if kind == STRING and found is Family.TIMESTAMP:
-        # As Flink writes a TIMESTAMP(3).
-        return call("date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')", STRING, value.span, value)
+        return call(Op.TEXT_OF_TIME, STRING, value.span, value)
     if kind == STRING and found is Family.BINARY:
-        return call(TEXT_OF_BYTES, STRING, value.span, value)
+        return call(Op.TEXT_OF_BYTES, STRING, value.span, value)
     if found in NUMERIC - {Family.INTEGER} and kind == BOOLEAN:
-        return call("({0} <> 0)", BOOLEAN, value.span, value)
+        return call(Op.UNEQUAL, BOOLEAN, value.span, value, constant("0", 0, INT, value.span))
     return cast(value, kind)
 
 

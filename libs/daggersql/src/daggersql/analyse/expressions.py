@@ -20,12 +20,12 @@ from daggersql.functions import names, once, registry
 from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.general import WITHOUT_BRACKETS
 from daggersql.functions.times import BY_UNIT
-from daggersql.ir.expr import Expr, Kind, both, call, constant, text_constant, wrong
+from daggersql.ir.expr import Expr, both, call, constant, null, text_constant, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow
 from daggersql.ir.types import (
     BOOLEAN,
     INT,
-    NULL,
     STRING,
     TIMESTAMP,
 )
@@ -39,7 +39,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "!<=>",
 }  # fmt: skip
-_BY_TIME = {"FIRST_VALUE": "min_by", "LAST_VALUE": "max_by"}
+_BY_TIME = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
 
 
 class Analyser:
@@ -62,7 +62,7 @@ class Analyser:
             exp.Literal: self._literal,
             exp.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
             exp.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
-            exp.Null: lambda node: constant("NULL", None, NULL, span(node)),
+            exp.Null: lambda node: null(span(node)),
             exp.Interval: self._interval,
             exp.Neg: lambda node: arithmetic.negate(self.check(node.this), span(node), self.report),
             exp.Not: self._not,
@@ -161,19 +161,19 @@ class Analyser:
         return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
 
     def _not(self, node: exp.Expr) -> Expr:
-        return call("(NOT {0})", BOOLEAN, span(node), self.condition(node.this, "NOT"))
+        return call(Op.NOT, BOOLEAN, span(node), self.condition(node.this, "NOT"))
 
     def _junction(self, node: exp.Expr) -> Expr:
-        word = "AND" if isinstance(node, exp.And) else "OR"
+        op, word = (Op.AND, "AND") if isinstance(node, exp.And) else (Op.OR, "OR")
         left, right = self.condition(node.this, word), self.condition(node.expression, word)
-        return call(f"({{0}} {word} {{1}})", BOOLEAN, span(node), left, right)
+        return call(op, BOOLEAN, span(node), left, right)
 
     def _is(self, node: exp.Expr) -> Expr:
         right = node.expression
         if isinstance(right, exp.Null):
-            return call("({0} IS NULL)", BOOLEAN, span(node), self.check(node.this))
-        word = "TRUE" if right.this else "FALSE"
-        return call(f"({{0}} IS {word})", BOOLEAN, span(node), self.condition(node.this, f"IS {word}"))
+            return call(Op.IS_NULL, BOOLEAN, span(node), self.check(node.this))
+        op, word = (Op.IS_TRUE, "TRUE") if right.this else (Op.IS_FALSE, "FALSE")
+        return call(op, BOOLEAN, span(node), self.condition(node.this, f"IS {word}"))
 
     def _in(self, node: exp.Expr) -> Expr:
         value = self.check(node.this)
@@ -190,15 +190,14 @@ class Analyser:
             if sides is not None:
                 choices.append(sides[1])
         if not choices:
-            return call("NULL", BOOLEAN, span(node))
-        places = ", ".join(f"{{{i}}}" for i in range(1, len(choices) + 1))
-        return call(f"({{0}} IN ({places}))", BOOLEAN, span(node), value, *choices)
+            return call(Op.NULL, BOOLEAN, span(node))
+        return call(Op.IN, BOOLEAN, span(node), value, *choices)
 
     def _between(self, node: exp.Expr) -> Expr:
         value = self.check(node.this)
         low = comparisons.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
         high = comparisons.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
-        return call("({0} AND {1})", BOOLEAN, span(node), low, high)
+        return call(Op.AND, BOOLEAN, span(node), low, high)
 
     def _like(self, node: exp.Expr) -> Expr:
         escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
@@ -222,11 +221,7 @@ class Analyser:
         chosen = choose(values, self.report)
         if chosen is None:
             return wrong(span(node))
-        kind, values = chosen[0], list(chosen[1])
-        count = len(conditions)
-        whens = "".join(f" WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
-        default = f" ELSE {{{2 * count}}}" if len(values) > count else ""
-        return call(f"CASE{whens}{default} END", kind, span(node), *conditions, *values)
+        return call(Op.CASE, chosen[0], span(node), *conditions, *chosen[1])
 
     def _cast(self, node: exp.Expr) -> Expr:
         if node.args.get("default"):
@@ -300,16 +295,16 @@ class Analyser:
         )
         return wrong(span(node))
 
-    def _by_time(self, spark: str, value: Expr, place: Span, where: Expr | None) -> Expr:
+    def _by_time(self, op: Op, value: Expr, place: Span, where: Expr | None) -> Expr:
         """FIRST_VALUE and LAST_VALUE: by event time, the same whatever the order in which rows come."""
         assert self.window is not None
         if value.has_aggregate:
             self.report.error("AGGREGATE_NOT_ALLOWED", value.span, "An aggregate cannot be aggregated again.")
             return wrong(place)
-        known = call("({0} IS NOT NULL)", BOOLEAN, place, value)
+        known = call(Op.IS_NOT_NULL, BOOLEAN, place, value)
         when = both(known, where) or known
-        time = call("CASE WHEN {0} THEN {1} END", TIMESTAMP, place, when, self.window.time)
-        return Expr(f"{spark}({{0}}, {{1}})", value.type, place, (value, time), kind=Kind.AGGREGATE)
+        time = call(Op.CASE, TIMESTAMP, place, when, self.window.time)
+        return Expr(op, value.type, place, (value, time), aggregate=True)
 
     def _by_unit(self, node: exp.Expr, name: str, unit: exp.Expr) -> Expr:
         """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""

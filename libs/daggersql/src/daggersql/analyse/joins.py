@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +14,8 @@ from daggersql.analyse.results import object_to_join
 from daggersql.analyse.scope import Scope, Source
 from daggersql.findings import Report, Span
 from daggersql.ir import reach
-from daggersql.ir.expr import Expr, Kind, call
+from daggersql.ir.expr import Expr, Kind, Ref, call
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import Alone, Join, Picked, Relation
 from daggersql.ir.types import BOOLEAN, ROWTIME, WINDOW_TIME
 from daggersql.ir.whole import has_session
@@ -34,11 +35,11 @@ class JoinChecker:
         self._report = report
         self._analyser = Analyser(scope, report)
         self._right: Source = scope.sources[-1]
-        self._times: set[str] = set()
+        self._times: dict[Ref, Expr] = {}
         """The left side's event times that the condition names."""
-        self._partners: set[str] = set()
+        self._partners: dict[Ref, Expr] = {}
         """And those of the right side."""
-        self._names = {_relation_of(value) for value in self._right.columns.values()}
+        self._names = {value.ref.relation for value in self._right.columns.values() if value.ref}
 
     def check(
         self, join: exp.Expr, where: exp.Expr | None, left: Relation, right: Relation, place: Span
@@ -74,9 +75,9 @@ class JoinChecker:
             return None
         if isinstance(left, Picked):
             # Spark allows one event time on a side: of a join below, the one that this join goes by.
-            left = replace(left, time=min(self._times))
+            left = replace(left, time=_first(self._times).ref)
         # Under a comma the condition is WHERE, which stays where it is.
-        on = call("TRUE", BOOLEAN, on.span) if comma else on
+        on = call(Op.TRUE, BOOLEAN, on.span) if comma else on
         if not outer and where is not None and (has_session(left) or has_session(right)):
             on = self._with_where(on, _conjuncts(where.this))
         found = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
@@ -87,13 +88,13 @@ class JoinChecker:
         """The condition with the keys and bounds of WHERE, which partial sessions pass."""
         for node in conditions:
             if self._is_key(node) or self._bounds([node]) != (None, None):
-                on = call("({0} AND {1})", BOOLEAN, on.span, on, self._analyser.check(node))
+                on = call(Op.AND, BOOLEAN, on.span, on, self._analyser.check(node))
         return on
 
     def _alone(self, right: Relation, lower: timedelta) -> Alone:
         """Since when records must be known for a row without a partner."""
         before = max(reach.furthest(right) - lower, timedelta())
-        return Alone(min(self._partners), min(self._times), before)
+        return Alone(_first(self._partners), _first(self._times), before)
 
     def _say_unbounded(self, place: Span, *, comma: bool) -> None:
         left = self._scope.sources[0].alias or "a"
@@ -126,8 +127,11 @@ class JoinChecker:
 
     def _relations(self, node: exp.Expr) -> set[str]:
         """The relations whose columns an expression names."""
-        columns = (each for each in self._analyser.check(node).nodes() if each.kind is Kind.COLUMN)
-        return {_relation_of(each) for each in columns}
+        return {
+            each.ref.relation
+            for each in self._analyser.check(node).nodes()
+            if each.ref and each.kind is Kind.COLUMN
+        }
 
     def _bounds(self, conditions: list[exp.Expr]) -> tuple[timedelta | None, timedelta | None]:
         """The least and the greatest difference between the times of right and left."""
@@ -177,8 +181,9 @@ class JoinChecker:
         value = self._analyser.check(node)
         if value.type not in (ROWTIME, WINDOW_TIME) or value.kind is not Kind.COLUMN:
             return None
-        of_right = _relation_of(value) in self._names
-        (self._partners if of_right else self._times).add(value.text)
+        assert value.ref is not None
+        of_right = value.ref.relation in self._names
+        (self._partners if of_right else self._times)[value.ref] = value
         return of_right, timedelta()
 
 
@@ -192,6 +197,6 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
             yield each
 
 
-def _relation_of(column: Expr) -> str:
-    """The name of the relation that a column is of."""
-    return column.text.partition(".")[0]
+def _first(columns: Mapping[Ref, Expr]) -> Expr:
+    """One of them, the same however the condition is written; state goes by which."""
+    return columns[min(columns, key=lambda ref: "`".join((ref.relation, *ref.path, "")))]

@@ -1,4 +1,4 @@
-"""Constants: what is written out in the query, read exactly, and written anew for Spark."""
+"""Constants: what is written out in the query, read exactly."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal as Exact
 
 from daggersql.findings import Report, Span
-from daggersql.ir.expr import Expr, constant, text_constant, wrong
-from daggersql.ir.types import BIGINT, BINARY, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, Decimal
+from daggersql.ir.expr import Expr, bytes_constant, constant, text_constant, wrong
+from daggersql.ir.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, Decimal
 
 _MAX_DIGITS = 38
 
@@ -18,20 +18,20 @@ def number(text: str, place: Span, report: Report) -> Expr:
     if "e" in text.lower():
         value = float(text)
         if not math.isinf(value):
-            return constant(f"{value!r}D", value, DOUBLE, place)
+            return constant(text, value, DOUBLE, place)
     elif "." in text:
         exact = Exact(text)
         scale = len(text.partition(".")[2])
         precision = max(len(text.replace(".", "").lstrip("0")), scale, 1)
         if precision <= _MAX_DIGITS:
-            return constant(f"{exact:f}BD", float(exact), Decimal(precision, scale), place)
+            return constant(text, float(exact), Decimal(precision, scale), place)
     elif len(text) <= _MAX_DIGITS:
         whole = int(text)
         if whole < 2**31:
             return constant(str(whole), whole, INT, place)
         if whole < 2**63:
-            return constant(f"{whole}L", whole, BIGINT, place)
-        return constant(f"{whole}BD", whole, Decimal(len(str(whole)), 0), place)
+            return constant(str(whole), whole, BIGINT, place)
+        return constant(str(whole), whole, Decimal(len(str(whole)), 0), place)
     report.error(
         "INVALID_ARGUMENT", place, f"This number is too large, or has more than {_MAX_DIGITS} digits."
     )
@@ -42,13 +42,13 @@ def of_type(kind: str, text: str, place: Span, report: Report) -> Expr:
     """DATE '2024-02-29' and TIMESTAMP '2024-02-29 12:00:00', which is UTC."""
     try:
         if kind == "DATE" and len(text) == 10:
-            return constant(f"DATE'{date.fromisoformat(text)}'", text, DATE, place)
+            return constant(str(date.fromisoformat(text)), text, DATE, place)
         if (
             kind == "TIMESTAMP"
             and len(text) >= 19
             and (moment := datetime.fromisoformat(text)).tzinfo is None
         ):
-            return constant(f"TIMESTAMP'{moment}Z'", text, TIMESTAMP, place)
+            return constant(str(moment), text, TIMESTAMP, place)
         # A time of day without a date is text here: no sink of ours has a type for it.
         if kind == "TIME" and len(text) >= 8:
             return text_constant(time.fromisoformat(text).isoformat(), STRING, place)
@@ -64,12 +64,9 @@ def of_type(kind: str, text: str, place: Span, report: Report) -> Expr:
 
 def interval(length: timedelta, place: Span) -> Expr:
     """A span of time of fixed length."""
-    micros = length // timedelta(microseconds=1)
-    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
-    text = f"INTERVAL '{sign}{micros // 1_000_000}.{micros % 1_000_000:06d}' SECOND"
-    return constant(text, length, INTERVAL, place)
+    return constant(str(length // timedelta(microseconds=1)), length, INTERVAL, place)
 
 
 def hexadecimal(text: str, place: Span) -> Expr:
     """X'4142': bytes."""
-    return constant(f"X'{text}'", bytes.fromhex(text), BINARY, place)
+    return bytes_constant(text, place)

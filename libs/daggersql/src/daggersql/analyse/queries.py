@@ -18,7 +18,7 @@ from daggersql.analyse.sources import FromChecker
 from daggersql.analyse.unions import unite
 from daggersql.findings import Report
 from daggersql.ir import whole
-from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.ir.expr import Expr, Ref, Spelling, column
 from daggersql.ir.relations import Names, Output, Query, Select, Union
 from daggersql.ir.types import ROWTIME, TIMESTAMP
 from daggersql.ir.walk import all_expressions, carried, identity
@@ -40,11 +40,12 @@ class _Named:
 class QueryChecker:
     """Checks a query against the streams of the dagger."""
 
-    def __init__(self, tables: Sequence[Table], report: Report) -> None:
+    def __init__(self, tables: Sequence[Table], report: Report, spelling: Spelling) -> None:
         self._tables = tables
         self._report = report
         self._budget = Budget()
         self._names = Names()
+        self._spelling = spelling
 
     def check(self, node: exp.Expr, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
         """The checked query; None, with findings, when there is nothing to go on with."""
@@ -68,7 +69,7 @@ class QueryChecker:
         found = sources.check(node)
         if found is None:
             return None
-        return SelectChecker(self._tables, self._report, self._budget).check(node, found)
+        return SelectChecker(self._tables, self._report, self._budget, self._spelling).check(node, found)
 
     # --- UNION ALL ------------------------------------------------------------------------------------
 
@@ -179,9 +180,7 @@ class QueryChecker:
         name = query.name if isinstance(query, Union) else self._names.fresh("q")
         selects = query.branches if isinstance(query, Union) else (query,)
         found = identity(query)
-        names = [
-            self._column(name, number, output, query).text for number, output in enumerate(query.outputs)
-        ]
+        names = [self._column(name, number, output, query).ref for number, output in enumerate(query.outputs)]
         relation = Query(
             name,
             query,
@@ -193,7 +192,7 @@ class QueryChecker:
             max(map(whole.before_row, selects)),
             whole.tells(query) or not isinstance(query, Union),
             any(map(whole.has_sessions, selects)),
-            frozenset(names[at] for at in whole.results_of(query)),
+            frozenset(ref for at in whole.results_of(query) if (ref := names[at]) is not None),
             whole.mixed(query),
         )
         columns = {
@@ -205,10 +204,9 @@ class QueryChecker:
     def _column(self, table: str, number: int, output: Output, query: Select | Union) -> Expr:
         if isinstance(query, Union):
             return output.value
-        text = f"`{table}`.{quote_name(output.name or '')}"
         # Of the times of a group only its window's is event time to Spark: a key or the first one is none.
         kind = TIMESTAMP if output.value.type == ROWTIME else output.value.type
-        return Expr(text, kind, output.span, kind=Kind.COLUMN)
+        return column(Ref(table, (output.name or "",)), kind, output.span)
 
 
 def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:

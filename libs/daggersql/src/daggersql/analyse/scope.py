@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from daggersql.findings import Report, Span, nearest
-from daggersql.ir.expr import Expr, Kind, call, quote_name, wrong
+from daggersql.ir.expr import Expr, Ref, call, column, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
 from daggersql.ir.types import (
     ROWTIME,
@@ -51,14 +52,7 @@ def stream(alias: str, table: Table, name: str) -> Source:
     fields.pop("rowtime", None)
     types = {**fields, "rowtime": ROWTIME, **METADATA}
     columns = {
-        column: Expr(
-            f"{quote_name(name)}.{quote_name(column)}",
-            kind,
-            (0, 0),
-            kind=Kind.COLUMN,
-            read=(table.name, column),
-        )
-        for column, kind in types.items()
+        field: column(Ref(name, (field,)), kind, (0, 0), (table.name, field)) for field, kind in types.items()
     }
     return Source(alias, columns, Stream(table, name), table=table)
 
@@ -105,8 +99,8 @@ class Scope:
             return wrong(place)
         kind = value.type
         if (kind, name.name) in TIME_FIELDS:
-            template, result = TIME_FIELDS[kind, name.name]
-            return call(template, result, place, value)
+            op, result = TIME_FIELDS[kind, name.name]
+            return call(op, result, place, value)
         if name.name == "value" and (inside := held(kind)) is not None:
             return replace(value, type=inside, span=place)
         known = (
@@ -116,10 +110,9 @@ class Scope:
         )
         if isinstance(kind, Message | Struct) and (below := kind.fields().get(name.name)) is not None:
             read = (value.read[0], f"{value.read[1]}.{name.name}") if value.read else None
-            step = quote_name(name.name)
-            if value.kind is Kind.COLUMN:
-                return Expr(f"{value.template}.{step}", below, place, kind=Kind.COLUMN, read=read)
-            return Expr(f"{{0}}.{step}", below, place, (value,), read=read)
+            if value.ref is not None:
+                return column(value.ref.below(name.name), below, place, read)
+            return Expr(Op.FIELD, below, place, (value,), name=name.name, read=read)
         self._unknown_field(value, name, known)
         return wrong(place)
 

@@ -12,7 +12,7 @@ from daggersql.analyse.results import object_to_groups
 from daggersql.analyse.scope import Scope
 from daggersql.analyse.sources import From
 from daggersql.findings import Report, Span
-from daggersql.ir.expr import Expr, Kind, both, wrong
+from daggersql.ir.expr import Expr, Kind, Spelling, both, wrong
 from daggersql.ir.relations import GroupWindow, Output, Select, group_column
 from daggersql.ir.types import Family, family
 from daggersql.limits import Budget
@@ -23,10 +23,11 @@ from daggersql.syntax.cursor import span
 class SelectChecker:
     """Checks one SELECT against the streams of the dagger."""
 
-    def __init__(self, tables: Sequence[Table], report: Report, budget: Budget) -> None:
+    def __init__(self, tables: Sequence[Table], report: Report, budget: Budget, spelling: Spelling) -> None:
         self._tables = tables
         self._report = report
         self._budget = budget
+        self._spelling = spelling
 
     def check(self, node: exp.Select, found: From) -> Select:
         """The checked SELECT over its FROM. Findings go to the report."""
@@ -109,7 +110,7 @@ class SelectChecker:
         return (found[0] if found else None), keys
 
     def _key(self, key: Expr, before: Sequence[Expr]) -> list[Expr]:
-        if key.wrong or any(key.text == each.text for each in before):
+        if key.wrong or any(self._spelling(key) == self._spelling(each) for each in before):
             return []
         if inner := _first_aggregate(key):
             self._report.error("AGGREGATE_NOT_ALLOWED", inner.span, "One cannot group by an aggregate.")
@@ -164,7 +165,7 @@ class SelectChecker:
                     "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
                 )
             return
-        groups = _Groups(select, self._report)
+        groups = _Groups(select, self._report, self._spelling)
         select.outputs = [
             Output(each.name, groups.over(each.value, "SELECT"), each.span, each.star)
             for each in select.outputs
@@ -176,14 +177,15 @@ class SelectChecker:
 class _Groups:
     """Puts expressions over rows into terms of the groups' columns."""
 
-    def __init__(self, select: Select, report: Report) -> None:
+    def __init__(self, select: Select, report: Report, spelling: Spelling) -> None:
         self._report = report
-        self._keys = {key.text: number for number, key in enumerate(select.keys)}
+        self._spelling = spelling
+        self._keys = {spelling(key): number for number, key in enumerate(select.keys)}
         tops = [each.value for each in select.outputs] + ([select.having] if select.having else [])
-        # In the order of their text: moving an output column about must not change the state.
-        found = {node.text: node for top in tops for node in _aggregates(top)}
-        select.aggregates = [found[text] for text in sorted(found)]
-        self._aggregates = {each.text: number for number, each in enumerate(select.aggregates)}
+        # In the order of their spelling: moving an output column about must not change the state.
+        found = {spelling(node): node for top in tops for node in _aggregates(top)}
+        select.aggregates = [found[spelt] for spelt in sorted(found)]
+        self._aggregates = {spelt: number for number, spelt in enumerate(sorted(found))}
         self._clause = ""
         self._whole: Expr | None = None
 
@@ -195,10 +197,11 @@ class _Groups:
         return value.rebuild(self._change)
 
     def _change(self, value: Expr) -> Expr | None:
-        if value.text in self._keys:
-            return group_column("k", self._keys[value.text], value)
+        spelt = self._spelling(value)
+        if spelt in self._keys:
+            return group_column("k", self._keys[spelt], value)
         if value.kind is Kind.AGGREGATE:
-            return group_column("a", self._aggregates[value.text], value)
+            return group_column("a", self._aggregates[spelt], value)
         if value.kind is Kind.COLUMN:
             self._not_grouped(value)
             return wrong(value.span)

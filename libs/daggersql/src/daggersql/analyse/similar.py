@@ -6,13 +6,14 @@ from daggersql.findings import Report, Span
 from daggersql.functions.regexes import what_is_wrong
 from daggersql.functions.similar import java_regex
 from daggersql.ir.expr import Expr, call, text_constant
+from daggersql.ir.ops import Op
 from daggersql.ir.types import BOOLEAN, STRING, Family, fits
 from daggersql.operators.coercion import describe
 
 
 def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
     """`SIMILAR TO`: a pattern for the whole text."""
-    answer = call("NULL", BOOLEAN, place)
+    answer = call(Op.NULL, BOOLEAN, place)
     if value.wrong or pattern.wrong or (escape is not None and escape.wrong):
         return answer
     if not fits(value.type, Family.TEXT):
@@ -33,4 +34,4 @@ def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report
     wrong_with = what_is_wrong(regex, native=True)
     if wrong_with is not None:
         report.error(wrong_with[0], pattern.span, wrong_with[1])
-    return call("rlike({0}, {1})", BOOLEAN, place, value, text_constant(regex, STRING, pattern.span))
+    return call(Op.MATCHES, BOOLEAN, place, value, text_constant(regex, STRING, pattern.span))

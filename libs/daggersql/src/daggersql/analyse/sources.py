@@ -15,7 +15,8 @@ from daggersql.analyse.scope import Scope, Source
 from daggersql.analyse.tablenames import apart, find_table
 from daggersql.findings import Report, Span
 from daggersql.functions import registry
-from daggersql.ir.expr import Expr, Kind, both, call, quote_name
+from daggersql.ir.expr import Expr, Kind, Ref, both, call, column, constant
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest
 from daggersql.ir.types import BIGINT, INT, Array, MapOf, Message, Struct, Type
 from daggersql.ir.walk import METADATA
@@ -178,12 +179,10 @@ class FromChecker:
         sources = []
         for number, source in enumerate(found.sources):
             above = {}
-            for column, value in source.columns.items():
-                own = f"{number}.{column}"
+            for field, value in source.columns.items():
+                own = f"{number}.{field}"
                 columns[own] = value
-                above[column] = Expr(
-                    f"`{name}`.{quote_name(own)}", value.type, value.span, kind=Kind.COLUMN, read=value.read
-                )
+                above[field] = column(Ref(name, (own,)), value.type, value.span, value.read)
             sources.append((source, above))
         relation = Picked(found.relation, name, columns, found.where)
         return From(
@@ -218,12 +217,11 @@ class FromChecker:
         name = self._names.fresh("u")
         unfolded = Unnest(left.relation, _as_list(value), name, outer)
         of_element = {
-            column: Expr(f"`{name}`.`c`{step}", kind, (0, 0), kind=Kind.COLUMN)
-            for column, (step, kind) in columns.items()
+            field: column(Ref(name, ("c", *step)), kind, (0, 0)) for field, (step, kind) in columns.items()
         }
         if node.args.get("offset"):
-            position = Expr(f"`{name}`.`p`", INT, (0, 0), kind=Kind.COLUMN)
-            of_element["ordinality"] = call("({0} + 1)", BIGINT, (0, 0), position)
+            position, one = column(Ref(name, ("p",)), INT, (0, 0)), constant("1", 1, INT, (0, 0))
+            of_element["ordinality"] = call(Op.ADD, BIGINT, (0, 0), position, one)
         named = self._named(node, of_element)
         if named is None:
             return None
@@ -234,7 +232,7 @@ class FromChecker:
 
     def _rows_of_function(
         self, node: exp.Expr, analyser: Analyser
-    ) -> tuple[Expr | None, dict[str, tuple[str, Type]] | None]:
+    ) -> tuple[Expr | None, dict[str, tuple[tuple[str, ...], Type]] | None]:
         function = registry.find(node.name)
         if function is not None and function.rows is None:
             self._report.error(
@@ -243,17 +241,17 @@ class FromChecker:
             return None, None
         value = analyser.check_rows(node)
         rows = function.rows if function is not None else None
-        return value, {name: (f".{quote_name(name)}", kind) for name, kind in rows} if rows else None
+        return value, {name: ((name,), kind) for name, kind in rows} if rows else None
 
-    def _elements(self, value: Expr) -> dict[str, tuple[str, Type]] | None:
+    def _elements(self, value: Expr) -> dict[str, tuple[tuple[str, ...], Type]] | None:
         """The columns that an element of a list or a map gives."""
         match value.type:
             case Array(element=Message() | Struct() as element):
-                return {name: (f".{quote_name(name)}", kind) for name, kind in element.fields().items()}
+                return {name: ((name,), kind) for name, kind in element.fields().items()}
             case Array(element=element):
-                return {"EXPR$0": ("", element)}
+                return {"EXPR$0": ((), element)}
             case MapOf(key=key, value=kind):
-                return {"KEY": (".`key`", key), "VALUE": (".`value`", kind)}
+                return {"KEY": (("key",), key), "VALUE": (("value",), kind)}
         if not value.wrong:
             self._report.error("TYPE_MISMATCH", value.span, "UNNEST takes a list or a map.")
         return None
@@ -285,5 +283,5 @@ class FromChecker:
 def _as_list(value: Expr) -> Expr:
     """A map as the list of its entries; a list is one."""
     if isinstance(value.type, MapOf):
-        return call("map_entries({0})", value.type, value.span, value)
+        return call(Op.ENTRIES, value.type, value.span, value)
     return value

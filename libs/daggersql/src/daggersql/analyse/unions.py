@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.findings import Report
-from daggersql.ir.expr import Expr, Kind
+from daggersql.ir.expr import Expr, Ref, call, column, text_constant
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import Identity, Output, Select, Union
-from daggersql.ir.types import ROWTIME, WINDOW_TIME
-from daggersql.ir.walk import carried, identity
+from daggersql.ir.types import BIGINT, INT, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME, Type
+from daggersql.ir.walk import as_text, carried, columns_of, identity
 from daggersql.operators.coercion import choose
 
 # The first three keys of a row that is no window are of these types; all others are text.
-_FIRST = ("STRING", "INT", "BIGINT")
+_FIRST = (STRING, INT, BIGINT)
+_NOWHERE = (0, 0)
 
 
 def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None:
@@ -35,7 +37,7 @@ def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None
     outputs = tuple(
         Output(
             branches[0].outputs[at].name,
-            Expr(f"`{name}`.`c{at}`", values[0].type, values[0].span, kind=Kind.COLUMN),
+            column(Ref(name, (f"c{at}",)), values[0].type, values[0].span),
             branches[0].outputs[at].span,
             branches[0].outputs[at].star,
         )
@@ -56,30 +58,28 @@ def _one_type(values: list[Expr], report: Report) -> list[Expr]:
 
 def _identities(
     branches: Sequence[Select], name: str
-) -> tuple[tuple[tuple[tuple[str, str], ...], ...], Identity]:
+) -> tuple[tuple[tuple[tuple[Expr, str], ...], ...], Identity]:
     """The columns that carry each branch's identity, and the identity above them."""
     found = [identity(branch) for branch in branches]
     windowed = all(each.window for each in found)
     keys = [_keys(each, windowed=windowed) for each in found]
     most = max(map(len, keys))
-    rows = []
+    alike = []
     for number, (each, own) in enumerate(zip(found, keys, strict=True)):
-        padded = [*own, *["CAST(NULL AS STRING)"] * (most - len(own)), f"'{number}'"]
-        first = (
-            list(zip(each.window or (), ("__start", "__end"), strict=False))
-            if windowed
-            else [(each.time or "CAST(NULL AS TIMESTAMP)", "__time")]
-        )
-        rows.append((*first, *((text, f"__id_{at}") for at, text in enumerate(padded))))
-    counted = tuple("" for _ in range(most + 1))
-    above = carried(Identity(("", "") if windowed else None, None if windowed else "?", counted), name)
-    return tuple(rows), above
+        branch = text_constant(str(number), STRING, _NOWHERE)
+        padded = (*own, *[_nothing(STRING)] * (most - len(own)), branch)
+        time = None if windowed else each.time or _nothing(TIMESTAMP)
+        alike.append(Identity(each.window if windowed else None, time, padded))
+    return tuple(tuple(columns_of(each)) for each in alike), carried(alike[0], name)
 
 
-def _keys(identity: Identity, *, windowed: bool) -> list[str]:
+def _keys(of: Identity, *, windowed: bool) -> list[Expr]:
     if windowed:
-        return [f"CAST({key} AS STRING)" for key in identity.keys]
-    if identity.window is not None:
-        nothing = [f"CAST(NULL AS {kind})" for kind in _FIRST]
-        return [*nothing, *(f"CAST({key} AS STRING)" for key in (identity.window[1], *identity.keys))]
-    return [*identity.keys[:3], *(f"CAST({key} AS STRING)" for key in identity.keys[3:])]
+        return [as_text(key) for key in of.keys]
+    if of.window is not None:
+        return [*map(_nothing, _FIRST), *(as_text(key) for key in (of.window[1], *of.keys))]
+    return [*of.keys[:3], *(as_text(key) for key in of.keys[3:])]
+
+
+def _nothing(kind: Type) -> Expr:
+    return call(Op.TYPED_NULL, kind, _NOWHERE)

@@ -7,6 +7,7 @@ from sqlglot import exp
 from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.types import BIGINT, TIMESTAMP, Family, fits
 from daggersql.operators.coercion import describe
 from daggersql.syntax import units
@@ -26,9 +27,5 @@ def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Re
         report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
         return wrong(place)
     if name == "EXTRACT":
-        return call(f"CAST({PARTS[word]} AS BIGINT)", BIGINT, place, value)
-    down = f"date_trunc('{word}', {{0}})"
-    if name == "FLOOR TO":
-        return call(down, TIMESTAMP, place, value)
-    up = f"CASE WHEN {down} = {{0}} THEN {{0}} ELSE timestampadd({word}, 1, {down}) END"
-    return call(up, TIMESTAMP, place, value)
+        return call(PARTS[word], BIGINT, place, value)
+    return call(Op.FLOOR_TIME if name == "FLOOR TO" else Op.CEIL_TIME, TIMESTAMP, place, value, name=word)

@@ -9,9 +9,9 @@ from datetime import timedelta
 from sqlglot import exp
 
 from daggersql.findings import Report, Span
-from daggersql.functions.general import NOW
-from daggersql.ir.expr import Expr, Kind, wrong
-from daggersql.ir.relations import BOUND_SQL, GroupWindow
+from daggersql.ir.expr import Expr, Kind, call, wrong
+from daggersql.ir.ops import Op
+from daggersql.ir.relations import GroupWindow, bound_column
 from daggersql.ir.types import ROWTIME, TIMESTAMP, WINDOW_TIME
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
@@ -211,8 +211,9 @@ def bound(
 
 def _bound(which: str, place: Span) -> Expr:
     if which == "PROCTIME":
-        return Expr(NOW, TIMESTAMP, place)
-    return Expr(BOUND_SQL[which], WINDOW_TIME if which == "ROWTIME" else TIMESTAMP, place, kind=Kind.WINDOW)
+        return call(Op.NOW, TIMESTAMP, place)
+    kind = WINDOW_TIME if which == "ROWTIME" else TIMESTAMP
+    return Expr(Op.BOUND, kind, place, ref=bound_column(which))
 
 
 def bounds_as_columns() -> dict[str, Expr]:

@@ -11,14 +11,17 @@ import json
 from datetime import timedelta
 from math import gcd
 
-from daggersql import exact
-from daggersql.emit import queries
-from daggersql.functions import aggregates, registry
-from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.emit import exact, queries
+from daggersql.emit.expressions import sql
+from daggersql.exact import PARTS
+from daggersql.functions import registry
+from daggersql.ir.expr import Expr, Kind, Ref, column
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Family, Type, family
 from daggersql.ir.walk import METADATA, conditions, over_groups
 from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
+from daggersql.quoting import quote_name
 
 _GROUPED = frozenset(
     {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}
@@ -62,11 +65,11 @@ class _Columns:
     def aggregation(self, stream: Stream) -> tuple[PartialAggregation, str]:
         select = self._select
         assert select.window is not None
-        keys = [self._over(key, "s").text for key in select.keys]
-        merged = [each.rebuild(self._aggregate).text for each in select.aggregates]
+        keys = [sql(self._over(key, "s")) for key in select.keys]
+        merged = [self._aggregate(each) for each in select.aggregates]
         where = ""
         if select.where is not None and not self._all_wanted:
-            where = f" WHERE {self._over(select.where, 's').text}"
+            where = f" WHERE {sql(self._over(select.where, 's'))}"
         columns = [*self._keys.values(), *self._partials.values(), "n"]
         inner = [
             *(f"{text} AS `k{at}`" for at, text in enumerate(keys)),
@@ -77,7 +80,7 @@ class _Columns:
         text = queries.grouped(
             window,
             inner,
-            [f"`k{at}`" for at in range(len(keys))],
+            [f"k{at}" for at in range(len(keys))],
             [f"{text} AS `a{at}`" for at, text in enumerate(merged)],
             f"{quote_name(stream.table.name)} AS `s`{where}",
         )
@@ -90,7 +93,7 @@ class _Columns:
             partials=tuple(self._partials),
             functions=tuple(sorted(name for name in called if name)),
         )
-        wanted = select.where.text if select.where else ""
+        wanted = sql(select.where) if select.where else ""
         return found, json.dumps([text, wanted, repr(found.keys), repr(found.partials)])
 
     def _over(self, expression: Expr, alias: str) -> Expr:
@@ -109,7 +112,7 @@ class _Columns:
     def _key(self, of: Expr, value: Value, alias: str) -> Expr:
         """The column of the view for a value that records must agree in."""
         name = self._keys.setdefault(value, f"c{len(self._keys)}")
-        return Expr(f"`{alias}`.`{name}`", of.type, of.span, kind=Kind.COLUMN)
+        return column(Ref(alias, (name,)), of.type, of.span)
 
     def _partial(self, function: str, value: Value, kind: Type) -> str:
         """The column of the view for an aggregate of records."""
@@ -132,7 +135,7 @@ class _Columns:
     def _call(self, name: str, expression: Expr) -> Value | None:
         function = registry.find(name)
         for signature in function.signatures if function else ():
-            if signature.computed and signature.template == expression.template:
+            if signature.computed and signature.form == expression.op:
                 arguments = [
                     self._argument(argument, to)
                     for argument, to in zip(expression.args, signature.computed, strict=True)
@@ -155,44 +158,40 @@ class _Columns:
             return self._value(expression)
         return None
 
-    def _aggregate(self, expression: Expr) -> Expr | None:
+    def _aggregate(self, expression: Expr) -> str:
         """An aggregate over records, as one over rows that were added up."""
-        if expression.kind is not Kind.AGGREGATE:
-            return None
         if len(expression.args) != 1:
             raise _ImpossibleError
-        text = self._merged(expression.template, expression.args[0])
-        return Expr(text, expression.type, expression.span, kind=Kind.COLUMN)
+        return self._merged(expression.op, expression.args[0])
 
     def _exact_sum(self, value: Value) -> str:
-        return exact.total(
-            [f"sum({self._partial('sum', Part(value, number), DOUBLE)})" for number in exact.PARTS]
-        )
+        return exact.total([f"sum({self._partial('sum', Part(value, number), DOUBLE)})" for number in PARTS])
 
-    def _merged(self, template: str, argument: Expr) -> str:
+    def _merged(self, op: Op | Form, argument: Expr) -> str:
         value = self._value(argument)
         whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
-        match template:
-            case aggregates.COUNT if argument.is_constant and argument.value is not None:
+        match op:
+            case Op.COUNT if argument.is_constant and argument.value is not None:
                 return "sum(`r`.`n`)"
-            case aggregates.COUNT if value is not None:
+            case Op.COUNT if value is not None:
                 return f"coalesce(sum({self._partial('count', value, BIGINT)}), 0)"
-            case aggregates.COUNT:
-                known = f"CASE WHEN {self._over(argument, 'r').text} IS NOT NULL THEN `r`.`n` END"
+            case Op.COUNT:
+                known = f"CASE WHEN {sql(self._over(argument, 'r'))} IS NOT NULL THEN `r`.`n` END"
                 return f"coalesce(sum({known}), 0)"
-            case aggregates.WHOLE_SUM if whole and value is not None:
+            case Op.SUM_OF_WHOLE if whole and value is not None:
                 return f"try_sum({self._partial('sum', value, BIGINT)})"
-            case aggregates.WHOLE_SUM if whole and argument.type != BIGINT:
-                return f"try_sum(CAST({self._over(argument, 'r').text} AS BIGINT) * `r`.`n`)"
-            case aggregates.SUM if real and value is not None:
+            case Op.SUM_OF_WHOLE if whole and argument.type != BIGINT:
+                return f"try_sum(CAST({sql(self._over(argument, 'r'))} AS BIGINT) * `r`.`n`)"
+            case Op.SUM_OF_FLOATS if real and value is not None:
                 return self._exact_sum(value)
-            case aggregates.AVERAGE if real and value is not None:
+            case Op.AVERAGE_OF_FLOATS if real and value is not None:
                 return f"({self._exact_sum(value)} / sum({self._partial('count', value, BIGINT)}))"
-            case (aggregates.MIN | aggregates.MAX) as extreme if whole and value is not None:
-                return extreme.format(self._partial(extreme[:3], value, argument.type))
-            case (aggregates.MIN | aggregates.MAX) as extreme:
-                return extreme.format(self._over(argument, "r").text)
-            case _ if whole and value is not None and template == aggregates.whole_average(argument.type):
+            case Op.MIN | Op.MAX:
+                name = "min" if op is Op.MIN else "max"
+                if whole and value is not None:
+                    return f"{name}({self._partial(name, value, argument.type)})"
+                return f"{name}({sql(self._over(argument, 'r'))})"
+            case Op.AVERAGE_OF_WHOLE if whole and value is not None:
                 total, count = self._partial("sum", value, BIGINT), self._partial("count", value, BIGINT)
                 return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {argument.type.spark})"
         raise _ImpossibleError

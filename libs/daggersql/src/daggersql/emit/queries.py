@@ -16,8 +16,10 @@ from datetime import timedelta
 
 from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from daggersql.emit import since
+from daggersql.emit.expressions import sql
 from daggersql.ir import reach, results, whole
-from daggersql.ir.expr import Expr, Kind, call, cast, quote_name
+from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     Identity,
     Join,
@@ -33,8 +35,9 @@ from daggersql.ir.relations import (
     Used,
 )
 from daggersql.ir.types import NULL, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME
-from daggersql.ir.walk import columns_of, identity, named, over_rows, tables, texts
+from daggersql.ir.walk import columns_in, columns_of, identity, named, over_rows, tables
 from daggersql.plan import Window
+from daggersql.quoting import quote_name
 
 
 def hidden_columns(query: Result) -> tuple[str, ...]:
@@ -49,7 +52,7 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
 def spark_sql(query: Result, groups: str | None = None) -> str:
     """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
     if isinstance(query, Union):
-        parts = [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in query.outputs]
+        parts = [f"{sql(storable(each.value))} AS {quote_name(each.name or '')}" for each in query.outputs]
         hidden = _hidden(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
         return f"SELECT {_list([*parts, *hidden])} FROM ({_union(query, identify=True)}) AS `{query.name}`"
     hidden = _hidden(identity(query), hidden_columns(query), since.of_query(query))
@@ -58,10 +61,10 @@ def spark_sql(query: Result, groups: str | None = None) -> str:
 
 def _nested(select: Select, *, identify: bool) -> str:
     """A query that groups, as the table that an outer query reads."""
-    parts = [f"{each.value.text} AS {quote_name(each.name or '')}" for each in select.outputs]
+    parts = [f"{sql(each.value)} AS {quote_name(each.name or '')}" for each in select.outputs]
     parts.append(f"{since.of_query(select)} AS `{SINCE}`")
     if identify:
-        parts += [f"{text} AS `{name}`" for text, name in columns_of(identity(select))]
+        parts += [f"{sql(key)} AS `{name}`" for key, name in columns_of(identity(select))]
     return _select(select, parts, identify=identify)
 
 
@@ -69,9 +72,9 @@ def _union(query: Union, *, identify: bool) -> str:
     """The branches, one below the other, as the table that an outer query reads."""
     texts = []
     for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
-        parts = [f"{value.text} AS `c{number}`" for number, value in enumerate(values)]
+        parts = [f"{sql(value)} AS `c{number}`" for number, value in enumerate(values)]
         parts += [f"{since.of_query(branch)} AS `{SINCE}`"] if whole.tells(query) else []
-        parts += [f"{text} AS `{name}`" for text, name in keys] if identify else []
+        parts += [f"{sql(key)} AS `{name}`" for key, name in keys] if identify else []
         texts.append(_select(branch, parts, identify=identify))
     return " UNION ALL ".join(texts)
 
@@ -94,7 +97,7 @@ def _state(select: Select) -> str:
     if not reach.horizon(select.relation):
         return "forwarding"
     # Rows that wait for a partner are kept with all that is selected of them.
-    outputs = sorted(each.value.text for each in select.outputs) if reach.has_join(select.relation) else []
+    outputs = sorted(sql(each.value) for each in select.outputs) if reach.has_join(select.relation) else []
     return json.dumps([_from(select, identify=True), _where(select), outputs])
 
 
@@ -107,23 +110,23 @@ def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str
     having = ""
     if select.having is not None:
         partial = f" OR {since.of_query(select)} < {since.COMPLETE_FROM}" if whole.remembers(select) else ""
-        having = f" WHERE {select.having.text}{partial}"
+        having = f" WHERE {sql(select.having)}{partial}"
     return f"SELECT {_list(parts)} FROM ({groups or _groups(select)}) AS `g`{having}"
 
 
 def _groups(select: Select) -> str:
     """The grouped rows: the part that has state."""
     assert select.window is not None
-    time = select.window.time
-    rows = {time.text: "`t`"}
-    keys = {key.text: f"`k{i}`" for i, key in enumerate(select.keys)}
+    time = sql(select.window.time)
+    rows = {time: "t"}
+    keys = {sql(key): f"k{i}" for i, key in enumerate(select.keys)}
     aggregates = [
-        f"{aggregate.rebuild(lambda part: _argument(part, keys, rows)).text} AS `a{number}`"
+        f"{sql(aggregate.rebuild(lambda part: _argument(part, keys, rows)))} AS `a{number}`"
         for number, aggregate in enumerate(select.aggregates)
     ]
-    untimed = {each.text for each in over_rows(select) for each in each.nodes() if each.type == ROWTIME}
+    untimed = {sql(each) for each in over_rows(select) for each in each.nodes() if each.type == ROWTIME}
     inner = [
-        f"{_untimed(text) if text in untimed and text != time.text else text} AS {name}"
+        f"{_untimed(text) if text in untimed and text != time else text} AS `{name}`"
         for text, name in [*keys.items(), *rows.items()]
     ]
     inner += since.of_row(select)
@@ -137,12 +140,12 @@ def grouped(
 ) -> str:
     """Groups of the rows `r`, which are `inner` of `source`: their time is `t`, their keys are `keys`."""
     window_sql = _window(window)
-    by = [window_sql, *(f"`r`.{name}" for name in keys)]
+    by = [window_sql, *(f"`r`.`{name}`" for name in keys)]
     if window.kind == "SESSION" and not keys:
         # Spark refuses a session as the only key.
         inner = [*inner, "0 AS `one`"]
         by.append("`r`.`one`")
-    outer = [f"{window_sql} AS `w`", *(f"`r`.{name} AS {name}" for name in keys), *aggregates]
+    outer = [f"{window_sql} AS `w`", *(f"`r`.`{name}` AS `{name}`" for name in keys), *aggregates]
     rows = f"SELECT {_list(inner)} FROM {source}"
     return f"SELECT {_list(outer)} FROM ({rows}) AS `r` GROUP BY {_list(by)}"
 
@@ -153,8 +156,8 @@ def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | 
         return None
     if part.is_constant:
         return part
-    name = keys.get(part.text) or rows.setdefault(part.text, f"`x{len(rows) - 1}`")
-    return Expr(f"`r`.{name}", part.type, part.span, kind=Kind.COLUMN)
+    name = keys.get(sql(part)) or rows.setdefault(sql(part), f"x{len(rows) - 1}")
+    return column(Ref("r", (name,)), part.type, part.span)
 
 
 def _window(of: Window) -> str:
@@ -171,17 +174,17 @@ def _duration(length: timedelta) -> str:
 
 
 def _hidden(found: Identity, names: Sequence[str], since: str) -> list[str]:
-    first = found.window or (found.time or "CAST(NULL AS TIMESTAMP)",)
-    texts = (*first, *found.keys, since)[: len(names)]
+    first = found.window or (found.time or call(Op.TYPED_NULL, TIMESTAMP, (0, 0)),)
+    texts = (*map(sql, (*first, *found.keys)), since)[: len(names)]
     return [f"{text} AS `{name}`" for text, name in zip(texts, names, strict=True)]
 
 
 def _visible(outputs: Sequence[Output]) -> list[str]:
-    return [f"{storable(each.value).text} AS {quote_name(each.name or '')}" for each in outputs]
+    return [f"{sql(storable(each.value))} AS {quote_name(each.name or '')}" for each in outputs]
 
 
 def _from(select: Select, *, identify: bool) -> str:
-    return _relation(select.relation, texts(over_rows(select)), identify=identify)
+    return _relation(select.relation, columns_in(over_rows(select)), identify=identify)
 
 
 def _where(select: Select) -> str:
@@ -195,7 +198,7 @@ def _list(parts: Iterable[str]) -> str:
 def storable(value: Expr) -> Expr:
     """The value as a column can hold it: a NULL needs a type; times of windows are whole milliseconds."""
     if value.type == WINDOW_TIME:
-        return call("date_trunc('MILLISECOND', {0})", TIMESTAMP, value.span, value)
+        return call(Op.FLOOR_TIME, TIMESTAMP, value.span, value, name="MILLISECOND")
     return cast(value, STRING) if value.type == NULL else value
 
 
@@ -209,11 +212,11 @@ def _relation(of: Relation, used: Used, *, identify: bool) -> str:
             return f"{quote_name(table.name)} AS {quote_name(name)}"
         case Unnest(below=below, value=value, name=name, outer=outer):
             view = f"LATERAL VIEW {'OUTER ' if outer else ''}posexplode({_unfolded(of)}) `{name}` AS `p`, `c`"
-            return f"{_relation(below, used | texts([value]), identify=identify)} {view}"
+            return f"{_relation(below, used | columns_in([value]), identify=identify)} {view}"
         case Join(left=left, right=right, on=on, outer=outer):
-            inside = used | texts([on])
+            inside = used | columns_in([on])
             sides = [_relation(side, inside, identify=identify) for side in (left, right)]
-            return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {on.text}"
+            return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {sql(on)}"
         case Picked():
             return _picked(of, used, identify=identify)
         case Query(name=name, query=query):
@@ -227,7 +230,7 @@ def _relation(of: Relation, used: Used, *, identify: bool) -> str:
 
 def _unfolded(of: Unnest) -> str:
     """What is unfolded, as SQL. A partial session's list is never empty: a row says that it is partial."""
-    text = of.value.text
+    text = sql(of.value)
     if of.outer or not results.made_of(of.value, results.of(of.below)):
         return text
     partial = f"{since.least(since.sinces(of.below))} < {since.COMPLETE_FROM}"
@@ -238,14 +241,14 @@ def _picked(of: Picked, used: Used, *, identify: bool) -> str:
     chosen = named(of, used)
     parts = []
     for name, value in chosen.items():
-        timed = of.time in (None, f"`{of.name}`.{quote_name(name)}") or value.type != ROWTIME
-        parts.append(f"{value.text if timed else _untimed(value.text)} AS {quote_name(name)}")
+        timed = of.time in (None, Ref(of.name, (name,))) or value.type != ROWTIME
+        parts.append(f"{sql(value) if timed else _untimed(sql(value))} AS {quote_name(name)}")
     if identify:
-        parts += [f"{text} AS `{name}`" for text, name in columns_of(identity(of.below))]
+        parts += [f"{sql(key)} AS `{name}`" for key, name in columns_of(identity(of.below))]
     if before := since.sinces(of.below):
         parts.append(f"{since.least(before)} AS `{SINCE}`")
     where = since.kept(of.where, of.below)
-    inside = texts([*chosen.values(), *([of.where] if of.where else [])])
+    inside = columns_in([*chosen.values(), *([of.where] if of.where else [])])
     return (
         f"(SELECT {_list(parts)} FROM {_relation(of.below, inside, identify=identify)}{where}) AS `{of.name}`"
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from daggerspec.columns import SINCE
+from daggersql.emit.expressions import sql
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr
 from daggersql.ir.relations import Alone, Join, Picked, Query, Relation, Select, Stream, Unnest
@@ -60,12 +61,12 @@ def kept(condition: Expr | None, of: Relation) -> str:
     if condition is None:
         return ""
     partial = f" OR {least(sinces(of))} < {COMPLETE_FROM}" if has_session(of) else ""
-    return f" WHERE {condition.text}{partial}"
+    return f" WHERE {sql(condition)}{partial}"
 
 
 def _alone(of: Alone) -> str:
     """NULL for a row that has a partner."""
-    return f"CASE WHEN {of.partner} IS NULL THEN {minus(of.time, of.before)} END"
+    return f"CASE WHEN {sql(of.partner)} IS NULL THEN {minus(sql(of.time), of.before)} END"
 
 
 def of_query(select: Select) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from daggersql.findings import Span
 from daggersql.ir.expr import Expr, call, constant
+from daggersql.ir.ops import Form, Keeps, Op
 from daggersql.ir.types import INT
 
 MOST = 10_000
@@ -34,12 +35,17 @@ def too_many(among: str) -> str:
 def let_in(where: Expr | None, place: Span) -> Expr:
     """1 for every row that the condition of FILTER lets in, NULL for the others."""
     one = constant("1", 1, INT, place)
-    return one if where is None else call("CASE WHEN {0} THEN 1 END", INT, place, where)
+    return one if where is None else call(Op.CASE, INT, place, where, one)
 
 
-def unless_too_many(function: str, among: str, answer: str) -> str:
+def unless_too_many(function: str, among: str, answer: str) -> Form:
     """SQL of the answer; NULL, and counted by `function`_toomany(flag), for a group of too many rows."""
-    return f"CASE WHEN NOT {function}_toomany({too_many(among)}) THEN {answer} END"
+    sql = f"CASE WHEN NOT {function}_toomany({too_many(among)}) THEN {answer} END"
+    return Form(sql, keeps=Keeps("list", function, ends=False))
+
+
+LET = Form("get(transform(array({0}), e -> {1}), 0)")
+"""`e` stands for the first argument in the second one."""
 
 
 def let(value: str, name: str, body: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature
+from daggersql.ir.ops import Form, Keeps
 from daggersql.ir.types import BIGINT, Family
 
 MOST = 1_000_000
@@ -23,13 +24,13 @@ _FORMS = (
 )
 
 
-def signatures(kept: int, answer: str = "{n}") -> tuple[Signature, ...]:
+def signatures(kept: int, answer: str = "{n}", keeps: Keeps | None = None) -> tuple[Signature, ...]:
     """One for each kind of value; the sketch keeps 2^`kept` of them. `answer` is SQL over the number {n}."""
     found = []
     for kind, form in _FORMS:
         sketch = f"theta_sketch_estimate(theta_sketch_agg({form}, {kept}))"
         number = f"coalesce(CAST(round({sketch}) AS BIGINT), 0L)"
-        found.append(Signature((kind,), BIGINT, answer.replace("{n}", number)))
+        found.append(Signature((kind,), BIGINT, Form(answer.replace("{n}", number), keeps=keeps)))
     return tuple(found)
 
 
@@ -39,7 +40,11 @@ _TOO_MANY = (
 )
 COUNT_DISTINCT = Function(
     "COUNT(DISTINCT",
-    signatures(KEPT, f"CASE WHEN {{n}} > {MOST} THEN raise_error('{_TOO_MANY}') ELSE {{n}} END"),
+    signatures(
+        KEPT,
+        f"CASE WHEN {{n}} > {MOST} THEN raise_error('{_TOO_MANY}') ELSE {{n}} END",
+        Keeps("distinct", "COUNT(DISTINCT …)", ends=True),
+    ),
     aggregate=True,
 )
 """What COUNT(DISTINCT x) means; the name cannot be called."""

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 from daggersql.findings import Report, Span
 from daggersql.functions.messages import ddl, is_known_later, leaf, message_type
-from daggersql.ir.expr import Expr, call, quote_text, text_constant
+from daggersql.ir.expr import Expr, call, text_constant
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BINARY, BOOLEAN, NULL, STRING, Array, Scalar, Type
 from daggersql.operators.coercion import describe
+
+_FIELDS = Form("from_json(selectfields({0}, {1}, {2}), {3})")
+_DECODABLE = Form("from_json(selectfields({0}, {1}, ''), 'array<boolean>')")
 
 
 def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) -> Expr | None:
@@ -32,18 +36,17 @@ def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) 
         report.error(
             "UNSUPPORTED_TYPE",
             path.span,
-            f"A field that is {describe(call('', kind, place))} like this one cannot be taken out of bytes:"
-            " maps without text keys cannot.",
+            f"A field that is {describe(call(Op.NULL, kind, place))} like this one cannot be taken out of"
+            " bytes: maps without text keys cannot.",
         )
         return None
-    template = f"from_json(selectfields({{0}}, {{1}}, {{2}}), {quote_text(written)})"
-    return replace(call(template, Array(kind), place, values, name, path), function="selectfields")
+    found_in = call(_FIELDS, Array(kind), place, values, name, path, text_constant(written, STRING, place))
+    return replace(found_in, function="selectfields")
 
 
 def decodable(values: Expr, name: Expr, place: Span) -> Expr:
     """For each encoded message TRUE, or NULL when it is none."""
-    template = "from_json(selectfields({0}, {1}, ''), 'array<boolean>')"
-    return replace(call(template, Array(BOOLEAN), place, values, name), function="selectfields")
+    return replace(call(_DECODABLE, Array(BOOLEAN), place, values, name), function="selectfields")
 
 
 def of_type(name: Expr) -> Scalar:
@@ -63,4 +66,4 @@ def type_of(values: Expr) -> Expr | None:
     kind = values.type.element if isinstance(values.type, Array) else NULL
     if isinstance(kind, Scalar) and kind.note:
         return text_constant(kind.note, STRING, values.span)
-    return values.args[1] if values.function == "filters" else None
+    return values.args[2] if values.function == "filters" else None

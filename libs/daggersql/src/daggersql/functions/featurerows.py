@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
-from daggersql.ir.expr import Expr, call, cast, quote_text
+from daggersql.ir.expr import Expr, call, cast, text_constant
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (
     BIGINT,
     BINARY,
@@ -54,6 +55,40 @@ _TEXT_OF = (
 # The dot behind the text keeps `$` from overlooking a last line break.
 _WHOLE_TEXT = "rlike(concat({0}, '.'), '^[+-]?[0-9]+[.]$')"
 _TEXT_FORM = {Family.BINARY: "base64({0})", Family.TIMESTAMP: "CAST(unix_micros({0}) AS STRING)"}
+_TAGGED = {
+    kind: Form(f"coalesce(concat({{1}}, {text}), {{2}})")
+    for kind, text in {**dict.fromkeys(Family, "CAST({0} AS STRING)"), **_TEXT_FORM}.items()
+}
+_TAG = Form("CASE WHEN {0} IS NULL THEN {2} ELSE {1} END")
+_BESIDE = Form("named_struct('made', {0}, 'given', {1})")
+
+
+def _row_form(slot: str | None) -> Form:
+    parts = ", ".join(
+        f"'{each}', {'{1}' if each == slot else f'CAST(NULL AS {kind.spark})'}"
+        for each, kind in SLOTS.items()
+    )
+    return Form(f"named_struct('name', {{0}}, 'value', named_struct({parts}), 'id', {{0}})")
+
+
+_ROWS = {slot: _row_form(slot) for slot in (None, *SLOTS)}
+_OR_ZERO = Form("CASE WHEN {0} IS NULL THEN {2} ELSE {1} END")
+# Tells of values that are there and that it makes nothing of.
+_FLAGGED = {
+    function: Form(f"CASE WHEN NOT {function}_bad({{0}} IS NOT NULL AND ({{1}}) IS NULL) THEN {{1}} END")
+    for function in ("featureswithtype", "singlefeaturewithtype")
+}
+_TRUTH = Form("CASE WHEN lower({0}) = 'true' THEN true WHEN lower({0}) = 'false' THEN false END")
+_UTF8 = Form("try_validate_utf8(CAST({0} AS STRING))")
+# 2^63, which is no BIGINT any more, would be cast to the greatest one.
+_WHOLE_FLOAT = Form(
+    "CASE WHEN {0} = rint({0}) AND {0} < 9223372036854775808D THEN try_cast({0} AS {type}) END"
+)
+_WHOLE_DECIMAL = Form("CASE WHEN {0} = round({0}, 0) THEN try_cast({0} AS {type}) END")
+_WHOLE_OF_TEXT = Form(f"CASE WHEN {_WHOLE_TEXT} THEN try_cast({{0}} AS {{type}}) END")
+# 0.1, not the 0.10000000149011612 that the nearest FLOAT is.
+_AS_WRITTEN = Form("CAST(CAST({0} AS STRING) AS DOUBLE)")
+_REAL_OF_TEXT = Form(f"CASE WHEN NOT {SPARK_KNOWS_BETTER} THEN try_cast({{0}} AS {{type}}) END")
 
 
 def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
@@ -98,7 +133,7 @@ def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> 
     if row is None:
         return None
     given = _given(value, SLOTS[slot], str(kind.value))
-    return call("named_struct('made', {0}, 'given', {1})", TRIPLETS.element, row.span, row, given)
+    return call(_BESIDE, TRIPLETS.element, row.span, row, given)
 
 
 def _given(value: Expr, slot: Type, kind: str) -> Expr:
@@ -106,19 +141,18 @@ def _given(value: Expr, slot: Type, kind: str) -> Expr:
     value where it is not what stands in the slot.
     """
     tag = f"{kind} {value.type.spark.partition('(')[0]}"
+    none = text_constant(kind, STRING, value.span)
     if family(value.type) is Family.NULL:
-        return call(quote_text(kind), STRING, value.span)
+        return none
     if value.type.spark == slot.spark:
-        return call(f"CASE WHEN {{0}} IS NULL THEN '{kind}' ELSE '{tag}' END", STRING, value.span, value)
-    text = _TEXT_FORM.get(family(value.type), "CAST({0} AS STRING)")
-    return call(f"coalesce(concat('{tag} ', {text}), '{kind}')", STRING, value.span, value)
+        return call(_TAG, STRING, value.span, value, text_constant(tag, STRING, value.span), none)
+    before = text_constant(f"{tag} ", STRING, value.span)
+    return call(_TAGGED[family(value.type)], STRING, value.span, value, before, none)
 
 
 def list_of(features: Sequence[Expr], kind: Array, place: Span) -> Expr:
     """The features of one record as a list of that kind."""
-    holes = ", ".join(f"{{{number}}}" for number in range(len(features)))
-    template = f"array({holes})" if features else f"CAST(array() AS {kind.spark})"
-    return call(template, kind, place, *features)
+    return call(Op.ARRAY if features else Op.EMPTY_ARRAY, kind, place, *features)
 
 
 def _row(key: Expr, slot: str | None, value: Expr | None, report: Report) -> Expr | None:
@@ -128,18 +162,13 @@ def _row(key: Expr, slot: str | None, value: Expr | None, report: Report) -> Exp
             "UNSUPPORTED_TYPE", key.span, f"A feature's name is text or a number, not {describe(key)}."
         )
         return None
-    parts = ", ".join(
-        f"'{each}', {'{1}' if each == slot else f'CAST(NULL AS {kind.spark})'}"
-        for each, kind in SLOTS.items()
-    )
-    row = f"named_struct('name', {{0}}, 'value', named_struct({parts}), 'id', {{0}})"
-    return call(row, FEATURES.element, key.span, name, *(() if value is None else (value,)))
+    return call(_ROWS[slot], FEATURES.element, key.span, name, *(() if value is None else (value,)))
 
 
 def _text(value: Expr) -> Expr | None:
     found = family(value.type)
     if found is Family.TIMESTAMP:
-        return call("date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')", STRING, value.span, value)
+        return call(Op.TEXT_OF_TIME, STRING, value.span, value)
     return cast(value, STRING) if found in (*_TEXT_OF, Family.NULL) else None
 
 
@@ -152,7 +181,7 @@ def _as_bytes(value: Expr, function: str) -> Expr | None:
 
 def _as_text(value: Expr, function: str) -> Expr | None:
     if family(value.type) is Family.BINARY:
-        return _counted("try_validate_utf8(CAST({0} AS STRING))", STRING, value, function)
+        return _flagged(call(_UTF8, STRING, value.span, value), value, function)
     return _text(value)
 
 
@@ -164,29 +193,24 @@ def _as_time(value: Expr, function: str) -> Expr | None:
 def _as_truth(value: Expr, function: str) -> Expr | None:
     match family(value.type):
         case Family.BOOLEAN | Family.NULL:
-            return _or_zero("{0}", BOOLEAN, cast(value, BOOLEAN))
+            made = cast(value, BOOLEAN)
+            return _or_zero(made, made)
         case Family.TEXT:
-            made = "CASE WHEN lower({0}) = 'true' THEN true WHEN lower({0}) = 'false' THEN false END"
-            return _or_zero(_flagged(made, function), BOOLEAN, value)
+            return _or_zero(_flagged(call(_TRUTH, BOOLEAN, value.span, value), value, function), value)
     return None
 
 
 def _whole(kind: Type) -> Callable[[Expr, str], Expr | None]:
     def make(value: Expr, function: str) -> Expr | None:
-        made = f"try_cast({{0}} AS {kind.spark})"
-        match family(value.type):
-            case Family.INTEGER | Family.NULL:
-                return _or_zero(_flagged(made, function), kind, cast(value, BIGINT))
-            case Family.NUMBER:
-                # 2^63, which is no BIGINT any more, would be cast to the greatest one.
-                made = f"CASE WHEN {{0}} = rint({{0}}) AND {{0}} < 9223372036854775808D THEN {made} END"
-            case Family.DECIMAL:
-                made = f"CASE WHEN {{0}} = round({{0}}, 0) THEN {made} END"
-            case Family.TEXT:
-                made = f"CASE WHEN {_WHOLE_TEXT} THEN {made} END"
-            case _:
-                return None
-        return _or_zero(_flagged(made, function), kind, value)
+        forms: Mapping[Family, Form | Op] = {
+            Family.INTEGER: Op.CAST, Family.NULL: Op.CAST, Family.NUMBER: _WHOLE_FLOAT,
+            Family.DECIMAL: _WHOLE_DECIMAL, Family.TEXT: _WHOLE_OF_TEXT,
+        }  # fmt: skip
+        form = forms.get(family(value.type))
+        if form is None:
+            return None
+        given = cast(value, BIGINT) if form is Op.CAST else value
+        return _or_zero(_flagged(call(form, kind, value.span, given), given, function), given)
 
     return make
 
@@ -195,31 +219,25 @@ def _real(kind: Type) -> Callable[[Expr, str], Expr | None]:
     def make(value: Expr, function: str) -> Expr | None:
         match family(value.type):
             case Family.NUMBER if kind == DOUBLE and value.type == FLOAT:
-                # 0.1, not the 0.10000000149011612 that the nearest FLOAT is.
-                return _or_zero("CAST(CAST({0} AS STRING) AS DOUBLE)", kind, value)
+                return _or_zero(call(_AS_WRITTEN, kind, value.span, value), value)
             case Family.INTEGER | Family.NUMBER | Family.DECIMAL | Family.NULL:
-                return _or_zero(f"CAST({{0}} AS {kind.spark})", kind, value)
+                return _or_zero(call(Op.STRICT_CAST, kind, value.span, value), value)
             case Family.TEXT:
-                made = f"CASE WHEN NOT {SPARK_KNOWS_BETTER} THEN try_cast({{0}} AS {kind.spark}) END"
-                return _or_zero(_flagged(made, function), kind, value)
+                made = call(_REAL_OF_TEXT, kind, value.span, value)
+                return _or_zero(_flagged(made, value, function), value)
         return None
 
     return make
 
 
-def _or_zero(made: str, kind: Type, value: Expr) -> Expr:
+def _or_zero(made: Expr, value: Expr) -> Expr:
     """NULL becomes 0 or false, and nothing else does."""
-    zero = "false" if kind is BOOLEAN else f"CAST(0 AS {kind.spark})"
-    return call(f"CASE WHEN {{0}} IS NULL THEN {zero} ELSE {made} END", kind, value.span, value)
+    zero = call(Op.FALSE if made.type is BOOLEAN else Op.ZERO, made.type, value.span)
+    return call(_OR_ZERO, made.type, value.span, value, made, zero)
 
 
-def _counted(made: str, kind: Type, value: Expr, function: str) -> Expr:
-    return call(_flagged(made, function), kind, value.span, value)
-
-
-def _flagged(made: str, function: str) -> str:
-    """The template, telling of values that are there and that it makes nothing of."""
-    return f"CASE WHEN NOT {function}_bad({{0}} IS NOT NULL AND ({made}) IS NULL) THEN {made} END"
+def _flagged(made: Expr, value: Expr, function: str) -> Expr:
+    return call(_FLAGGED[function], made.type, value.span, value, made)
 
 
 TYPES: Mapping[str, tuple[str, Callable[[Expr, str], Expr | None]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, Family
 
 ANY, WHOLE, TIME = Family.ANY, Family.INTEGER, Family.TIMESTAMP
@@ -12,38 +13,42 @@ _ANY_NULL = "CASE WHEN array_contains(transform(array({rest}), x -> x IS NULL), 
 
 
 def _extreme(name: str) -> Function:
-    template = f"{_ANY_NULL}{name.lower()}({{rest}}) END"
-    return Function(name, (Signature((ANY, ANY), 0, template, variadic=True, same=True),))
+    form = Form(f"{_ANY_NULL}{name.lower()}({{rest}}) END", total=True)
+    return Function(name, (Signature((ANY, ANY), 0, form, variadic=True, same=True),))
 
 
-NOW = "current_timestamp()"
-"""The batch's time."""
 TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """Units that a timestamp is rounded down to."""
+
+
+def _part_of(number: str) -> Form:
+    return Form(f"CAST({number} AS BIGINT)")
+
+
 PARTS = {
-    "YEAR": "year({0})",
-    "QUARTER": "quarter({0})",
-    "MONTH": "month({0})",
-    "WEEK": "weekofyear({0})",
-    "DAY": "day({0})",
-    "DOY": "dayofyear({0})",
-    "DOW": "dayofweek({0})",
-    "ISODOW": "(weekday({0}) + 1)",
-    "HOUR": "hour({0})",
-    "MINUTE": "minute({0})",
-    "SECOND": "second({0})",
+    "YEAR": _part_of("year({0})"),
+    "QUARTER": _part_of("quarter({0})"),
+    "MONTH": _part_of("month({0})"),
+    "WEEK": _part_of("weekofyear({0})"),
+    "DAY": _part_of("day({0})"),
+    "DOY": _part_of("dayofyear({0})"),
+    "DOW": _part_of("dayofweek({0})"),
+    "ISODOW": _part_of("(weekday({0}) + 1)"),
+    "HOUR": _part_of("hour({0})"),
+    "MINUTE": _part_of("minute({0})"),
+    "SECOND": _part_of("second({0})"),
 }
 """Parts of a timestamp that EXTRACT gives, in UTC; DOW counts from Sunday = 1."""
 
 
 def _part(name: str, part: str) -> Function:
-    return scalar(name, [TIME], BIGINT, f"CAST({PARTS[part]} AS BIGINT)")
+    return scalar(name, [TIME], BIGINT, PARTS[part])
 
 
 FUNCTIONS = (
-    Function("COALESCE", (Signature((ANY,), 0, "coalesce({rest})", variadic=True, same=True),)),
+    Function("COALESCE", (Signature((ANY,), 0, Op.COALESCE, variadic=True, same=True),)),
     scalar("NULLIF", [ANY, ANY], 0, "nullif({0}, {1})", same=True),
-    scalar("IFNULL", [ANY, ANY], 0, "coalesce({0}, {1})", same=True),
+    scalar("IFNULL", [ANY, ANY], 0, Op.COALESCE, same=True),
     _extreme("GREATEST"),
     _extreme("LEAST"),
     overloaded(
@@ -62,12 +67,12 @@ FUNCTIONS = (
     _part("MINUTE", "MINUTE"),
     _part("SECOND", "SECOND"),
     # The batch's time: the same for every row of a batch.
-    scalar("PROCTIME", [], TIMESTAMP, NOW),
-    scalar("NOW", [], TIMESTAMP, NOW),
-    scalar("CURRENT_TIMESTAMP", [], TIMESTAMP, NOW),
-    scalar("LOCALTIMESTAMP", [], TIMESTAMP, NOW),
-    scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, NOW),
-    scalar("CURRENT_DATE", [], DATE, "current_date()"),
+    scalar("PROCTIME", [], TIMESTAMP, Op.NOW),
+    scalar("NOW", [], TIMESTAMP, Op.NOW),
+    scalar("CURRENT_TIMESTAMP", [], TIMESTAMP, Op.NOW),
+    scalar("LOCALTIMESTAMP", [], TIMESTAMP, Op.NOW),
+    scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, Op.NOW),
+    scalar("CURRENT_DATE", [], DATE, Form("current_date()", of_now=True)),
     scalar("IS_ALPHA", [Family.TEXT], BOOLEAN, "rlike({0}, '^\\\\\\\\p{{L}}+$')"),
     scalar("IS_DECIMAL", [Family.TEXT], BOOLEAN, "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')"),
     scalar("IS_DIGIT", [Family.TEXT], BOOLEAN, "rlike({0}, '^[0-9]+$')"),

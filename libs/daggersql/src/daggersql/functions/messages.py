@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from daggersql.findings import Report, nearest
-from daggersql.ir.expr import Expr, quote_name, quote_text
+from daggersql.findings import Report, Span, nearest
+from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (
     BOOLEAN,
+    STRING,
     Array,
     EnumText,
     Family,
@@ -26,6 +28,7 @@ from daggersql.ir.types import (
     of_message,
 )  # fmt: skip
 from daggersql.operators.fields import TIME_FIELDS
+from daggersql.quoting import quote_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Leaf:
     """What a path leads to in a message."""
 
     type: Type
-    sql: str
+    value: Expr
     """Over `x`, the message as a struct."""
     path: str
     """What must be decoded."""
@@ -61,12 +64,13 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
         return None
     kind: Type = message
-    sql, default, read = "x", None, []
+    place = path.span
+    value, default, read = variable("x", message, place), None, []
     field: FieldDescriptor | None = None
     for name in path.value.split("."):
         if (kind, name) in TIME_FIELDS:
-            template, kind = TIME_FIELDS[kind, name]
-            sql, default = template.format(sql), f"CAST(0 AS {kind.spark})"
+            op, kind = TIME_FIELDS[kind, name]
+            value, default = call(op, kind, place, value), call(Op.ZERO, kind, place)
             continue
         if (
             name == "value"
@@ -74,19 +78,23 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
             and field is not None
             and field.message_type is not None
         ):
-            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside)
+            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside, place)
             continue
         fields = kind.fields() if isinstance(kind, Message) else {}
         if not isinstance(kind, Message) or name not in fields:
             _unknown(kind, name, path, report)
             return None
         field = kind.descriptor.fields_by_name[name]
-        sql, kind = f"{sql}.{quote_name(name)}", fields[name]
-        default = _default(field, kind)
+        kind = fields[name]
+        value = Expr(Op.FIELD, kind, place, (value,), name=name)
+        default = _default(field, kind, place)
         read.append(name)
     if default is not None:
-        sql = f"CASE WHEN x IS NOT NULL THEN coalesce({sql}, {default}) END"
-    return Leaf(kind, sql, ".".join(read))
+        value = call(_OR_DEFAULT, kind, place, value, default)
+    return Leaf(kind, value, ".".join(read))
+
+
+_OR_DEFAULT = Form("CASE WHEN x IS NOT NULL THEN coalesce({0}, {1}) END")
 
 
 def ddl(kind: Type) -> str | None:
@@ -134,23 +142,23 @@ def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
     report.error("UNKNOWN_FIELD", path.span, detail, suggestion)
 
 
-def _default(field: FieldDescriptor, kind: Type) -> str | None:
-    """What a field that is not set reads as, as SQL; None for one that knows whether it is set."""
+def _default(field: FieldDescriptor, kind: Type, place: Span) -> Expr | None:
+    """What a field that is not set reads as; None for one that knows whether it is set."""
     match kind:
         case Array():
-            return f"CAST(array() AS {kind.spark})"
+            return call(Op.EMPTY_ARRAY, kind, place)
         case MapOf():
-            return f"CAST(map() AS {kind.spark})"
+            return call(Op.EMPTY_MAP, kind, place)
     if field.has_presence:
         return None
     if isinstance(kind, EnumText):
-        return quote_text(kind.values[0])
+        return text_constant(kind.values[0], STRING, place)
     match family(kind):
         case Family.TEXT:
-            return "''"
+            return text_constant("", STRING, place)
         case Family.BINARY:
-            return "X''"
-    return "false" if kind == BOOLEAN else f"CAST(0 AS {kind.spark})"
+            return bytes_constant("", place)
+    return call(Op.FALSE if kind == BOOLEAN else Op.ZERO, kind, place)
 
 
 def is_known_later(name: Expr) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BIGINT, DOUBLE, INT, Family
 
 NUMBER, WHOLE = Family.NUMBER, Family.INTEGER
@@ -41,8 +42,8 @@ def _logarithm(name: str) -> Function:
 
 def _towards(name: str, spark: str) -> Function:
     small = f"abs({_D}) < {_ALL_WHOLE}"
-    template = f"CASE WHEN {small} THEN CAST({spark}({_D}) AS DOUBLE) ELSE {_D} END"
-    return overloaded(name, Signature((WHOLE,), 0, "{0}"), Signature((NUMBER,), DOUBLE, template))
+    form = Form(f"CASE WHEN {small} THEN CAST({spark}({_D}) AS DOUBLE) ELSE {_D} END", total=True)
+    return overloaded(name, Signature((WHOLE,), 0, _ITSELF), Signature((NUMBER,), DOUBLE, form))
 
 
 def _truncated(value: str, places: str) -> str:
@@ -51,13 +52,15 @@ def _truncated(value: str, places: str) -> str:
     return f"coalesce(CAST({cut} AS DOUBLE), {value})"
 
 
-_WHOLE_ROUND = "try_cast(round(CAST({0} AS DECIMAL(20, 0)), {1}) AS BIGINT)"
+_WHOLE_ROUND = Form("try_cast(round(CAST({0} AS DECIMAL(20, 0)), {1}) AS BIGINT)", total=True)
+_ABSOLUTE = Form("CASE WHEN {0} < 0 THEN try_subtract({0} - {0}, {0}) ELSE {0} END", total=True)
+_ITSELF = Form("{0}", total=True)
 
 FUNCTIONS = (
     overloaded(
         "ABS",
-        Signature((WHOLE,), 0, "CASE WHEN {0} < 0 THEN try_subtract({0} - {0}, {0}) ELSE {0} END"),
-        Signature((NUMBER,), 0, "abs({0})"),
+        Signature((WHOLE,), 0, _ABSOLUTE),
+        Signature((NUMBER,), 0, Form("abs({0})", total=True)),
     ),
     _towards("CEIL", "ceil"),
     _towards("CEILING", "ceil"),
@@ -69,22 +72,22 @@ FUNCTIONS = (
     ),
     overloaded(
         "ROUND",
-        Signature((WHOLE,), 0, "{0}"),
-        Signature((NUMBER,), DOUBLE, f"round({_D})"),
+        Signature((WHOLE,), 0, _ITSELF),
+        Signature((NUMBER,), DOUBLE, Form(f"round({_D})", total=True)),
         Signature((WHOLE, WHOLE), BIGINT, _WHOLE_ROUND),
-        Signature((NUMBER, WHOLE), DOUBLE, f"round({_D}, {{1}})"),
+        Signature((NUMBER, WHOLE), DOUBLE, Form(f"round({_D}, {{1}})", total=True)),
         check=_check_places,
     ),
     overloaded(
         "TRUNCATE",
-        Signature((WHOLE,), 0, "{0}"),
-        Signature((NUMBER,), DOUBLE, _truncated(_D, "0")),
-        Signature((NUMBER, WHOLE), DOUBLE, _truncated(_D, "{1}")),
+        Signature((WHOLE,), 0, _ITSELF),
+        Signature((NUMBER,), DOUBLE, Form(_truncated(_D, "0"), total=True)),
+        Signature((NUMBER, WHOLE), DOUBLE, Form(_truncated(_D, "{1}"), total=True)),
         check=_check_places,
     ),
     _over_double("SQRT"),
     _over_double("CBRT"),
-    _over_double("EXP"),
+    scalar("EXP", [NUMBER], DOUBLE, Form(f"exp({_D})", total=True)),
     _logarithm("LN"),
     _logarithm("LOG10"),
     _logarithm("LOG2"),

@@ -12,7 +12,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, let
 from daggersql.functions.signature import Function, Signature
-from daggersql.ir.expr import Expr, Kind, call
+from daggersql.ir.expr import Expr, call, text_constant
+from daggersql.ir.ops import Form, Keeps, Op
 from daggersql.ir.types import STRING, Array, Family
 
 _SORTED = (Family.TEXT, Family.INTEGER, Family.NUMBER, Family.BOOLEAN, Family.TIMESTAMP, Family.DATE)
@@ -25,10 +26,14 @@ _LISTED = let(
 )
 
 
+_SORTED_ONCE = Form(_LISTED, keeps=Keeps("list", "a list of DISTINCT values", ends=True))
+_JOINED = Form("CASE WHEN size({0}) > 0 THEN array_join({0}, {1}) END")
+
+
 def _values(value: Expr, place: Span, where: Expr | None) -> Expr:
     """The sorted values of a group, for which FILTER's condition holds."""
-    among = value if where is None else call("CASE WHEN {1} THEN {0} END", value.type, place, value, where)
-    return Expr(_LISTED, Array(value.type), place, (among,), kind=Kind.AGGREGATE)
+    among = value if where is None else call(Op.CASE, value.type, place, where, value)
+    return Expr(_SORTED_ONCE, Array(value.type), place, (among,), aggregate=True)
 
 
 def _list(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -36,21 +41,26 @@ def _list(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | 
 
 
 def _text(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    separator = arguments[1].text if len(arguments) > 1 else "','"
-    values = _values(arguments[0], place, where)
-    return call(f"CASE WHEN size({{0}}) > 0 THEN array_join({{0}}, {separator}) END", STRING, place, values)
+    separator = arguments[1] if len(arguments) > 1 else text_constant(",", STRING, place)
+    return call(_JOINED, STRING, place, _values(arguments[0], place, where), separator)
 
 
 FORMS = {
     "LISTAGG": Function(
         "LISTAGG",
-        (Signature((Family.TEXT,), STRING, _LISTED), Signature((Family.TEXT, Family.TEXT), STRING, _LISTED)),
+        (
+            Signature((Family.TEXT,), STRING, _SORTED_ONCE),
+            Signature((Family.TEXT, Family.TEXT), STRING, _SORTED_ONCE),
+        ),
         aggregate=True,
         check=check_constant_text(1, "The separator", "','"),
         build=_text,
     ),
     "COLLECTARRAY": Function(
-        "CollectArray", tuple(Signature((each,), 0, _LISTED) for each in _SORTED), aggregate=True, build=_list
+        "CollectArray",
+        tuple(Signature((each,), 0, _SORTED_ONCE) for each in _SORTED),
+        aggregate=True,
+        build=_list,
     ),
 }
 """By their names in capitals, what they are when DISTINCT stands before their first argument."""

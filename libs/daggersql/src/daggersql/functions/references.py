@@ -9,8 +9,9 @@ from daggerspec.fields import REFERENCE
 from daggersql.environment import Reference
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.signature import Build, Signature
-from daggersql.ir.expr import Expr, call, cast, constant
-from daggersql.ir.types import NULL, STRING, Family, Type, family
+from daggersql.ir.expr import Expr, call, cast, null
+from daggersql.ir.ops import Form
+from daggersql.ir.types import STRING, Family, Type, family
 
 DEFAULT_HOURS = 1
 MAX_HOURS = 24 * 365
@@ -29,13 +30,13 @@ def signatures(result: Type, *both: Family) -> tuple[Signature, ...]:
     return tuple(Signature((Family.TEXT, Family.TEXT, *more), result, "{0}") for more in ways)
 
 
-def builds(template: str, result: Type) -> Build:
+def builds(form: Form, result: Type) -> Build:
     """The call of the table's name, the text, and the further text wherever it stands, or NULL."""
 
     def build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
         given = [each for each in arguments[2:] if family(each.type) is Family.TEXT]
-        further = given[0] if given else constant("NULL", None, NULL, place)
-        return call(template, result, place, *(cast(each, STRING) for each in (*arguments[:2], further)))
+        further = given[0] if given else null(place)
+        return call(form, result, place, *(cast(each, STRING) for each in (*arguments[:2], further)))
 
     return build
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.ops import Form
 from daggersql.ir.types import DOUBLE, NULL, TIMESTAMP, Array, Family, Type, fits
 from daggersql.operators.coercion import describe
 
@@ -48,8 +49,9 @@ def check_minutes(value: Expr, what: str, report: Report) -> None:
     check_range(value, f"{what}, in minutes,", 1, MAX_MINUTES, report, whole=True)
 
 
-def call_with(name: str, arguments: Sequence[Expr], kinds: Sequence[Type], result: Type, place: Span) -> Expr:
-    """A call of the function `name` in Spark, with each argument in the type that it takes there."""
+def call_with(
+    form: Form, arguments: Sequence[Expr], kinds: Sequence[Type], result: Type, place: Span
+) -> Expr:
+    """A call of a function in Spark, with each argument in the type that it takes there."""
     made = [cast(argument, kind) for argument, kind in zip(arguments, kinds, strict=True)]
-    holes = ", ".join(f"{{{number}}}" for number in range(len(made)))
-    return call(f"{name}({holes})", result, place, *made)
+    return call(form, result, place, *made)

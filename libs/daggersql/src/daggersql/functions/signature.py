@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import Family, Type
 
 Result: TypeAlias = Type | int
@@ -20,18 +21,22 @@ Build: TypeAlias = Callable[[Sequence[Expr], Span, Report, Expr | None], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One way to call a function. `template` has {0}, {1} … for the arguments, {type} for the result's."""
+    """One way to call a function, and how Spark is told: an operator, a form, or its template."""
 
     parameters: tuple[Family, ...]
     result: Result
-    template: str
+    told: Form | Op | str
     variadic: bool = False
-    """The last parameter may be repeated; `template` then has {rest} for all of them, separated by commas."""
+    """The last parameter may be repeated: {rest} of the template."""
     same: bool = False
     """All arguments are made one type first, which the result has too."""
     computed: tuple[Type, ...] = ()
     """Of a function of ours that whoever reads a stream may compute (see `computed`): what its arguments are
     made first."""
+    form: Form | Op = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", Form(self.told) if isinstance(self.told, str) else self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,18 @@ class Function:
     warning: str | None = None
     """What the plan says to whoever uses it."""
     build: Build | None = None
-    """For a call that no template can tell, as when a constant decides the type; the counts and families of
-    `signatures` have been checked by then, and none of the arguments is wrong."""
+    """For a call that no single form can tell, as when a constant decides the type; the counts and families
+    of `signatures` have been checked by then, and none of the arguments is wrong."""
     rows: tuple[tuple[str, Type], ...] | None = None
     """A table function, which stands in FROM: the columns of the rows it gives. To Spark the call is a list
     of structs."""
     doc: Doc | None = None
     """For the function reference; every function of our own has one."""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of its signatures; operators have none."""
+        return tuple(each.form for each in self.signatures if isinstance(each.form, Form))
 
 
 def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple[Type, ...]) -> Signature:
@@ -82,10 +92,10 @@ def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple
 
 
 def scalar(
-    name: str, parameters: Sequence[Family], result: Result, template: str, *, same: bool = False
+    name: str, parameters: Sequence[Family], result: Result, told: Form | Op | str, *, same: bool = False
 ) -> Function:
     """A function with one signature."""
-    return Function(name, (Signature(tuple(parameters), result, template, same=same),))
+    return Function(name, (Signature(tuple(parameters), result, told, same=same),))
 
 
 def overloaded(name: str, *signatures: Signature, check: Check | None = None) -> Function:

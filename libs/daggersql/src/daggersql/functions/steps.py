@@ -12,17 +12,20 @@ from collections.abc import Collection, Mapping, Sequence
 from daggersql.findings import Report, nearest
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
-from daggersql.ir.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Type, family
+from daggersql.ir.ops import Form
+from daggersql.ir.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Scalar, family
 from daggersql.operators.coercion import describe
 
-KINDS: Mapping[str, Type | None] = {
+KINDS: Mapping[str, Scalar | None] = {
     "int": BIGINT, "integer": BIGINT, "long": BIGINT, "bigint": BIGINT, "float": DOUBLE, "double": DOUBLE,
     "other": None,
 }  # fmt: skip
 """Types of elements, in lower case, and what elements become; None leaves them as they are."""
 NOTHING = ("parallel", "sequential", "unordered")
 """Steps that say how Java goes about it, and change nothing."""
-_SAME = {"distinct": "array_distinct({0})", "sorted": "array_sort({0})", "sort": "array_sort({0})"}
+_SORTED = Form("array_sort({0})")
+_SAME = {"distinct": Form("array_distinct({0})"), "sorted": _SORTED, "sort": _SORTED}
+_NUMBERS = {kind: Form(f"transform({{0}}, x -> try_cast(x AS {kind.spark}))") for kind in (BIGINT, DOUBLE)}
 _AS = {"asLongStream": "long", "asDoubleStream": "double"}
 TRANSFORMS = (*_SAME, *NOTHING, "boxed", *_AS)
 """Steps that keep a list a list."""
@@ -80,7 +83,7 @@ def elements_as(values: Expr, kind: str, report: Report) -> Expr | None:
         what = "whole numbers" if wanted == BIGINT else "numbers"
         report.error("TYPE_MISMATCH", values.span, f"{kind} is for {what}, not for {describe(values)}.")
         return None
-    return call(f"transform({{0}}, x -> try_cast(x AS {wanted.spark}))", Array(wanted), values.span, values)
+    return call(_NUMBERS[wanted], Array(wanted), values.span, values)
 
 
 def applied(values: Expr, steps: Sequence[str], report: Report) -> Expr | None:

@@ -10,6 +10,7 @@ from daggersql.functions.checks import together
 from daggersql.functions.regexes import check_group, check_regex, check_replacement
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BOOLEAN, INT, STRING, Family
 from daggersql.limits import MAX_TEXT
 
@@ -87,13 +88,14 @@ def _substring(name: str) -> Function:
 
 # Between \Q and \E a pattern is plain text.
 _PARTS = "split({0}, concat('\\\\Q', {1}, '\\\\E'))"
+_UPPER, _LOWER = (Form(f"{name}({{0}})", total=True) for name in ("upper", "lower"))
 _LENGTH = ("CHAR_LENGTH", "CHARACTER_LENGTH")
 
 FUNCTIONS = (
-    scalar("UPPER", [TEXT], STRING, "upper({0})"),
-    scalar("LOWER", [TEXT], STRING, "lower({0})"),
-    scalar("UCASE", [TEXT], STRING, "upper({0})"),
-    scalar("LCASE", [TEXT], STRING, "lower({0})"),
+    scalar("UPPER", [TEXT], STRING, _UPPER),
+    scalar("LOWER", [TEXT], STRING, _LOWER),
+    scalar("UCASE", [TEXT], STRING, _UPPER),
+    scalar("LCASE", [TEXT], STRING, _LOWER),
     scalar("INITCAP", [TEXT], STRING, "initcap({0})"),
     scalar("REVERSE", [TEXT], STRING, "reverse({0})"),
     *(scalar(name, [TEXT], INT, "char_length({0})") for name in _LENGTH),
@@ -114,7 +116,7 @@ FUNCTIONS = (
         Signature((TEXT, TEXT, WHOLE), INT, f"locate({{0}}, {{1}}, {_whole(2)})"),
     ),
     scalar("REPLACE", [TEXT, TEXT, TEXT], STRING, "replace({0}, {1}, {2})"),
-    Function("CONCAT", (Signature((TEXT,), STRING, "concat({rest})", variadic=True),)),
+    Function("CONCAT", (Signature((TEXT,), STRING, Form("concat({rest})", total=True), variadic=True),)),
     Function(
         "CONCAT_WS",
         (

@@ -10,6 +10,7 @@ from daggersql.functions.checks import check_whole, is_null, together
 from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
 from daggersql.functions.zones import check_zone
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Family
 
 TEXT, WHOLE, NUMBER, TIME, DAY = Family.TEXT, Family.INTEGER, Family.NUMBER, Family.TIMESTAMP, Family.DATE
@@ -75,6 +76,8 @@ _SHAPE = f"^[0-9]{{{{4}}}}-{_TWO}-{_TWO} {_TWO}:{_TWO}:{_TWO}([.][0-9]{{{{1,9}}}
 _PLAIN_TIME = f"CASE WHEN rlike(trim({{0}}), '{_SHAPE}') THEN try_cast(trim({{0}}) AS TIMESTAMP) END"
 _PLAIN_DAY = "try_cast(substring(trim({0}), 1, 10) AS DATE)"
 
+_CLOCK = Form("date_format(current_timestamp(), 'HH:mm:ss')", of_now=True)
+
 FUNCTIONS = (
     overloaded(
         "DATE_FORMAT",
@@ -114,7 +117,7 @@ FUNCTIONS = (
     ),
     overloaded(
         "UNIX_TIMESTAMP",
-        Signature((), BIGINT, "unix_seconds(current_timestamp())"),
+        Signature((), BIGINT, Form("unix_seconds(current_timestamp())", of_now=True)),
         Signature((TEXT,), BIGINT, f"unix_seconds({_PLAIN_TIME})"),
         Signature((TIME,), BIGINT, "unix_seconds({0})"),
         Signature((TEXT, TEXT), BIGINT, f"unix_seconds({_parsed('{0}', '{1}')})"),
@@ -136,8 +139,8 @@ FUNCTIONS = (
         check=_constant_zones(1, 2),
     ),
     scalar("LAST_DAY", [DAY], DATE, "last_day({0})"),
-    scalar("CURRENT_TIME", [], STRING, "date_format(current_timestamp(), 'HH:mm:ss')"),
-    scalar("LOCALTIME", [], STRING, "date_format(current_timestamp(), 'HH:mm:ss')"),
+    scalar("CURRENT_TIME", [], STRING, _CLOCK),
+    scalar("LOCALTIME", [], STRING, _CLOCK),
 )
 
 

@@ -1,7 +1,7 @@
-"""Checked expressions: every one knows its type, its place, and the Spark SQL it becomes.
+"""The checked form of an expression: an operator over arguments, with its type. Data, and no SQL.
 
-An expression is built only by the check, from templates of our own; the user's text reaches Spark as
-constants (quoted here) and never otherwise. Two expressions that mean the same have the same `text`.
+How Spark is told is the business of `daggersql.emit`: by templates of our own, into which the user's text
+comes as quoted constants and never otherwise.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import TypeAlias
 
 from daggersql.findings import Span
-from daggersql.ir.types import BOOLEAN, UNKNOWN, Type
+from daggersql.ir.ops import Form, Op
+from daggersql.ir.types import BINARY, BOOLEAN, NULL, UNKNOWN, Type
 
 
 class Kind(Enum):
@@ -25,36 +27,72 @@ class Kind(Enum):
     """A bound of the query's window."""
 
 
+_KINDS = {Op.COLUMN: Kind.COLUMN, Op.CONSTANT: Kind.CONSTANT, Op.BOUND: Kind.WINDOW}
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A column of a relation, or a field of one."""
+
+    relation: str
+    path: tuple[str, ...] = ()
+    """None: every column."""
+
+    def below(self, name: str) -> Ref:
+        """A field of it."""
+        return Ref(self.relation, (*self.path, name))
+
+    def is_in(self, other: Ref) -> bool:
+        """Whether it is the other one, or a field of it."""
+        return self.relation == other.relation and self.path[: len(other.path)] == other.path
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """How a constant is written: its digits or its text, and how many minus signs stand before it."""
+
+    text: str
+    minus: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """One checked expression.
+    """One checked expression."""
 
-    `template` holds {0}, {1} … for `args`; that of a column or a constant is taken as it is.
-    """
-
-    template: str
+    op: Op | Form
     type: Type
     span: Span
     args: tuple[Expr, ...] = ()
-    kind: Kind = Kind.CALL
+    aggregate: bool = False
     value: object = None
     """A constant's value in Python; None for NULL."""
+    literal: Literal | None = None
+    """Of a constant that is not NULL."""
+    ref: Ref | None = None
+    """The column that it is."""
+    name: str = ""
+    """A word that is part of the operator: a field, a unit of time, a bound, a variable."""
     read: tuple[str, str] | None = None
     """Stream and dotted Protobuf path, when it denotes one."""
     function: str | None = None
     """Name of the function of our own that it calls."""
-    text: str = field(init=False)
+    spelt: str | None = field(default=None, init=False, repr=False)
+    """What `daggersql.emit` wrote for it, once it did; nobody else looks at it."""
     has_aggregate: bool = field(init=False)
     size: int = field(init=False)
     """How many nodes it has."""
 
     def __post_init__(self) -> None:
-        leaf = self.kind in (Kind.COLUMN, Kind.CONSTANT)
-        text = self.template if leaf else self.template.format(*(each.text for each in self.args))
-        object.__setattr__(self, "text", text)
-        has_aggregate = self.kind is Kind.AGGREGATE or any(each.has_aggregate for each in self.args)
+        has_aggregate = self.aggregate or any(each.has_aggregate for each in self.args)
         object.__setattr__(self, "has_aggregate", has_aggregate)
         object.__setattr__(self, "size", 1 + sum(each.size for each in self.args))
+
+    @property
+    def kind(self) -> Kind:
+        """What it is."""
+        if self.aggregate:
+            return Kind.AGGREGATE
+        return _KINDS.get(self.op, Kind.CALL) if isinstance(self.op, Op) else Kind.CALL
 
     @property
     def wrong(self) -> bool:
@@ -64,7 +102,7 @@ class Expr:
     @property
     def is_constant(self) -> bool:
         """Whether it is written out in the query."""
-        return self.kind is Kind.CONSTANT
+        return self.op is Op.CONSTANT
 
     def nodes(self) -> Iterator[Expr]:
         """Itself and all below, itself first."""
@@ -84,45 +122,59 @@ class Expr:
         return self if same else replace(self, args=args)
 
 
+Spelling: TypeAlias = Callable[[Expr], str]
+"""Two expressions that mean the same are spelt the same; groups and their state go by it."""
+
+
 def wrong(span: Span) -> Expr:
     """What stands for an expression that was found to be wrong."""
-    return Expr("NULL", UNKNOWN, span, kind=Kind.CONSTANT)
+    return Expr(Op.CONSTANT, UNKNOWN, span)
 
 
-def call(template: str, kind: Type, span: Span, *args: Expr) -> Expr:
+def call(op: Op | Form, kind: Type, span: Span, *args: Expr, name: str = "") -> Expr:
     """An operator or function over its arguments."""
-    return Expr(template, kind, span, args)
+    return Expr(op, kind, span, args, name=name)
 
 
-def constant(sql: str, value: object, kind: Type, span: Span) -> Expr:
-    """A constant; `sql` is how Spark writes it."""
-    return Expr(sql, kind, span, kind=Kind.CONSTANT, value=value)
+def column(ref: Ref, kind: Type, span: Span, read: tuple[str, str] | None = None) -> Expr:
+    """A column, or a field of one."""
+    return Expr(Op.COLUMN, kind, span, ref=ref, read=read)
+
+
+def variable(name: str, kind: Type, span: Span) -> Expr:
+    """The variable of a lambda, or a part of it."""
+    return Expr(Op.VARIABLE, kind, span, name=name)
+
+
+def constant(text: str, value: object, kind: Type, span: Span) -> Expr:
+    """A constant; `text` is how the query writes it."""
+    return Expr(Op.CONSTANT, kind, span, value=value, literal=Literal(text))
+
+
+def null(span: Span) -> Expr:
+    """The constant NULL."""
+    return Expr(Op.CONSTANT, NULL, span)
 
 
 def text_constant(value: str, kind: Type, span: Span) -> Expr:
     """A text constant."""
-    return constant(quote_text(value), value, kind, span)
+    return constant(value, value, kind, span)
 
 
-def quote_text(value: str) -> str:
-    """The text as a Spark literal. The dollar is escaped: Spark fills in ${…} even inside literals."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
-
-
-def quote_name(name: str) -> str:
-    """The name as a Spark identifier."""
-    return "`" + name.replace("`", "``") + "`"
+def bytes_constant(digits: str, span: Span) -> Expr:
+    """Bytes, from hexadecimal digits."""
+    return constant(digits, bytes.fromhex(digits), BINARY, span)
 
 
 def cast(value: Expr, to: Type) -> Expr:
     """The value as another type; NULL when it has none there. Itself when nothing changes."""
     if value.type.spark == to.spark or value.type is UNKNOWN:
         return value
-    return replace(call(f"try_cast({{0}} AS {to.spark})", to, value.span, value), value=value.value)
+    return replace(call(Op.CAST, to, value.span, value), value=value.value)
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:
     """Both conditions, where there are two."""
     if first is None or second is None:
         return first or second
-    return call("({0} AND {1})", BOOLEAN, second.span, first, second)
+    return call(Op.AND, BOOLEAN, second.span, first, second)

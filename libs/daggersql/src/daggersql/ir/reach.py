@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from daggersql.ir.expr import quote_name
+from daggersql.ir.expr import Ref
 from daggersql.ir.relations import Join, Picked, Query, Relation, Stream, Unnest
 
 _NOTHING = timedelta()
@@ -36,10 +36,10 @@ def has_join(of: Relation) -> bool:
             return any(map(has_join, below_all))
 
 
-def lookback(of: Relation, time: str) -> timedelta:
+def lookback(of: Relation, time: Ref) -> timedelta:
     """How long before `time` a record may lie that is in a row of it, or is not and should be.
 
-    `time` is an event time of the row, as SQL. Of a session only its gap counts, which says when one is
+    `time` is an event time of the row. Of a session only its gap counts, which says when one is
     missing altogether: where its records began, its row tells (`__since`).
     """
     match of:
@@ -48,9 +48,9 @@ def lookback(of: Relation, time: str) -> timedelta:
         case Unnest(below=below):
             return lookback(below, time)
         case Picked(below=below, name=name, columns=columns):
-            inside = (value for column, value in columns.items() if f"`{name}`.{quote_name(column)}" == time)
+            inside = (value for column, value in columns.items() if Ref(name, (column,)) == time)
             value = next(inside, None)
-            return furthest(below) if value is None else lookback(below, value.text)
+            return furthest(below) if value is None else lookback(below, value.ref or Ref(""))
         case Join(left=left, right=right, lower=lower, upper=upper):
             own, other, before = (right, left, upper) if _has(right, time) else (left, right, -lower)
             return max(lookback(own, time), before + furthest(other), _NOTHING)
@@ -71,12 +71,12 @@ def furthest(of: Relation) -> timedelta:
             return own
 
 
-def _has(of: Relation, column: str) -> bool:
+def _has(of: Relation, column: Ref) -> bool:
     """Whether a column is of this relation."""
     match of:
         case Stream(name=name) | Picked(name=name) | Query(name=name):
-            return column.startswith(f"`{name}`.")
+            return column.relation == name
         case Unnest(below=below, name=name):
-            return column.startswith(f"`{name}`.") or _has(below, column)
+            return column.relation == name or _has(below, column)
         case Join(left=left, right=right):
             return _has(left, column) or _has(right, column)

@@ -13,25 +13,25 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from daggersql.findings import Span
-from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.ir.expr import Expr, Ref, column
 from daggersql.plan import Table, Window
 
-Used: TypeAlias = frozenset[str]
-"""The columns that something above names, as SQL texts."""
+Used: TypeAlias = frozenset[Ref]
+"""The columns that something above names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells the rows of a relation apart, as SQL over its columns.
+    """What tells the rows of a relation apart, over its columns.
 
     Rows that are windows have their bounds; the first three `keys` of all others are topic, partition and
     offset of the (first) record, what follows is text.
     """
 
-    window: tuple[str, str] | None
-    time: str | None
+    window: tuple[Expr, Expr] | None
+    time: Expr | None
     """Event time of a row that is no window."""
-    keys: tuple[str, ...]
+    keys: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Unnest:
 class Alone:
     """A row without a partner: `partner` is NULL, and records must be known since `before` its `time`."""
 
-    partner: str
-    time: str
+    partner: Expr
+    time: Expr
     before: timedelta
 
 
@@ -92,8 +92,8 @@ class Picked:
     name: str
     columns: Mapping[str, Expr]
     where: Expr | None
-    time: str | None = None
-    """The column, as SQL, that stays event time to Spark; None: all that are."""
+    time: Ref | None = None
+    """The column that stays event time to Spark; None: all that are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,8 @@ class Names:
 
 TIME = "window_timestamp"
 """The output that is the time of its row."""
-BOUND_SQL = {
-    "START": "`g`.`w`.`start`",
-    "END": "`g`.`w`.`end`",
-    # The last instant inside: rows of the next window begin at END. Spark knows it as event time.
-    "ROWTIME": "window_time(`g`.`w`)",
-}
-"""The bounds of groups."""
+GROUPS = "g"
+"""The grouped rows of a SELECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +170,7 @@ class GroupWindow:
 
     def same_as(self, other: GroupWindow) -> bool:
         """Whether both are one window."""
-        return self.window == other.window and self.time.text == other.time.text
+        return self.window == other.window and self.time.ref == other.time.ref
 
 
 @dataclass(slots=True)
@@ -206,17 +201,22 @@ class Union:
     branches: tuple[Select, ...]
     values: tuple[tuple[Expr, ...], ...]
     """The columns of each branch, all of one type."""
-    branch_keys: tuple[tuple[tuple[str, str], ...], ...]
-    """The columns that carry the identity of each branch's rows: SQL and name."""
+    branch_keys: tuple[tuple[tuple[Expr, str], ...], ...]
+    """The columns that carry the identity of each branch's rows, and their names."""
     identity: Identity
     """The same, above the branches."""
     outputs: tuple[Output, ...]
     """The columns above the branches, under the names that the first branch gives them."""
 
 
+def bound_column(which: str) -> Ref:
+    """A bound of the window of the grouped rows: START, END or ROWTIME."""
+    return Ref(GROUPS, ("w", which))
+
+
 def group_column(letter: str, number: int, of: Expr) -> Expr:
     """A column of the grouped rows."""
-    return Expr(f"`g`.{quote_name(f'{letter}{number}')}", of.type, of.span, kind=Kind.COLUMN, read=of.read)
+    return column(Ref(GROUPS, (f"{letter}{number}",)), of.type, of.span, of.read)
 
 
 Result: TypeAlias = Select | Union

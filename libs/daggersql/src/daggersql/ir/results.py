@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from daggersql.ir.expr import Expr, quote_name
-from daggersql.ir.relations import Join, Picked, Query, Relation, Stream, Unnest
+from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.relations import Join, Picked, Query, Relation, Stream, Unnest, Used
 
 
-def of(relation: Relation) -> frozenset[str]:
-    """Its columns that are made of results of sessions, as SQL; a field of one is one."""
+def of(relation: Relation) -> Used:
+    """Its columns that are made of results of sessions; a field of one is one."""
     match relation:
         case Stream():
             return frozenset()
         case Unnest(below=below, value=value, name=name):
             known = of(below)
-            return known | {f"`{name}`"} if made_of(value, known) else known
+            return known | {Ref(name)} if made_of(value, known) else known
         case Picked(below=below, name=name, columns=columns):
             known = of(below)
             return frozenset(
-                f"`{name}`.{quote_name(column)}" for column, value in columns.items() if made_of(value, known)
+                Ref(name, (column,)) for column, value in columns.items() if made_of(value, known)
             )
         case Join(left=left, right=right):
             return of(left) | of(right)
@@ -34,10 +34,10 @@ def of(relation: Relation) -> frozenset[str]:
             return own
 
 
-def made_of(value: Expr, columns: Iterable[str]) -> bool:
+def made_of(value: Expr, columns: Iterable[Ref]) -> bool:
     """Whether an expression names one of the columns, or a field of it."""
-    texts = [node.text for node in value.nodes()]
-    return any(text == each or text.startswith(f"{each}.") for each in columns for text in texts)
+    named = [node.ref for node in value.nodes() if node.ref is not None]
+    return any(ref.is_in(each) for each in columns for ref in named)
 
 
 def mixed(relation: Relation) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from daggersql.ir.expr import Expr, Kind, quote_name
+from daggersql.ir.expr import Expr, Kind, Ref, call, column
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     Identity,
     Join,
@@ -17,8 +18,10 @@ from daggersql.ir.relations import (
     Union,
     Unnest,
     Used,
+    bound_column,
+    group_column,
 )
-from daggersql.ir.types import BIGINT, INT, STRING, TIMESTAMP, Type
+from daggersql.ir.types import BIGINT, INT, ROWTIME, STRING, TIMESTAMP, Type
 from daggersql.plan import Table
 
 METADATA: Mapping[str, Type] = {
@@ -28,47 +31,50 @@ METADATA: Mapping[str, Type] = {
     "__timestamp": TIMESTAMP,
 }
 """The columns that a stream has beside the fields of its message."""
+_NOWHERE = (0, 0)
 METADATA_KEYS = ("__topic", "__partition", "__offset")
 
 
 def identity(of: Relation | Result) -> Identity:
-    """What tells its rows apart; those of a query as SQL over what its SELECT reads."""
+    """What tells its rows apart; those of a query over what its SELECT reads."""
     match of:
         case Union(identity=found):
             return found
         case Select(relation=relation, window=None):
             return identity(relation)
         case Select(keys=by):
-            groups = tuple(f"`g`.`k{number}`" for number in range(len(by)))
-            return Identity(("`g`.`w`.`start`", "`g`.`w`.`end`"), None, groups)
+            groups = tuple(group_column("k", number, key) for number, key in enumerate(by))
+            return Identity((_bound("START"), _bound("END")), None, groups)
         case Stream(name=name):
-            columns = [f"{quote_name(name)}.{quote_name(key)}" for key in METADATA_KEYS]
-            return Identity(None, f"{quote_name(name)}.`rowtime`", tuple(columns))
+            columns = [column(Ref(name, (key,)), METADATA[key], _NOWHERE) for key in METADATA_KEYS]
+            return Identity(None, column(Ref(name, ("rowtime",)), ROWTIME, _NOWHERE), tuple(columns))
         case Unnest(below=below, name=name):
             inner = identity(below)
-            return Identity(inner.window, inner.time, (*inner.keys, f"CAST(`{name}`.`p` AS STRING)"))
+            position = as_text(column(Ref(name, ("p",)), INT, _NOWHERE))
+            return Identity(inner.window, inner.time, (*inner.keys, position))
         case Join(left=left, right=right):
             one, other = identity(left), identity(right)
             times = [each for each in (one.time, other.time) if each]
-            time = f"greatest({', '.join(times)})" if len(times) > 1 else times[0] if times else None
-            bounds = [
-                f"CAST({bound} AS STRING)" for side in (one, other) for bound in (side.window or ())[1:]
-            ]
-            keys = [f"CAST({key} AS STRING)" for key in other.keys]
-            return Identity(None, time, (*one.keys, *keys, *bounds))
+            time = call(Op.LATEST, TIMESTAMP, _NOWHERE, *times) if len(times) > 1 else next(iter(times), None)
+            bounds = [as_text(bound) for side in (one, other) for bound in (side.window or ())[1:]]
+            return Identity(None, time, (*one.keys, *map(as_text, other.keys), *bounds))
         case Picked(below=below, name=name):
-            inner = identity(below)
-            return Identity(
-                tuple(f"`{name}`.`{column}`" for column in ("__start", "__end")) if inner.window else None,  # type: ignore[arg-type]  # two of them
-                f"`{name}`.`__time`" if inner.time else None,
-                tuple(f"`{name}`.`__id_{at}`" for at in range(len(inner.keys))),
-            )
+            return carried(identity(below), name)
         case Query():
             return of.identity
 
 
-def columns_of(found: Identity) -> list[tuple[str, str]]:
-    """The columns that carry an identity out of a sub-query: SQL and name."""
+def _bound(which: str) -> Expr:
+    return Expr(Op.BOUND, TIMESTAMP, _NOWHERE, ref=bound_column(which))
+
+
+def as_text(key: Expr) -> Expr:
+    """A part of an identity that is text, as all are but the first three of a record's."""
+    return call(Op.AS_TEXT, STRING, _NOWHERE, key)
+
+
+def columns_of(found: Identity) -> list[tuple[Expr, str]]:
+    """The columns that carry an identity out of a sub-query, and their names."""
     window = zip(found.window or (), ("__start", "__end"), strict=False)
     time = [(found.time, "__time")] if found.time else []
     return [*window, *time, *((key, f"__id_{at}") for at, key in enumerate(found.keys))]
@@ -76,26 +82,25 @@ def columns_of(found: Identity) -> list[tuple[str, str]]:
 
 def carried(found: Identity, name: str) -> Identity:
     """The same identity above the sub-query called `name` that carries it."""
+    start, end = (column(Ref(name, (each,)), TIMESTAMP, _NOWHERE) for each in ("__start", "__end"))
+    keys = (column(Ref(name, (f"__id_{at}",)), key.type, _NOWHERE) for at, key in enumerate(found.keys))
     return Identity(
-        (f"`{name}`.`__start`", f"`{name}`.`__end`") if found.window else None,
-        f"`{name}`.`__time`" if found.time else None,
-        tuple(f"`{name}`.`__id_{at}`" for at in range(len(found.keys))),
+        (start, end) if found.window else None,
+        column(Ref(name, ("__time",)), TIMESTAMP, _NOWHERE) if found.time else None,
+        tuple(keys),
     )
 
 
 def named(of: Picked, used: Used) -> dict[str, Expr]:
     """Those of its columns that something above names, or fields of which it names; never none."""
-    found = {}
-    for name, value in of.columns.items():
-        text = f"`{of.name}`.{quote_name(name)}"
-        if any(each == text or each.startswith(f"{text}.") for each in used):
-            found[name] = value
+    names = {each.path[0] for each in used if each.relation == of.name and each.path}
+    found = {name: value for name, value in of.columns.items() if name in names}
     return found or dict(list(of.columns.items())[:1])
 
 
-def texts(expressions: Iterable[Expr]) -> Used:
+def columns_in(expressions: Iterable[Expr]) -> Used:
     """The columns that expressions name."""
-    return frozenset(node.text for each in expressions for node in each.nodes() if not node.args)
+    return frozenset(node.ref for each in expressions for node in each.nodes() if node.ref is not None)
 
 
 def inside(of: Relation, used: Used) -> Iterator[Expr]:
@@ -103,21 +108,21 @@ def inside(of: Relation, used: Used) -> Iterator[Expr]:
     match of:
         case Unnest(below=below, value=value):
             yield value
-            yield from inside(below, used | texts([value]))
+            yield from inside(below, used | columns_in([value]))
         case Join(left=left, right=right, on=on):
             yield on
             for side in (left, right):
-                yield from inside(side, used | texts([on]))
+                yield from inside(side, used | columns_in([on]))
         case Picked(below=below, where=where):
             chosen = [value for value in named(of, used).values() if value.read is None]
             picked = [*named(of, used).values(), *([where] if where else [])]
             yield from chosen
             yield from [where] if where else []
-            yield from inside(below, texts(picked))
+            yield from inside(below, columns_in(picked))
         case Query(inside=own, below=below_all):
             yield from own
             for each in below_all:
-                yield from inside(each, texts(own))
+                yield from inside(each, columns_in(own))
 
 
 def streams(of: Relation) -> Iterator[Stream]:
@@ -154,7 +159,7 @@ def expressions(select: Select) -> Iterator[Expr]:
     """Every expression over rows, those of its relation included."""
     own = over_rows(select)
     yield from own
-    yield from inside(select.relation, texts(own))
+    yield from inside(select.relation, columns_in(own))
 
 
 def all_expressions(select: Select) -> list[Expr]:
@@ -188,7 +193,7 @@ def conditions(query: Result) -> list[tuple[str, str] | None]:
 def _equal(condition: Expr) -> tuple[str, str] | None:
     match condition:
         case Expr(
-            template="({0} = {1})",
+            op=Op.EQUAL,
             args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
         ) if "." not in path:
             return path, value
@@ -196,7 +201,7 @@ def _equal(condition: Expr) -> tuple[str, str] | None:
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if condition.template == "({0} AND {1})":
+    if condition.op is Op.AND:
         for part in condition.args:
             yield from _conjuncts(part)
     else:

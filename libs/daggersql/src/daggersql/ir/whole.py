@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from daggersql.ir import reach, results
-from daggersql.ir.expr import Expr
+from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.relations import (
-    BOUND_SQL,
+    GROUPS,
     Join,
     Picked,
     Query,
@@ -18,6 +18,7 @@ from daggersql.ir.relations import (
     Stream,
     Union,
     Unnest,
+    bound_column,
 )
 from daggersql.plan import Window
 
@@ -81,19 +82,19 @@ def _places_of_results(select: Select, values: Sequence[Expr]) -> Iterator[int]:
     return (at for at, value in enumerate(values) if results.made_of(value, known))
 
 
-def _results_of_groups(select: Select) -> list[str]:
+def _results_of_groups(select: Select) -> list[Ref]:
     """The columns of its groups that are results of sessions: all but keys, and when they end."""
     if not remembers(select):
         return []
     assert select.window is not None
     below = results.of(select.relation)
-    found = [f"`g`.`a{at}`" for at in range(len(select.aggregates))]
-    found += [f"`g`.`k{at}`" for at, key in enumerate(select.keys) if results.made_of(key, below)]
+    found = [Ref(GROUPS, (f"a{at}",)) for at in range(len(select.aggregates))]
+    found += [Ref(GROUPS, (f"k{at}",)) for at, key in enumerate(select.keys) if results.made_of(key, below)]
     if select.window.window.kind == "SESSION":
-        found.append(BOUND_SQL["START"])
+        found.append(bound_column("START"))
         # Sessions that a filter should not have let through join others of theirs.
         if has_session(select.relation):
-            found += [BOUND_SQL["END"], BOUND_SQL["ROWTIME"]]
+            found += [bound_column("END"), bound_column("ROWTIME")]
     return found
 
 
@@ -114,7 +115,7 @@ def before(select: Select) -> timedelta:
     """
     assert select.window is not None
     gap = select.window.window.size if select.window.window.kind == "SESSION" else timedelta()
-    return gap + reach.lookback(select.relation, select.window.time.text)
+    return gap + reach.lookback(select.relation, select.window.time.ref or Ref(""))
 
 
 def lookback(query: Result) -> timedelta:

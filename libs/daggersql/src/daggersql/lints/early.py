@@ -7,24 +7,22 @@ again: a NULL field is left out of the line, and the point would keep the old on
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from daggersql.findings import Report
-from daggersql.functions.aggregates import COUNT, MAX
-from daggersql.functions.general import NOW
 from daggersql.ir import whole
-from daggersql.ir.expr import Expr
+from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import TIME, Select, Union, group_column
 from daggersql.ir.types import NUMERIC, family
 
 CODE = "EARLY_NOT_POSSIBLE"
 # They give a value for values; an overflow apart, which no window comes to by growing and leaves again.
-_PLAIN = re.compile(
-    r"\(\{0\} [-+*] \{1\}\)|\(- \{0\}\)|try_(add|subtract|multiply)\("
-    r"|(abs|ceil|floor|round|exp|greatest|least|concat|upper|lower|date_trunc)\("
-)
-_DIVIDES = re.compile(r"try_divide\(|mod\(| div ")
+_TOTAL = frozenset({
+    Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.TRY_ADD, Op.TRY_SUBTRACT, Op.TRY_MULTIPLY, Op.CONCAT,
+    Op.FLOOR_TIME, Op.CEIL_TIME,
+})  # fmt: skip
+_DIVISIONS = frozenset({Op.DIVIDE, Op.REMAINDER, Op.WHOLE_QUOTIENT, Op.SAFE_WHOLE_QUOTIENT})
 
 
 def object_to_early(query: Select | Union, report: Report) -> None:
@@ -52,8 +50,8 @@ class _Rows:
     def __init__(self, select: Select, report: Report) -> None:
         self._select = select
         self._report = report
-        self._aggregates: Mapping[str, Expr] = {
-            group_column("a", number, each).text: each for number, each in enumerate(select.aggregates)
+        self._aggregates: Mapping[Ref | None, Expr] = {
+            group_column("a", number, each).ref: each for number, each in enumerate(select.aggregates)
         }
 
     def object_to(self) -> None:
@@ -80,69 +78,78 @@ class _Rows:
         self._report.object_to(CODE, value.span, f"With `emit: early` {what}, or emit `final`.", "final")
 
     def _changes(self, value: Expr) -> bool:
-        return any(node.text in self._aggregates or NOW in node.template for node in value.nodes())
+        return any(node.ref in self._aggregates or _is_of_now(node) for node in value.nodes())
 
     def _stays_true(self, condition: Expr) -> bool:
         """Whether a condition that held holds for ever: over what only grows, or does not change."""
         if not self._changes(condition):
             return True
         sides = condition.args
-        match condition.template:
-            case "({0} AND {1})" | "({0} OR {1})":
+        match condition.op:
+            case Op.AND | Op.OR:
                 return all(map(self._stays_true, sides))
-            case "({0} > {1})" | "({0} >= {1})":
+            case Op.GREATER | Op.AT_LEAST:
                 return self._grows(sides[0]) and not self._changes(sides[1])
-            case "({0} < {1})" | "({0} <= {1})":
+            case Op.LESS | Op.AT_MOST:
                 return self._grows(sides[1]) and not self._changes(sides[0])
         return False
 
     def _grows(self, value: Expr) -> bool:
-        aggregate = self._aggregates.get(value.text)
-        return aggregate is not None and aggregate.template in (COUNT, MAX)
+        aggregate = self._aggregates.get(value.ref)
+        return aggregate is not None and aggregate.op in (Op.COUNT, Op.MAX)
 
     def _lasts(self, value: Expr) -> bool:
         """Whether a value that is there does not become NULL again."""
         if not self._changes(value) or self._is_always(value):
             return True
-        aggregate = self._aggregates.get(value.text)
+        aggregate = self._aggregates.get(value.ref)
         if aggregate is not None:
-            return "_toomany(" not in aggregate.template
-        if value.template.startswith("CASE WHEN") and " div " not in value.template:
+            keeps = aggregate.op.keeps if isinstance(aggregate.op, Form) else None
+            return keeps is None or keeps.ends
+        if value.op is Op.CASE:
             return self._case_lasts(value)
-        if _DIVIDES.search(value.template):
+        if value.op in _DIVISIONS:
             return all(map(self._lasts, value.args)) and self._is_divisor(value.args[1])
-        if value.template.startswith("try_cast("):
+        if value.op is Op.CAST:
             numbers = family(value.type) in NUMERIC and family(value.args[0].type) in NUMERIC
             return (numbers or value.type.spark == "string") and self._lasts(value.args[0])
-        if value.template.startswith("coalesce(") or _PLAIN.match(value.template):
+        if value.op is Op.COALESCE or _is_total(value):
             return all(map(self._lasts, value.args))
         return False
 
     def _case_lasts(self, value: Expr) -> bool:
         """CASE: with conditions that change, any branch may come after any other."""
-        conditions = value.template.count(" WHEN ")
+        conditions = len(value.args) // 2
         branches = value.args[conditions:]
         if not any(map(self._changes, value.args[:conditions])):
             return all(map(self._lasts, branches))
-        return " ELSE " in value.template and all(map(self._is_always, branches))
+        return len(value.args) % 2 == 1 and all(map(self._is_always, branches))
 
     def _is_always(self, value: Expr) -> bool:
         """Whether it is never NULL."""
         if value.is_constant:
             return value.value is not None
-        aggregate = self._aggregates.get(value.text)
+        aggregate = self._aggregates.get(value.ref)
         if aggregate is not None:
-            return aggregate.template == COUNT
-        if value.template.startswith("coalesce("):
+            return aggregate.op is Op.COUNT
+        if value.op is Op.COALESCE:
             return any(map(self._is_always, value.args))
-        if value.template.startswith("try_cast("):
+        if value.op is Op.CAST:
             return family(value.type) in NUMERIC and self._is_always(value.args[0])
-        return _PLAIN.match(value.template) is not None and all(map(self._is_always, value.args))
+        return _is_total(value) and all(map(self._is_always, value.args))
 
     def _is_divisor(self, value: Expr) -> bool:
         """Whether it does not become zero: a constant that is not, or a count."""
-        if value.template.startswith("try_cast("):
+        if value.op is Op.CAST:
             return self._is_divisor(value.args[0])
         if value.is_constant:
             return value.value != 0
-        return self._grows(value) and self._aggregates[value.text].template == COUNT
+        return self._grows(value) and self._aggregates[value.ref].op is Op.COUNT
+
+
+def _is_total(value: Expr) -> bool:
+    return value.op.total if isinstance(value.op, Form) else value.op in _TOTAL
+
+
+def _is_of_now(value: Expr) -> bool:
+    return value.op.of_now if isinstance(value.op, Form) else value.op is Op.NOW

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report
-from daggersql.ir.expr import Expr, Kind
+from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import TIME, Output, Select, Union, group_column
 from daggersql.ir.types import DOUBLE, FLOAT, STRING, Family, family
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
@@ -26,7 +27,7 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
     tags = [each for each in query.outputs if (each.name or "").startswith(("tag_", "label_"))]
     keys = {} if isinstance(query, Union) else {_key(at, key): key for at, key in enumerate(query.keys)}
     for each in tags:
-        _warn_of_cardinality(keys.get(each.value.text, each.value), report)
+        _warn_of_cardinality(keys.get(each.value.ref, each.value), report)
     if isinstance(query, Union):
         _warn_of_branches(query, report)
     elif query.window is not None:
@@ -55,8 +56,8 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
         )
 
 
-def _key(number: int, key: Expr) -> str:
-    return group_column("k", number, key).text
+def _key(number: int, key: Expr) -> Ref | None:
+    return group_column("k", number, key).ref
 
 
 def _warn_of_cardinality(value: Expr, report: Report) -> None:
@@ -98,7 +99,7 @@ def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> N
             f"Windows share this {TIME}: in a time-series store, their rows overwrite each other.",
             suggestion,
         )
-    stored = {each.value.text for each in tags}
+    stored = {each.value.ref for each in tags}
     for number, key in enumerate(select.keys):
         if _key(number, key) not in stored:
             report.warn(
@@ -113,7 +114,7 @@ def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> N
 def _tells_windows_apart(time: Expr) -> bool:
     """Whether each window has another time: a bound of it, as it is or moved, but not cut off."""
     nodes = list(time.nodes())
-    cut = any("date_trunc" in each.template for each in nodes)
+    cut = any(each.op in (Op.FLOOR_TIME, Op.CEIL_TIME) for each in nodes)
     return any(each.kind is Kind.WINDOW for each in nodes) and not cut
 
 
@@ -125,7 +126,7 @@ def _warn_of_branches(union: Union, report: Report) -> None:
         values = [branch[at] for branch in union.values]
         constant = all(value.is_constant for value in values)
         is_tag = (output.name or "").startswith(("tag_", "label_"))
-        if is_tag and constant and len({value.text for value in values}) == len(values):
+        if is_tag and constant and len({value.literal for value in values}) == len(values):
             return
     report.warn(
         "TWO_ROWS_PER_KEY",

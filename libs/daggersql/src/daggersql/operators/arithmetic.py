@@ -6,8 +6,11 @@ zero. Whole numbers divide to whole numbers, as in Flink.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.types import (
     BIGINT,
     DOUBLE,
@@ -25,6 +28,9 @@ from daggersql.ir.types import (
     fits,
 )  # fmt: skip
 from daggersql.operators.coercion import as_decimal, bounded, describe, widest
+
+_PLAIN = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY, "/": Op.DIVIDE, "%": Op.REMAINDER}
+_CHECKED = {**_PLAIN, "+": Op.TRY_ADD, "-": Op.TRY_SUBTRACT, "*": Op.TRY_MULTIPLY}
 
 
 def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
@@ -46,28 +52,23 @@ def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) 
     a, b = cast(left, kind), cast(right, kind)
     if kind in INTEGERS:
         return _whole(sign, a, b, kind, right.type, place)
-    template = {"/": "try_divide({0}, {1})", "%": "mod({0}, nullif({1}, 0))"}.get(
-        sign, f"({{0}} {sign} {{1}})"
-    )
-    # try_divide knows doubles only.
+    # Division knows doubles only.
     if kind == FLOAT and sign == "/":
-        return cast(call(template, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
-    return call(template, kind, place, a, b)
+        return cast(call(Op.DIVIDE, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
+    return call(_PLAIN[sign], kind, place, a, b)
 
 
 def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, place: Span) -> Expr:
     """Whole numbers: overflow and division by zero give NULL."""
     if sign == "/":
-        # -1 apart: the smallest number divided by it overflows.
-        quotient = "CASE WHEN {1} = -1 THEN try_subtract(0, {0}) ELSE {0} div nullif({1}, 0) END"
         plain = b.is_constant and b.value not in (0, -1)
-        return cast(call("({0} div {1})" if plain else quotient, BIGINT, place, a, b), kind)
+        quotient = Op.WHOLE_QUOTIENT if plain else Op.SAFE_WHOLE_QUOTIENT
+        return cast(call(quotient, BIGINT, place, a, b), kind)
     if sign == "%":
         # As narrow as the divisor: the rest is smaller than it.
-        rest = call("mod({0}, nullif({1}, 0))", kind, place, a, b)
+        rest = call(Op.REMAINDER, kind, place, a, b)
         return cast(rest, divisor if divisor in INTEGERS else kind)
-    name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}[sign]
-    return call(f"{name}({{0}}, {{1}})", kind, place, a, b)
+    return call(_CHECKED[sign], kind, place, a, b)
 
 
 def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
@@ -84,11 +85,9 @@ def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
         case _:
             scale = max(a.scale, b.scale)
             kind = bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
-    names = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
-    template = f"{names[sign]}({{0}}, {{1}})" if sign in names else "mod({0}, nullif({1}, 0))"
+    found = call(_CHECKED[sign], kind, place, cast(left, a), cast(right, b))
     # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
-    sides = cast(left, a), cast(right, b)
-    return call(f"try_cast({template} AS {kind.spark})", kind, place, *sides)
+    return call(Op.CAST, kind, place, found)
 
 
 def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
@@ -99,7 +98,7 @@ def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> E
             "TYPE_MISMATCH", time.span, f"A span of time is added to a timestamp, not to {describe(time)}."
         )
         return wrong(place)
-    return call(f"({{0}} {sign} {{1}})", TIMESTAMP, place, time, by)
+    return call(_PLAIN[sign], TIMESTAMP, place, time, by)
 
 
 def negate(value: Expr, place: Span, report: Report) -> Expr:
@@ -107,16 +106,18 @@ def negate(value: Expr, place: Span, report: Report) -> Expr:
     if value.wrong:
         return wrong(place)
     if value.type == INTERVAL:
-        return call("(- {0})", INTERVAL, place, value)
+        return call(Op.NEGATE, INTERVAL, place, value)
     if not fits(value.type, Family.NUMBER):
         report.error("TYPE_MISMATCH", value.span, f"Minus works on a number, not on {describe(value)}.")
         return wrong(place)
     if value.is_constant and isinstance(value.value, (int, float)):
-        return constant(f"(-{value.template})", -value.value, value.type, place)
+        assert value.literal is not None
+        literal = replace(value.literal, minus=value.literal.minus + 1)
+        return replace(value, span=place, value=-value.value, literal=literal)
     if value.type in INTEGERS:
         zero = cast(constant("0", 0, INT, place), value.type)
-        return call("try_subtract({1}, {0})", value.type, place, value, zero)
-    return call("(- {0})", value.type, place, value)
+        return call(Op.TRY_SUBTRACT, value.type, place, zero, value)
+    return call(Op.NEGATE, value.type, place, value)
 
 
 def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
@@ -129,4 +130,4 @@ def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
                 f"|| joins text, not {describe(side)}: use CAST(… AS STRING).",
                 "CAST",
             )
-    return call("concat({0}, {1})", STRING, place, left, right)
+    return call(Op.CONCAT, STRING, place, left, right)

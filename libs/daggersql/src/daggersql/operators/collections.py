@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.ops import Op
 from daggersql.ir.types import Array, Family, MapOf, Type, family, fits
 from daggersql.operators.coercion import choose, describe, unify
 
@@ -16,7 +17,7 @@ def make_list(values: Sequence[Expr], place: Span, report: Report) -> Expr:
     if chosen is None:
         return wrong(place)
     kind, elements = chosen
-    return call(f"array({_places(len(elements))})", Array(kind), place, *elements)
+    return call(Op.ARRAY, Array(kind), place, *elements)
 
 
 def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: Report) -> Expr:
@@ -35,11 +36,7 @@ def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: 
             report.error("INVALID_ARGUMENT", key.span, "This key stands in the map twice.")
         seen.add(key.value)
     pairs = [each for pair in zip(chosen[0][1], chosen[1][1], strict=True) for each in pair]
-    return call(f"map({_places(len(pairs))})", MapOf(chosen[0][0], chosen[1][0]), place, *pairs)
-
-
-def _places(count: int) -> str:
-    return ", ".join(f"{{{at}}}" for at in range(count))
+    return call(Op.MAP, MapOf(chosen[0][0], chosen[1][0]), place, *pairs)
 
 
 def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
@@ -48,36 +45,36 @@ def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
         return wrong(place)
     match value.type:
         case Array(element=kind):
-            template = _position(index, report)
+            op = _position(index, report)
         case MapOf(key=key, value=kind):
             index = cast(index, key) if fits(index.type, family(key)) else index
-            template = _key(key, index, report)
+            op = _key(key, index, report)
         case _:
             report.error(
                 "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
             )
             return wrong(place)
-    if template is None:
+    if op is None:
         return wrong(place)
     # Below a list the path goes on; a map is decoded as a whole.
     read = value.read if isinstance(value.type, Array) else None
-    return Expr(template, kind, place, (value, index), read=read)
+    return Expr(op, kind, place, (value, index), read=read)
 
 
-def _position(index: Expr, report: Report) -> str | None:
+def _position(index: Expr, report: Report) -> Op | None:
     if not fits(index.type, Family.INTEGER):
         report.error("TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1")
         return None
     if not index.is_constant:
-        return "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END"
+        return Op.SAFE_POSITION
     if isinstance(index.value, int) and index.value < 1:
         report.error("INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1")
         return None
-    return "get({0}, try_cast({1} AS INT) - 1)"
+    return Op.POSITION
 
 
-def _key(key: Type, index: Expr, report: Report) -> str | None:
+def _key(key: Type, index: Expr, report: Report) -> Op | None:
     if unify(key, index.type) is None:
         report.error("TYPE_MISMATCH", index.span, f"The keys of this map are not {describe(index)}.")
         return None
-    return "try_element_at({0}, {1})"
+    return Op.KEY

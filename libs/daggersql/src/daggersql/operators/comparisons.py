@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.ops import Op
 from daggersql.ir.types import (
     BOOLEAN,
     DATE,
@@ -18,16 +19,20 @@ from daggersql.ir.types import (
 )  # fmt: skip
 from daggersql.operators.coercion import describe, unify
 
+_OPS = {
+    "=": Op.EQUAL, "<>": Op.UNEQUAL, "<": Op.LESS, "<=": Op.AT_MOST, ">": Op.GREATER, ">=": Op.AT_LEAST,
+    "<=>": Op.SAME, "!<=>": Op.DIFFERENT,
+}  # fmt: skip
 _ORDERED = NUMERIC | {Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BINARY}
 
 
 def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
     """`= <> < <= > >=` and their null-safe forms, of two values of one kind."""
     if left.wrong or right.wrong:
-        return call("NULL", BOOLEAN, place)
+        return call(Op.NULL, BOOLEAN, place)
     sides = comparable(left, right, place, report)
     if sides is None:
-        return call("NULL", BOOLEAN, place)
+        return call(Op.NULL, BOOLEAN, place)
     left, right = sides
     for side in (left, right):
         known = family(side.type)
@@ -37,9 +42,8 @@ def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> 
             report.error(
                 "TYPE_MISMATCH", side.span, f"{sign} does not compare {describe(side)}: compare its parts."
             )
-            return call("NULL", BOOLEAN, place)
-    template = {"<=>": "({0} <=> {1})", "!<=>": "(NOT ({0} <=> {1}))"}.get(sign, f"({{0}} {sign} {{1}})")
-    return call(template, BOOLEAN, place, left, right)
+            return call(Op.NULL, BOOLEAN, place)
+    return call(_OPS[sign], BOOLEAN, place, left, right)
 
 
 def comparable(left: Expr, right: Expr, place: Span, report: Report) -> tuple[Expr, Expr] | None:
@@ -89,10 +93,10 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
     for side in (value, pattern, *([escape] if escape else [])):
         if not side.wrong and not fits(side.type, Family.TEXT):
             report.error("TYPE_MISMATCH", side.span, f"LIKE compares text, not {describe(side)}.")
-            return call("NULL", BOOLEAN, place)
+            return call(Op.NULL, BOOLEAN, place)
     if escape is None:
-        literal = call("replace({0}, '\\\\', '\\\\\\\\')", STRING, pattern.span, pattern)
-        return call("({0} LIKE {1})", BOOLEAN, place, value, literal)
+        literal = call(Op.PLAIN_BACKSLASHES, STRING, pattern.span, pattern)
+        return call(Op.LIKE, BOOLEAN, place, value, literal)
     mark, text = escape.value, pattern.value
     if not (isinstance(mark, str) and len(mark) == 1 and isinstance(text, str)):
         report.error(
@@ -102,7 +106,7 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
         report.error(
             "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
         )
-    return call("({0} LIKE {1} ESCAPE {2})", BOOLEAN, place, value, pattern, escape)
+    return call(Op.LIKE_ESCAPE, BOOLEAN, place, value, pattern, escape)
 
 
 def _escapes_well(pattern: str, mark: str) -> bool:

@@ -10,47 +10,50 @@ from daggersql.functions.checks import is_null
 from daggersql.functions.own.arrayoperate import STEP_TYPES
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
 
-_COUNT = "CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END"
-_FIRST = "get({0}, 0)"
-_SUMS = {
-    BIGINT: "aggregate({0}, 0L, (a, x) -> try_add(a, coalesce(CAST(x AS BIGINT), 0L)))",
-    DOUBLE: "aggregate({0}, 0.0D, (a, x) -> a + coalesce(x, 0.0D))",
+_COUNT = Form("CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END")
+_FIRST = Form("get({0}, 0)")
+_FIRST_NUMBER = Form("CASE WHEN size({0}) = 0 THEN CAST(0 AS {type}) ELSE get({0}, 0) END")
+_EXTREMES = {
+    step: Form(f"CASE WHEN {{0}} IS NOT NULL THEN coalesce(array_{step}({{0}}), CAST(0 AS {{type}})) END")
+    for step in ("min", "max")
 }
-_AVERAGE = (
+_ITSELF = Form("{0}")
+_SUMS = {
+    BIGINT: Form("aggregate({0}, 0L, (a, x) -> try_add(a, coalesce(CAST(x AS BIGINT), 0L)))"),
+    DOUBLE: Form("aggregate({0}, 0.0D, (a, x) -> a + coalesce(x, 0.0D))"),
+}
+_AVERAGE = Form(
     "transform(array(filter({0}, x -> x IS NOT NULL)), f -> CASE WHEN size(f) = 0 THEN 0.0D"
     " ELSE aggregate(f, 0.0D, (a, x) -> a + x) / size(f) END)[0]"
 )
 _OTHER = tuple(each for each in steps.ENDS if each not in steps.NUMERIC)
 
 
-def _last(step: str, values: Expr, numeric: bool) -> tuple[str, Type]:
-    """Template and type of the step that makes one value of a list. Of no numbers it makes 0."""
+def _last(step: str, values: Expr, numeric: bool) -> tuple[Form, Type]:
+    """Form and type of the step that makes one value of a list. Of no numbers it makes 0."""
     element = values.type.element if isinstance(values.type, Array) else STRING
-    zero = f"CASE WHEN size({{0}}) = 0 THEN CAST(0 AS {element.spark}) ELSE {_FIRST} END"
-    extreme = (
-        f"CASE WHEN {{0}} IS NOT NULL THEN coalesce(array_{step}({{0}}), CAST(0 AS {element.spark})) END"
-    )
     match step:
         case "count":
             return _COUNT, BIGINT
         case "findFirst" | "findAny":
-            return (zero if numeric else _FIRST), element
+            return (_FIRST_NUMBER if numeric else _FIRST), element
         case "toArray":
-            return "{0}", values.type
+            return _ITSELF, values.type
         case "sum":
             kind = DOUBLE if element == DOUBLE else BIGINT
             return _SUMS[kind], kind
         case "average":
             return _AVERAGE, DOUBLE
-    return extreme, element
+    return _EXTREMES[step], element
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
     if is_null(named) or is_null(declared):
-        return cast(call("NULL", NULL, place), STRING)
+        return cast(call(Op.NULL, NULL, place), STRING)
     kind = steps.read_kind(declared, report)
     names = steps.read_steps(named, (*steps.TRANSFORMS, *steps.ENDS), report)
     if names is None or kind is None:
@@ -69,8 +72,8 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     prepared = None if made is None else steps.applied(made, before, report)
     if prepared is None:
         return wrong(place)
-    template, result = _last(last, prepared, numeric)
-    return call(template, result, place, prepared)
+    form, result = _last(last, prepared, numeric)
+    return call(form, result, place, prepared)
 
 
 FUNCTION = Function(

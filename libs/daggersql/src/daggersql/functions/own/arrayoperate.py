@@ -9,6 +9,7 @@ from daggersql.functions import steps
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import NULL, STRING, Array, Family
 
 STEP_TYPES = (
@@ -17,17 +18,20 @@ STEP_TYPES = (
 )
 
 
+_ITSELF = Form("{0}")
+
+
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
     if is_null(named) or is_null(declared):
-        return cast(call("NULL", NULL, place), Array(STRING) if steps.nothing(values) else values.type)
+        return cast(call(Op.NULL, NULL, place), Array(STRING) if steps.nothing(values) else values.type)
     names = steps.read_steps(named, steps.TRANSFORMS, report)
     kind = steps.read_kind(declared, report)
     if names is None or kind is None:
         return wrong(place)
     made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
     answer = None if made is None else steps.applied(made, names, report)
-    return wrong(place) if answer is None else call("{0}", answer.type, place, answer)
+    return wrong(place) if answer is None else call(_ITSELF, answer.type, place, answer)
 
 
 FUNCTION = Function(

@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, Kind, cast
+from daggersql.ir.expr import Expr, cast
 from daggersql.ir.types import NULL, STRING, Array, Family
+
+# A NULL inside a struct is kept.
+_ROWS = kept("named_struct('v', {0})", "{1}")
+_VALUES = unless_too_many("collectarray", "{1}", f"transform({_ROWS}, e -> e.v)")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     value = cast(arguments[0], STRING) if arguments[0].type == NULL else arguments[0]
-    # A NULL inside a struct is kept.
-    rows = kept("named_struct('v', {0})", "{1}")
-    return Expr(
-        unless_too_many("collectarray", "{1}", f"transform({rows}, e -> e.v)"),
-        Array(value.type),
-        place,
-        (value, let_in(where, place)),
-        kind=Kind.AGGREGATE,
-    )
+    return Expr(_VALUES, Array(value.type), place, (value, let_in(where, place)), aggregate=True)
 
 
 FUNCTION = Function(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call
+from daggersql.ir.ops import Op
 from daggersql.ir.types import CONDITION, Family
 
 
@@ -19,12 +20,12 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call("NULL", CONDITION, place, *arguments)
+    return call(Op.NULL, CONDITION, place, *arguments)
 
 
 FUNCTION = Function(
     "CondEq",
-    (Signature((Family.TEXT, Family.ANY), CONDITION, "NULL"),),
+    (Signature((Family.TEXT, Family.ANY), CONDITION, Op.NULL),),
     own=True,
     check=_check,
     build=_build,

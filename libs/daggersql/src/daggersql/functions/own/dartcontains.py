@@ -11,6 +11,7 @@ from daggersql.functions.javaregexes import compiled
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BOOLEAN, Family, family
 
 MAX_PATTERN = 1_000
@@ -47,12 +48,14 @@ def _check_format(pattern: str, place: Span, report: Report) -> None:
         )
 
 
+_FORM = Form("dartcontains({0}, {1}, {2})")
+
 FUNCTION = Function(
     "DartContains",
     signatures(BOOLEAN, Family.TEXT, Family.INTEGER),
     own=True,
     check=_check,
-    build=builds("dartcontains({0}, {1}, {2})", BOOLEAN),
+    build=builds(_FORM, BOOLEAN),
     doc=Doc(
         about="Whether a text is an entry of a reference table; or, with a pattern, whether the whole text"
         " matches it for an entry: %s stands for each entry, which is put in as it is and so may be a pattern"

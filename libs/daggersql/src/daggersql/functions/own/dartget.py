@@ -8,6 +8,7 @@ from daggersql.findings import Report, Span
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import STRING, Family
 
 
@@ -15,12 +16,14 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     use(arguments, report, entries=False)
 
 
+_FORM = Form("dartget({0}, {1}, {2})")
+
 FUNCTION = Function(
     "DartGet",
     signatures(STRING, Family.INTEGER, Family.TEXT),
     own=True,
     check=_check,
-    build=builds("dartget({0}, {1}, {2})", STRING),
+    build=builds(_FORM, STRING),
     doc=Doc(
         about="The value that a reference table has for a key, as text; objects as compact JSON. A key that"
         " is not there, or has null, gives the default, or NULL. NULL for NULL. All rows of a batch see one"

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from daggersql.findings import Report, Span, nearest
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, call, cast, quote_name, wrong
+from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import NULL, STRING, Array, Family, Message, Struct, family, held
 from daggersql.operators.fields import TIME_FIELDS
 
-_FROM_START = "get({0}, try_cast({1} AS INT))"
-_FROM_END = "get({0}, size({0}) + try_cast({1} AS INT))"
-_EITHER = f"CASE WHEN {{1}} >= 0 THEN {_FROM_START} ELSE {_FROM_END} END"
-_AS_TEXT = {
-    Family.TEXT: "{0}",
-    Family.BINARY: "replace(base64({0}), '\\r\\n', '')",
-    Family.TIMESTAMP: "date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')",
+_FROM_START = Form("get({0}, try_cast({1} AS INT))")
+_FROM_END = Form("get({0}, size({0}) + try_cast({1} AS INT))")
+_EITHER = Form(f"CASE WHEN {{1}} >= 0 THEN {_FROM_START.template} ELSE {_FROM_END.template} END")
+_AS_TEXT: Mapping[Family, Form | Op] = {
+    Family.TEXT: Form("{0}"),
+    Family.BINARY: Form("replace(base64({0}), '\\r\\n', '')"),
+    Family.TIMESTAMP: Op.TEXT_OF_TIME,
     **dict.fromkeys(
-        (Family.ARRAY, Family.MAP, Family.STRUCT), "to_json({0}, map('ignoreNullFields', 'false'))"
+        (Family.ARRAY, Family.MAP, Family.STRUCT), Form("to_json({0}, map('ignoreNullFields', 'false'))")
     ),
 }
 
@@ -29,13 +30,13 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     values = arguments[0]
     index = arguments[1] if len(arguments) == 2 else arguments[2]
     if any(is_null(each) for each in arguments):
-        return cast(call("NULL", NULL, place), STRING)
+        return cast(call(Op.NULL, NULL, place), STRING)
     assert isinstance(values.type, Array)
     if index.is_constant and isinstance(index.value, int):
-        template = _FROM_START if index.value >= 0 else _FROM_END
+        form = _FROM_START if index.value >= 0 else _FROM_END
     else:
-        template = _EITHER
-    found = Expr(template, values.type.element, place, (values, index), read=values.read)
+        form = _EITHER
+    found = Expr(form, values.type.element, place, (values, index), read=values.read)
     if len(arguments) > 2:
         known = _names_itself(values, arguments[1], report)
         if len(arguments) == 5:
@@ -44,7 +45,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         if not known or below is None:
             return wrong(place)
         found = below
-    return call(_AS_TEXT.get(family(found.type), "CAST({0} AS STRING)"), STRING, place, found)
+    return call(_AS_TEXT.get(family(found.type), Op.AS_TEXT), STRING, place, found)
 
 
 def _names_itself(values: Expr, path: Expr, report: Report) -> bool:
@@ -81,8 +82,8 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
         return None
     for name in str(path.value).split("."):
         if (value.type, name) in TIME_FIELDS:
-            template, kind = TIME_FIELDS[value.type, name]
-            value = call(template, kind, value.span, value)
+            op, kind = TIME_FIELDS[value.type, name]
+            value = call(op, kind, value.span, value)
             continue
         if name == "value" and (inside := held(value.type)) is not None:
             value = replace(value, type=inside)
@@ -94,7 +95,7 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
             report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint}", meant)
             return None
         read = None if value.read is None else (value.read[0], f"{value.read[1]}.{name}")
-        value = Expr(f"{{0}}.{quote_name(name)}", fields[name], value.span, (value,), read=read)
+        value = Expr(Op.FIELD, fields[name], value.span, (value,), name=name, read=read)
     return value
 
 

@@ -15,8 +15,10 @@ from daggersql.functions.series import (
 )
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import DOUBLE, TIMESTAMP, Family
 
+_FORM = Form("exponentialmovingaverage({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, DOUBLE, DOUBLE)
 
 
@@ -28,7 +30,7 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with("exponentialmovingaverage", arguments, _KINDS, DOUBLE, place)
+    return call_with(_FORM, arguments, _KINDS, DOUBLE, place)
 
 
 FUNCTION = Function(
@@ -37,7 +39,7 @@ FUNCTION = Function(
         Signature(
             (Family.ARRAY, Family.ARRAY, Family.TIMESTAMP, Family.NUMBER, Family.NUMBER),
             DOUBLE,
-            "exponentialmovingaverage({rest})",
+            _FORM,
         ),
     ),
     own=True,

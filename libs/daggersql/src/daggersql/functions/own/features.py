@@ -8,8 +8,10 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, list_of, untyped
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, Kind, wrong
+from daggersql.ir.expr import Expr, wrong
 from daggersql.ir.types import Family
+
+_PAIRS = unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -25,13 +27,8 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     found = [each for each in made if each is not None]
     if len(found) < len(made):
         return wrong(place)
-    return Expr(
-        unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})"),
-        FEATURES,
-        place,
-        (list_of(found, FEATURES, place), let_in(where, place)),
-        kind=Kind.AGGREGATE,
-    )
+    listed = list_of(found, FEATURES, place)
+    return Expr(_PAIRS, FEATURES, place, (listed, let_in(where, place)), aggregate=True)
 
 
 FUNCTION = Function(

@@ -8,8 +8,16 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let, let_in, unless_too_many
 from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, Kind, wrong
+from daggersql.ir.expr import Expr, wrong
 from daggersql.ir.types import Family
+
+# Sorted, equal ones stand side by side: array_distinct compares each struct with every other.
+_DISTINCT = let(
+    f"array_sort(flatten({kept('{0}', '{1}')}))",
+    "s",
+    "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))",
+)
+_TRIPLETS = unless_too_many("featureswithtype", "{1}", f"transform({_DISTINCT}, x -> x.made)")
 
 
 def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Report) -> Expr | None:
@@ -31,19 +39,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     features = triplets("FeaturesWithType", arguments, place, report)
     if features is None:
         return wrong(place)
-    # Sorted, equal ones stand side by side: array_distinct compares each struct with every other.
-    distinct = let(
-        f"array_sort(flatten({kept('{0}', '{1}')}))",
-        "s",
-        "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))",
-    )
-    return Expr(
-        unless_too_many("featureswithtype", "{1}", f"transform({distinct}, x -> x.made)"),
-        FEATURES,
-        place,
-        (features, let_in(where, place)),
-        kind=Kind.AGGREGATE,
-    )
+    return Expr(_TRIPLETS, FEATURES, place, (features, let_in(where, place)), aggregate=True)
 
 
 FUNCTION = Function(

@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import let
+from daggersql.functions.collected import LET
 from daggersql.functions.encoded import decodable, is_encoded, of_type, selected
 from daggersql.functions.messages import check_same, element_message, is_known_later, leaf, message_type
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, Kind, call, cast, wrong
-from daggersql.ir.types import BINARY, DOUBLE, NUMERIC, STRING, TIMESTAMP, Array, Family, Type, family
+from daggersql.ir.expr import Expr, call, cast, text_constant, variable, wrong
+from daggersql.ir.ops import Form, Op
+from daggersql.ir.types import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    NUMERIC,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Family,
+    Type,
+    family,
+)
 from daggersql.operators import comparisons
 from daggersql.operators.coercion import describe, unify
+
+_STRUCT = Form("named_struct({rest})")
+_WHERE = Form("filter(e.b, x -> {0})")
+_IS_THERE = Form("{0} IS NOT NULL")
+_ALL = Form("{rest}", separator=" AND ")
+_ZIPPED = Form("zip_with({0}, {1}, (x, y) -> CASE WHEN {2} THEN x END)")
+_THERE = Form("filter({0}, x -> x IS NOT NULL)")
+_SAME = Form("{0} = {1}")
+_SAME_DECIMALS = Form("try_cast({0} AS DECIMAL(38, 10)) = CAST({1} AS DECIMAL(38, 10))")
+_SAME_BYTES = Form("{0} = base64({1})")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -34,80 +56,86 @@ def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, 
     message = element_message(values)
     if message is None or not check_same(message, name, report):
         return wrong(place)
-    parts, tests, args = ["'b', {0}"], ["x IS NOT NULL"], [values, name]
+    here = variable("x", message, place)
+    parts, tests = [text_constant("b", STRING, place), values], [call(_IS_THERE, BOOLEAN, place, here)]
     for number, condition in enumerate(conditions):
         path, value = condition.args
         found = leaf(message, path, report)
         if found is None:
             return wrong(place)
-        args.append(value)
-        parts.append(f"'v{number}', {{{len(args) - 1}}}")
-        tests.append(_equal(found.sql, found.type, f"e.v{number}", value, path, report))
-    body = f"filter(e.b, x -> {' AND '.join(tests)})"
-    return call(let(f"named_struct({', '.join(parts)})", "e", body), values.type, place, *args)
+        parts += [text_constant(f"v{number}", STRING, place), value]
+        given = variable(f"e.v{number}", value.type, place)
+        tests.append(_equal(found.value, given, value, path, report))
+    kept = call(_WHERE, values.type, place, call(_ALL, BOOLEAN, place, *tests))
+    return call(LET, values.type, place, call(_STRUCT, values.type, place, *parts), kept, name)
 
 
 def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
     """Encoded messages: the fields are taken out beside them, and tell which messages stay."""
     if not is_known_later(name) and message_type(name, report) is None:
         return wrong(place)
-    parts, kept, args = ["'b', {0}"], "e.b", [values, name]
+    parts, kept = [text_constant("b", STRING, place), values], variable("e.b", values.type, place)
+    beside: list[tuple[str, Expr, Expr]] = []
     if not conditions:
-        args.append(decodable(values, name, place))
-        parts.append("'s', {2}")
-        kept = "zip_with(e.b, e.s, (x, y) -> CASE WHEN y THEN x END)"
+        beside.append(("s", decodable(values, name, place), variable("y", BOOLEAN, place)))
     for number, condition in enumerate(conditions):
         path, value = condition.args
         fields = selected(values, name, path, path.span, report)
         if fields is None or not isinstance(fields.type, Array):
             return wrong(place)
-        args += [fields, value]
-        parts.append(f"'s{number}', {{{len(args) - 2}}}, 'v{number}', {{{len(args) - 1}}}")
+        field, given = (
+            variable("y", fields.type.element, place), variable(f"e.v{number}", value.type, place)
+        )  # fmt: skip
         loose = is_known_later(name)
-        field = fields.type.element
-        test = (
-            _equal_text("y", f"e.v{number}", value)
-            if loose
-            else _equal("y", field, f"e.v{number}", value, path, report)
-        )
-        kept = f"zip_with({kept}, e.s{number}, (x, y) -> CASE WHEN {test} THEN x END)"
-    body = f"filter({kept}, x -> x IS NOT NULL)"
+        test = _equal_text(field, given) if loose else _equal(field, given, value, path, report)
+        beside.append((f"s{number}", fields, test))
+    for number, (key, fields, test) in enumerate(beside):
+        parts += [text_constant(key, STRING, place), fields]
+        if conditions:
+            parts += [text_constant(f"v{number}", STRING, place), conditions[number].args[1]]
+        kept = call(_ZIPPED, values.type, place, kept, variable(f"e.{key}", fields.type, place), test)
     kind = Array(of_type(name))
-    return call(let(f"named_struct({', '.join(parts)})", "e", body), kind, place, *args)
+    chosen = call(_THERE, kind, place, kept)
+    return call(LET, kind, place, call(_STRUCT, kind, place, *parts), chosen, name)
 
 
-def _equal(field: str, kind: Type, sql: str, value: Expr, path: Expr, report: Report) -> str:
-    """SQL that tells whether a field of this type has the value, which stands in `sql`."""
-    common = unify(kind, value.type)
+def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) -> Expr:
+    """Whether a field has the value, which is `given` in a lambda."""
+    common = unify(field.type, value.type)
     if common is None or family(common) in (Family.STRUCT, Family.ARRAY, Family.MAP):
-        what = describe(call("", kind, path.span))
         report.warn(
-            "TYPE_MISMATCH", value.span, f"{path.value} is {what}: it never equals {describe(value)}."
+            "TYPE_MISMATCH",
+            value.span,
+            f"{path.value} is {describe(field)}: it never equals {describe(value)}.",
         )
-        return "false"
+        return call(Op.FALSE, BOOLEAN, field.span)
     # For its warning: an enum has no value of that name.
-    comparisons.compare("=", Expr(field, kind, path.span, kind=Kind.COLUMN), value, value.span, report)
-    left, right = (f"CAST({each} AS {common.spark})" for each in (field, sql))
-    return f"{left} = {right}"
+    comparisons.compare("=", field, value, value.span, report)
+    return _same(_strict(field, common), _strict(given, common))
 
 
-def _equal_text(field: str, sql: str, value: Expr) -> str:
+def _equal_text(field: Expr, given: Expr) -> Expr:
     """The same for a field that came as text, its type not being known before."""
-    found = family(value.type)
+    found, place = family(given.type), field.span
     if found in NUMERIC:
         # A whole number beyond 2^53 is no DOUBLE, and a DOUBLE may be no decimal number.
-        exact = "DECIMAL(38, 10)"
-        near = f"try_cast({field} AS {DOUBLE.spark}) = CAST({sql} AS {DOUBLE.spark})"
-        return (
-            near
-            if found is Family.NUMBER
-            else f"{near} AND try_cast({field} AS {exact}) = CAST({sql} AS {exact})"
-        )
+        near = _same(call(Op.CAST, DOUBLE, place, field), _strict(given, DOUBLE))
+        if found is Family.NUMBER:
+            return near
+        return call(_ALL, BOOLEAN, place, near, call(_SAME_DECIMALS, BOOLEAN, place, field, given))
     if found is Family.TIMESTAMP:
-        return f"try_cast({field} AS {TIMESTAMP.spark}) = {sql}"
+        return _same(call(Op.CAST, TIMESTAMP, place, field), given)
     if found is Family.BINARY:
-        return f"{field} = base64({sql})"
-    return f"{field} = CAST({sql} AS {STRING.spark})"
+        return call(_SAME_BYTES, BOOLEAN, place, field, given)
+    return _same(field, _strict(given, STRING))
+
+
+def _strict(value: Expr, kind: Type) -> Expr:
+    return call(Op.STRICT_CAST, kind, value.span, value)
+
+
+def _same(left: Expr, right: Expr) -> Expr:
+    return call(_SAME, BOOLEAN, left.span, left, right)
 
 
 FUNCTION = Function(

@@ -8,8 +8,10 @@ from daggersql.findings import Report, Span
 from daggersql.functions.series import TIMES, VALUES, call_with, check_lists, check_minutes
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BIGINT, DOUBLE, TIMESTAMP, Family
 
+_FORM = Form("lineartrend({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, BIGINT)
 
 
@@ -19,16 +21,12 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with("lineartrend", arguments, _KINDS, DOUBLE, place)
+    return call_with(_FORM, arguments, _KINDS, DOUBLE, place)
 
 
 FUNCTION = Function(
     "LinearTrend",
-    (
-        Signature(
-            (Family.ARRAY, Family.ARRAY, Family.TIMESTAMP, Family.INTEGER), DOUBLE, "lineartrend({rest})"
-        ),
-    ),
+    (Signature((Family.ARRAY, Family.ARRAY, Family.TIMESTAMP, Family.INTEGER), DOUBLE, _FORM),),
     own=True,
     check=_check,
     build=_build,

@@ -8,18 +8,21 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BOOLEAN, Array, Family
 from daggersql.operators.coercion import describe, unify
+
+_CONTAINS = Form("coalesce(array_contains({0}, {1}), false)")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, item = arguments
     if not isinstance(values.type, Array) or is_null(item):
-        return call("false", BOOLEAN, place)
+        return call(Op.FALSE, BOOLEAN, place)
     if unify(values.type.element, item.type) is None:
         report.error("TYPE_MISMATCH", item.span, f"{describe(values)} cannot contain {describe(item)}.")
         return wrong(place)
-    return call("coalesce(array_contains({0}, {1}), false)", BOOLEAN, place, values, item)
+    return call(_CONTAINS, BOOLEAN, place, values, item)
 
 
 FUNCTION = Function(

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import let
+from daggersql.functions.collected import LET
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, call, quote_name, wrong
+from daggersql.ir.expr import Expr, call, variable, wrong
+from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import NULL, Array, Family, Message, Struct
 from daggersql.operators import collections
 from daggersql.operators.coercion import describe, unify
+
+_GIVEN = Form("named_struct('list', {0}, 'key', {1})")
+_WITH_KEY = Form("get(filter(e.list, x -> {0} = e.key), 0)")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     values, key = arguments
     if values.type == NULL:
-        return call("NULL", NULL, place)
+        return call(Op.NULL, NULL, place)
     if isinstance(values.type, Array):
         return _of_pairs(values, key, place, report)
     return collections.element(values, key, place, report)
@@ -33,12 +37,10 @@ def _of_pairs(values: Expr, key: Expr, place: Span, report: Report) -> Expr:
     if unify(of_key, key.type) is None:
         report.error("TYPE_MISMATCH", key.span, f"{name} is never {describe(key)}.")
         return wrong(place)
-    pairs = let(
-        "named_struct('list', {0}, 'key', {1})",
-        "e",
-        f"get(filter(e.list, x -> x.{quote_name(name)} = e.key), 0).{quote_name(value)}",
-    )
-    return call(pairs, found, place, values, key)
+    key_of = call(Op.FIELD, of_key, place, variable("x", kind, place), name=name)
+    pair = call(_WITH_KEY, kind, place, key_of)
+    there = call(Op.FIELD, found, place, pair, name=value)
+    return call(LET, found, place, call(_GIVEN, kind, place, values, key), there)
 
 
 FUNCTION = Function(

@@ -8,8 +8,10 @@ from daggersql.findings import Report, Span
 from daggersql.functions.series import TIMES, VALUES, call_with, check_lists, check_minutes, check_range
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Array, Family, Struct
 
+_FORM = Form("outliermad({rest})")
 _KINDS = (VALUES, TIMES, TIMESTAMP, BIGINT, BIGINT, DOUBLE, DOUBLE)
 _ROWS = (
     ("timestamp", TIMESTAMP),
@@ -31,7 +33,7 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with("outliermad", arguments, _KINDS, Array(Struct(_ROWS)), place)
+    return call_with(_FORM, arguments, _KINDS, Array(Struct(_ROWS)), place)
 
 
 FUNCTION = Function(
@@ -48,7 +50,7 @@ FUNCTION = Function(
                 Family.NUMBER,
             ),
             Array(Struct(_ROWS)),
-            "outliermad({rest})",
+            _FORM,
         ),
     ),
     own=True,

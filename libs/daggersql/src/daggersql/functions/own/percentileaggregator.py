@@ -8,7 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import MOST, let, too_many
 from daggersql.functions.series import number_of
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.expr import Expr, Kind, call, cast
+from daggersql.ir.expr import Expr, call, cast, constant
+from daggersql.ir.ops import Form
 from daggersql.ir.types import DOUBLE, Family
 
 _ACCURACY = 2_000
@@ -16,6 +17,21 @@ _APPROXIMATE = (
     f"PercentileAggregator is exact up to {MOST:,} values a group; beyond that it is a value whose rank is at"
     f" most {100 / _ACCURACY:g} % of the group away."
 )
+
+
+_NUMBER = Form("CASE WHEN NOT isnan({0}) THEN {0} END")
+_CHOSEN = Form("CASE WHEN NOT isnan({0}) AND {1} THEN {0} END")
+_POSITION = "({1} * (size(s) + 1) / 100)"
+_LOW, _HIGH = (f"get(s, CAST(floor({_POSITION}) AS INT){step})" for step in (" - 1", ""))
+_BETWEEN = f"{_LOW} + ({_POSITION} - floor({_POSITION})) * ({_HIGH} - {_LOW})"
+_EXACT = let(
+    f"collect_top_k({{0}}, {MOST}, true)",  # the least ones, sorted: all of them, in this branch
+    "s",
+    f"CASE WHEN {_POSITION} < 1 THEN get(s, 0) WHEN {_POSITION} >= size(s) THEN get(s, size(s) - 1)"
+    f" WHEN {_LOW} = {_HIGH} THEN {_LOW} ELSE {_BETWEEN} END",
+)
+_ESTIMATE = f"approx_percentile({{0}}, {{2}}, {_ACCURACY})"
+_PERCENTILE = Form(f"CASE WHEN {too_many('{0}')} THEN {_ESTIMATE} ELSE {_EXACT} END")
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
@@ -34,27 +50,11 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     """Below the bound: the value at position p (n + 1) / 100 of the sorted ones, between two of them."""
     p = number_of(arguments[0]) or 50.0
     value = cast(arguments[1], DOUBLE)
-    tests = (value,) if where is None else (value, where)
-    number = call(
-        f"CASE WHEN NOT isnan({{0}}){' AND {1}' if where else ''} THEN {{0}} END", DOUBLE, place, *tests
+    number = (
+        call(_NUMBER, DOUBLE, place, value) if where is None else call(_CHOSEN, DOUBLE, place, value, where)
     )
-    position = f"({p!r}D * (size(s) + 1) / 100)"
-    low, high = (f"get(s, CAST(floor({position}) AS INT){step})" for step in (" - 1", ""))
-    between = f"{low} + ({position} - floor({position})) * ({high} - {low})"
-    exact = let(
-        f"collect_top_k({{0}}, {MOST}, true)",  # the least ones, sorted: all of them, in this branch
-        "s",
-        f"CASE WHEN {position} < 1 THEN get(s, 0) WHEN {position} >= size(s) THEN get(s, size(s) - 1)"
-        f" WHEN {low} = {high} THEN {low} ELSE {between} END",
-    )
-    estimate = f"approx_percentile({{0}}, {p / 100!r}D, {_ACCURACY})"
-    return Expr(
-        f"CASE WHEN {too_many('{0}')} THEN {estimate} ELSE {exact} END",
-        DOUBLE,
-        place,
-        (number,),
-        kind=Kind.AGGREGATE,
-    )
+    parts = (constant(repr(each), each, DOUBLE, place) for each in (p, p / 100))
+    return Expr(_PERCENTILE, DOUBLE, place, (number, *parts), aggregate=True)
 
 
 FUNCTION = Function(

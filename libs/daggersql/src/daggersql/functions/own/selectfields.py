@@ -9,8 +9,11 @@ from daggersql.functions.encoded import is_encoded, selected, type_of
 from daggersql.functions.messages import check_same, element_message, leaf
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast, wrong
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BINARY, Array, Family
 from daggersql.operators.coercion import describe
+
+_OF_EACH = Form("transform({0}, x -> {1})")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
@@ -24,7 +27,7 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         if found is None:
             return wrong(place)
         read = (values.read[0], f"{values.read[1]}.{found.path}") if values.read else None
-        return Expr(f"transform({{0}}, x -> {found.sql})", Array(found.type), place, (values,), read=read)
+        return Expr(_OF_EACH, Array(found.type), place, (values, found.value), read=read)
     if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"SelectFields takes messages, not {describe(values)}.")
         return wrong(place)

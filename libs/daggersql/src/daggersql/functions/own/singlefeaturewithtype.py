@@ -9,14 +9,17 @@ from daggersql.functions.featurerows import FEATURES, TYPES
 from daggersql.functions.own.featureswithtype import triplets
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.ops import Form
 from daggersql.ir.types import Family
+
+_MADE = Form("transform(array_distinct({0}), x -> x.made)")
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
     features = triplets("SingleFeatureWithType", arguments, place, report)
     if features is None:
         return wrong(place)
-    return call("transform(array_distinct({0}), x -> x.made)", FEATURES, place, features)
+    return call(_MADE, FEATURES, place, features)
 
 
 FUNCTION = Function(

@@ -1,0 +1,108 @@
+"""Expressions as SQL of Spark: every operator and form is filled into its template here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal as Exact
+
+from daggersql.emit.operators import BOUNDS, TEMPLATES
+from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.ops import Form, Op
+from daggersql.ir.types import Decimal
+from daggersql.quoting import quote_name, quote_text
+
+
+def sql(expression: Expr) -> str:
+    """The expression as Spark is told it."""
+    if expression.spelt is None:
+        # Not by recursion: columns of sub-queries stand for whole expressions, so trees may be deep.
+        stack, found = [expression], []
+        while stack:
+            node = stack.pop()
+            found.append(node)
+            stack += [each for each in node.args if each.spelt is None]
+        for node in reversed(found):
+            object.__setattr__(node, "spelt", _spelt(node))
+    assert expression.spelt is not None
+    return expression.spelt
+
+
+def column(ref: Ref) -> str:
+    """A column as Spark is told it."""
+    return ".".join(quote_name(name) for name in (ref.relation, *ref.path))
+
+
+def _spelt(node: Expr) -> str:
+    texts = [each.spelt or "" for each in node.args]
+    match node.op:
+        case Op.COLUMN:
+            assert node.ref is not None
+            return column(node.ref)
+        case Op.CONSTANT:
+            return _constant(node)
+        case Op.BOUND:
+            assert node.ref is not None
+            return BOUNDS[node.ref.path[-1]]
+        case Op.VARIABLE:
+            return node.name
+        case Op.FIELD:
+            return f"{texts[0]}.{quote_name(node.name)}"
+        case Op.CASE:
+            return _case(texts)
+        case Form() as form:
+            return _filled(form.template, texts, node, form.separator)
+        case Op() as op:
+            return _filled(TEMPLATES[op], texts, node)
+
+
+def _filled(template: str, texts: list[str], node: Expr, separator: str = ", ") -> str:
+    words: dict[str, str] = {}
+    if "{rest}" in template:
+        words["rest"] = separator.join(texts[1:] if "{0}" in template else texts)
+    if "{type}" in template:
+        words["type"] = node.type.spark
+    if "{TYPE}" in template:
+        words["TYPE"] = node.type.spark.upper()
+    return template.format(*texts, name=node.name, **words)
+
+
+def _case(texts: list[str]) -> str:
+    """All conditions, then the value of each, then that of ELSE."""
+    count = len(texts) // 2
+    whens = "".join(f" WHEN {texts[at]} THEN {texts[count + at]}" for at in range(count))
+    default = f" ELSE {texts[-1]}" if len(texts) % 2 else ""
+    return f"CASE{whens}{default} END"
+
+
+# --- constants ------------------------------------------------------------------------------------------
+
+
+def _constant(node: Expr) -> str:
+    if node.literal is None:
+        return "NULL"
+    write = _exact if isinstance(node.type, Decimal) else _LITERALS.get(node.type.spark, quote_text)
+    text = write(node.literal.text)
+    for _ in range(node.literal.minus):
+        text = f"(-{text})"
+    return text
+
+
+def _exact(digits: str) -> str:
+    return f"{Exact(digits):f}BD"
+
+
+def _interval(micros: str) -> str:
+    sign, number = ("-", -int(micros)) if micros.startswith("-") else ("", int(micros))
+    return f"INTERVAL '{sign}{number // 1_000_000}.{number % 1_000_000:06d}' SECOND"
+
+
+_LITERALS: Mapping[str, Callable[[str], str]] = {
+    "boolean": str.upper,
+    "int": str,
+    "bigint": lambda digits: f"{digits}L",
+    "double": lambda digits: f"{float(digits)!r}D",
+    "binary": lambda digits: f"X'{digits}'",
+    "date": lambda text: f"DATE'{text}'",
+    "timestamp": lambda text: f"TIMESTAMP'{text}Z'",
+    "interval": _interval,
+}

@@ -1,0 +1,138 @@
+"""What an expression does: the operators and aggregates of the dialect, and the forms of its functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Op(Enum):
+    """An operator of the dialect. How Spark is told stands in `daggersql.emit.operators`."""
+
+    # Leaves.
+    COLUMN = auto()
+    CONSTANT = auto()
+    BOUND = auto()
+    """A bound of the query's window: START, END or ROWTIME."""
+    VARIABLE = auto()
+    """The variable of a lambda, in what functions are made of."""
+    NULL = auto()
+    """NULL of a type that is known, such as what stands for a condition that is wrong."""
+    TRUE = auto()
+    FALSE = auto()
+    NOW = auto()
+    """The batch's time."""
+    # Conditions.
+    AND = auto()
+    OR = auto()
+    NOT = auto()
+    IS_NULL = auto()
+    IS_NOT_NULL = auto()
+    IS_TRUE = auto()
+    IS_FALSE = auto()
+    EQUAL = auto()
+    UNEQUAL = auto()
+    LESS = auto()
+    AT_MOST = auto()
+    GREATER = auto()
+    AT_LEAST = auto()
+    SAME = auto()
+    """Equal, and NULL is the same as NULL."""
+    DIFFERENT = auto()
+    IN = auto()
+    COALESCE = auto()
+    LIKE = auto()
+    LIKE_ESCAPE = auto()
+    PLAIN_BACKSLASHES = auto()
+    """A pattern of LIKE whose backslashes stand for themselves."""
+    MATCHES = auto()
+    CASE = auto()
+    """All conditions, then the value of each, then that of ELSE, if there is one."""
+    # Numbers; the TRY_ ones give NULL for an overflow.
+    ADD = auto()
+    SUBTRACT = auto()
+    MULTIPLY = auto()
+    NEGATE = auto()
+    TRY_ADD = auto()
+    TRY_SUBTRACT = auto()
+    TRY_MULTIPLY = auto()
+    DIVIDE = auto()
+    REMAINDER = auto()
+    WHOLE_QUOTIENT = auto()
+    """By a constant that is neither 0 nor -1."""
+    SAFE_WHOLE_QUOTIENT = auto()
+    # Types.
+    CAST = auto()
+    """NULL where there is no counterpart."""
+    STRICT_CAST = auto()
+    """Of what always has a counterpart."""
+    AS_TEXT = auto()
+    TEXT_OF_TIME = auto()
+    TEXT_OF_BYTES = auto()
+    TYPED_NULL = auto()
+    ZERO = auto()
+    # Text.
+    CONCAT = auto()
+    LEFT = auto()
+    # Times; units are the expression's `name`.
+    FLOOR_TIME = auto()
+    CEIL_TIME = auto()
+    TIME_SECONDS = auto()
+    TIME_NANOS = auto()
+    DURATION_SECONDS = auto()
+    DURATION_NANOS = auto()
+    LATEST = auto()
+    # Messages, lists and maps.
+    FIELD = auto()
+    ARRAY = auto()
+    MAP = auto()
+    EMPTY_ARRAY = auto()
+    EMPTY_MAP = auto()
+    POSITION = auto()
+    """By a constant, counted from 1."""
+    SAFE_POSITION = auto()
+    KEY = auto()
+    ENTRIES = auto()
+    # Aggregates.
+    COUNT = auto()
+    SUM_OF_WHOLE = auto()
+    SUM_OF_DECIMALS = auto()
+    SUM_OF_FLOATS = auto()
+    AVERAGE_OF_WHOLE = auto()
+    AVERAGE_OF_FLOATS = auto()
+    MIN = auto()
+    MAX = auto()
+    STDDEV_POP = auto()
+    STDDEV_SAMP = auto()
+    VAR_POP = auto()
+    VAR_SAMP = auto()
+    FIRST_VALUE = auto()
+    LAST_VALUE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """What an aggregate keeps of a group, value by value."""
+
+    kind: str
+    """list or distinct."""
+    name: str
+    """What it is called, unless it is a function of our own."""
+    ends: bool
+    """Whether a group beyond its bound ends the dagger; else the answer is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to call a function. The function's own file declares it, and only `daggersql.emit` reads how it
+    is told to Spark."""
+
+    template: str
+    """{0}, {1} … for the arguments, {rest} for those from the last one on, {type} for the result's type."""
+    separator: str = ", "
+    """What stands between those of {rest}."""
+    total: bool = False
+    """Whether it has a value wherever all of its arguments have one; overflows apart."""
+    of_now: bool = False
+    """Whether it depends on the batch's time."""
+    keeps: Keeps | None = None
