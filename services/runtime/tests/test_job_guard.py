@@ -130,15 +130,6 @@ def test_a_query_reads_the_streams_of_its_dagger_and_calls_the_functions_of_its_
         guard.check(session, sql, ["bookings"], ["distance"])
 
 
-def test_no_template_calls_what_reaches_out_of_a_query() -> None:
-    """The list of Spark's functions is derived from templates: a careless one must not widen it."""
-    never = {"reflect", "try_reflect", "java_method", "input_file_name", "current_user", "version", "range"}
-    never |= {"read_files", "stack", "sequence", "xpath_string", "assert_true", "raise_error", "parse_url"}
-
-    assert never & guard.known_functions() == set()
-    assert {"count", "concat", "window"} <= guard.known_functions()
-
-
 def aimed(sql: str, folder: Path) -> str:
     """The escape with our canary in the place of what it reads."""
     for path in ("/etc/passwd", "/etc/shadow", "/etc/hosts", "/proc/self/environ", "/tmp/x.avro"):

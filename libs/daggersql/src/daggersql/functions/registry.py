@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 
-from daggersql.functions import aggregates, general, json, numbers, text, times
+import daggersql.functions
+from daggersql.functions import aggregates, distinct, general, json, numbers, once, text, times
 from daggersql.functions import own as own_functions
 from daggersql.functions.signature import Function
+from daggersql.ir.ops import Form
 
 _ALL: Mapping[str, Function] = {
     function.name.upper(): function
@@ -28,3 +32,26 @@ def known_names() -> list[str]:
 def own() -> tuple[Function, ...]:
     """Our own functions: each has a file in runtime/functions/, named in lower case."""
     return own_functions.FUNCTIONS
+
+
+def all_functions() -> tuple[Function, ...]:
+    """Every function, those included that a call means by its DISTINCT or by a unit of time."""
+    by_unit = [function for units in times.BY_UNIT.values() for function in units.values()]
+    return (*_ALL.values(), *once.FORMS.values(), distinct.COUNT_DISTINCT, *by_unit)
+
+
+def forms() -> frozenset[Form]:
+    """Every form of a function: those of signatures, and those that a module of this folder holds."""
+    return frozenset(form for function in all_functions() for form in function.forms) | frozenset(
+        each for each in _held() if isinstance(each, Form)
+    )
+
+
+def _held() -> Iterator[object]:
+    """What modules below this folder hold, one by one or in mappings."""
+    for found in pkgutil.walk_packages(daggersql.functions.__path__, f"{daggersql.functions.__name__}."):
+        for value in vars(importlib.import_module(found.name)).values():
+            if isinstance(value, Mapping):
+                yield from value.values()
+            else:
+                yield value

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from functools import cache
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from daggersql.functions import once, registry
+from daggersql.emit import called
 from runtime.errors import JobError, user
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -59,33 +58,8 @@ _VALUES = re.compile(
     r"org\.apache\.spark\.unsafe\.types\.(UTF8String|CalendarInterval)|scala\.Enumeration\$Val|\[B"
 )
 _OPTIONS = "org.apache.spark.sql.util.CaseInsensitiveStringMap"
-_CALLED = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
-# What daggersql emits beside the templates of its functions: windows, lists, operators, and what its
-# functions build when a constant decides the call. A test runs every accepted query through this check.
-_BUILT = frozenset({
-    "aggregate", "approx_percentile", "array_distinct", "array_min", "array_sort", "collect_list",
-    "collect_top_k", "date_format", "date_trunc", "element_at", "extract", "flatten", "from_json", "isnan",
-    "isnotnull", "isnull", "map", "map_entries", "map_from_entries", "max_by", "min_by", "mod",
-    "named_struct", "pmod", "posexplode", "rint", "session_window", "to_json", "try_add", "try_divide",
-    "try_element_at", "try_multiply", "try_subtract", "unix_seconds", "weekday", "window", "window_time",
-    "zip_with",
-})  # fmt: skip
 _GENERATORS = frozenset({"posexplode"})
-_RAISES = "raise_error"
 _OUR_ERROR = "[daggers USER "
-
-
-@cache
-def known_functions() -> frozenset[str]:
-    """Spark's functions that daggersql calls: in its templates, and those it builds calls of. Not our own."""
-    functions = [found for name in registry.known_names() if (found := registry.find(name))]
-    functions += once.FORMS.values()
-    ours = {function.name.lower() for function in functions if function.own}
-    called = set(_BUILT)
-    for function in functions:
-        names = {name for each in function.signatures for name in _CALLED.findall(each.template)}
-        called |= names - ours if function.own else names
-    return frozenset(called - {_RAISES})
 
 
 def check(spark: SparkSession, sql: str, tables: Collection[str], own: Collection[str]) -> None:
@@ -143,10 +117,10 @@ class _Walk:
 
     def _called(self, parts: list[str], arguments: list[object]) -> None:
         name = ".".join(parts)
-        if name == _RAISES and len(arguments) == 1 and str(arguments[0]).startswith(_OUR_ERROR):
+        if name == called.RAISES and len(arguments) == 1 and str(arguments[0]).startswith(_OUR_ERROR):
             return
         # A function of ours may need more than one of Spark's: `features` and `features_toomany`.
-        if name not in known_functions() and name.partition("_")[0] not in self._own:
+        if name not in called.functions() and name.partition("_")[0] not in self._own:
             raise _refused(f"the function {name}")
 
     def _texts(self, names: JavaObject) -> list[str]:
