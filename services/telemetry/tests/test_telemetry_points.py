@@ -8,6 +8,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from influxdb_client.client.write.point import Point
 
 from eventlog import Record
 from telemetry import points
@@ -22,19 +23,24 @@ def record(message: Message | None, *, sequence: int = 7, kind: str = "", subjec
     return Record(sequence, "id", "/test", subject, TIME, kind, message, b"")
 
 
-def fields(line: str | None) -> dict[str, str]:
-    assert line is not None
-    return dict(pair.split("=", 1) for pair in line.split(" ")[1].split(","))
+def line(point: Point | None) -> str:
+    """The point as it is written."""
+    assert point is not None
+    return point.to_line_protocol()
+
+
+def fields(point: Point | None) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in line(point).split(" ")[1].split(","))
 
 
 def test_a_heartbeat_is_a_point_of_its_dagger_at_the_drivers_time() -> None:
     beat = telemetry_pb2.Heartbeat(dagger="surge", generation=41, time=Timestamp(seconds=100, nanos=5))
 
-    line = points.of_beat(record(beat))
+    written = line(points.of_beat(record(beat)))
 
-    assert line is not None
-    assert line.startswith("dagger_heartbeat,dagger=surge generation=41i,")
-    assert line.endswith(" 100000000005")
+    assert written.startswith("dagger_heartbeat,dagger=surge bad_values=0i,")
+    assert ",generation=41i," in written
+    assert written.endswith(" 100000000005")
 
 
 def test_a_heartbeats_maps_are_summed_and_its_times_are_ages_in_seconds() -> None:
@@ -52,7 +58,7 @@ def test_a_heartbeats_maps_are_summed_and_its_times_are_ages_in_seconds() -> Non
     found = fields(points.of_beat(record(beat)))
 
     assert (found["lag"], found["quarantined"], found["rows_out"]) == ("7i", "7i", "12i")
-    assert (found["progress_age_s"], found["watermark_age_s"]) == ("1.5", "40.0")
+    assert (found["progress_age_s"], found["watermark_age_s"]) == ("1.5", "40")
     assert found["state"] == '"running"'
 
 
@@ -70,22 +76,20 @@ def test_what_a_driver_does_not_know_yet_is_left_out() -> None:
     ],
 )
 def test_a_leaders_beat_names_its_service(beat: Message, service: str) -> None:
-    line = points.of_beat(record(beat))
+    written = line(points.of_beat(record(beat)))
 
-    assert line == f'leader_beat,service={service} epoch=9i,id="s" {NANOS + 7}'
+    assert written == f'leader_beat,service={service} epoch=9i,id="s" {NANOS + 7}'
 
 
 def test_a_fact_is_an_event_by_its_type_and_subject() -> None:
-    line = points.of_event(record(events_pb2.Running(), sequence=1_234))
+    written = line(points.of_event(record(events_pb2.Running(), sequence=1_234)))
 
-    assert line == f"control_event,type=Running,subject=surge sequence=1234i {NANOS + 234}"
+    assert written == f"control_event,subject=surge,type=Running sequence=1234i {NANOS + 234}"
 
 
 def test_two_facts_of_one_instant_are_two_points() -> None:
-    one, other = (points.of_event(record(events_pb2.Running(), sequence=each)) for each in (1, 2))
+    one, other = (line(points.of_event(record(events_pb2.Running(), sequence=each))) for each in (1, 2))
 
-    assert one is not None
-    assert other is not None
     assert one.rsplit(" ", 1)[1] != other.rsplit(" ", 1)[1]
 
 
@@ -95,12 +99,12 @@ def test_an_incident_opens_and_closes() -> None:
     )
     resolved = alerts_pb2.AlertResolved(meta=META, summary="it goes on")
 
-    lines = [points.of_alert(record(each)) for each in (fired, resolved)]
+    lines = [line(points.of_alert(record(each))) for each in (fired, resolved)]
 
     assert lines == [
-        'alert,dagger=surge,condition=no_progress open=1i,severity="error",team="pricing",summary="stuck",'
-        f"incident=3i {NANOS + 7}",
-        f'alert,dagger=surge,condition=no_progress open=0i,summary="it goes on",incident=3i {NANOS + 7}',
+        'alert,condition=no_progress,dagger=surge incident=3i,open=1i,severity="error",summary="stuck",'
+        f'team="pricing" {NANOS + 7}',
+        f'alert,condition=no_progress,dagger=surge incident=3i,open=0i,summary="it goes on" {NANOS + 7}',
     ]
 
 
@@ -112,10 +116,9 @@ def test_an_incident_opens_and_closes() -> None:
     ],
 )
 def test_an_attempt_to_tell_says_what_became_of_it(attempt: Message, outcome: str) -> None:
-    line = points.of_alert(record(attempt))
+    written = line(points.of_alert(record(attempt)))
 
-    assert line is not None
-    assert line.startswith(f"notification,dagger=surge,receiver=slack,outcome={outcome} attempt=2i")
+    assert written.startswith(f"notification,dagger=surge,outcome={outcome},receiver=slack attempt=2i")
 
 
 def test_what_cannot_be_read_is_no_point() -> None:
@@ -127,18 +130,22 @@ def test_what_cannot_be_read_is_no_point() -> None:
 
 
 def test_a_leaders_claim_is_about_no_incident() -> None:
-    line = points.of_alert(record(alerts_pb2.MonitorStarted(monitor_id="m")))
-
-    assert line is None
+    assert points.of_alert(record(alerts_pb2.MonitorStarted(monitor_id="m"))) is None
 
 
 def test_texts_and_tags_cannot_break_a_line() -> None:
     summary = 'it said "no, \\ never"\nand ended'
     meta = alerts_pb2.AlertMeta(dagger="a b,c=d\n", condition=alerts_pb2.ALERT_CONDITION_FAILED)
 
-    line = points.of_alert(record(alerts_pb2.AlertResolved(meta=meta, summary=summary)))
+    written = line(points.of_alert(record(alerts_pb2.AlertResolved(meta=meta, summary=summary))))
 
-    assert line == (
-        "alert,dagger=a\\ b\\,c\\=d\\ ,condition=failed open=0i,"
-        f'summary="it said \\"no, \\\\ never\\"\nand ended",incident=0i {NANOS + 7}'
+    assert written == (
+        "alert,condition=failed,dagger=a\\ b\\,c\\=d\\n incident=0i,open=0i,"
+        f'summary="it said \\"no, \\\\ never\\"\nand ended" {NANOS + 7}'
     )
+
+
+def test_a_text_is_cut_to_a_thousand_characters() -> None:
+    written = fields(points.of_alert(record(alerts_pb2.AlertResolved(meta=META, summary="x" * 1_001))))
+
+    assert written["summary"] == f'"{"x" * 1_000}"'

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from daggers.v1 import alerts_pb2
 from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write.point import Point
 
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
@@ -73,7 +74,7 @@ async def project_until(kafka: str, topic: str, database: Database, lines: int) 
     write, written, done = database.writer(), [0], asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def counted(batch: Sequence[str]) -> None:
+    def counted(batch: Sequence[Point]) -> None:
         write(batch)
         written[0] += len(batch)
         if written[0] >= lines:

@@ -27,6 +27,7 @@ from daggers.v1.alerts_pb2 import (
 )
 from daggers.v1.telemetry_pb2 import Heartbeat, SchedulerBeat
 from google.protobuf.timestamp_pb2 import Timestamp
+from influxdb_client.client.write.point import Point
 
 from eventlog import Record
 
@@ -34,36 +35,32 @@ Value: TypeAlias = bool | int | float | str
 
 _NANOS: Final = 1_000_000_000
 _TEXT_LIMIT: Final = 1_000
-_KEY: Final = str.maketrans(
-    {",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\ ", "\r": r"\ ", "\t": r"\ ", "\\": "/"}
-)
-_QUOTED: Final = str.maketrans({'"': r"\"", "\\": r"\\"})
 
 
-def of_beat(record: Record) -> str | None:
-    """The line of a record of `daggers.heartbeats`; None when it says nothing we know."""
+def of_beat(record: Record) -> Point | None:
+    """The point of a record of `daggers.heartbeats`; None when it says nothing we know."""
     match record.message:
         case Heartbeat() as beat:
-            return _line("dagger_heartbeat", {"dagger": beat.dagger}, _vitals(beat), _instant(beat.time))
+            return _point("dagger_heartbeat", {"dagger": beat.dagger}, _vitals(beat), _instant(beat.time))
         case SchedulerBeat(epoch=epoch, scheduler_id=leader):
             service = "scheduler"
         case MonitorBeat(epoch=epoch, monitor_id=leader):
             service = "health-monitor"
         case _:
             return None
-    return _line("leader_beat", {"service": service}, {"epoch": epoch, "id": leader}, _moment(record))
+    return _point("leader_beat", {"service": service}, {"epoch": epoch, "id": leader}, _moment(record))
 
 
-def of_event(record: Record) -> str | None:
-    """The line of a record of `daggers.control`; None when it cannot be read."""
+def of_event(record: Record) -> Point | None:
+    """The point of a record of `daggers.control`; None when it cannot be read."""
     if record.message is None:
         return None
     tags = {"type": record.type.rpartition(".")[2], "subject": record.subject}
-    return _line("control_event", tags, {"sequence": record.sequence}, _moment(record))
+    return _point("control_event", tags, {"sequence": record.sequence}, _moment(record))
 
 
-def of_alert(record: Record) -> str | None:
-    """The line of a record of `daggers.alerts`; None when it is about no incident."""
+def of_alert(record: Record) -> Point | None:
+    """The point of a record of `daggers.alerts`; None when it is about no incident."""
     fields: dict[str, Value]
     match record.message:
         case AlertFired(meta=meta) as fired:
@@ -73,15 +70,15 @@ def of_alert(record: Record) -> str | None:
             fields = {"open": 0, "summary": resolved.summary, "incident": meta.incident}
         case NotificationSent(meta=meta) as sent:
             tags = {"dagger": meta.dagger, "receiver": sent.receiver, "outcome": "sent"}
-            return _line("notification", tags, {"attempt": sent.attempt}, _moment(record))
+            return _point("notification", tags, {"attempt": sent.attempt}, _moment(record))
         case NotificationFailed(meta=meta) as failed:
             tags = {"dagger": meta.dagger, "receiver": failed.receiver, "outcome": "failed"}
             fields = {"attempt": failed.attempt, "reason": failed.reason, "detail": failed.detail}
-            return _line("notification", tags, fields, _moment(record))
+            return _point("notification", tags, fields, _moment(record))
         case _:
             return None
     condition = AlertCondition.Name(meta.condition).removeprefix("ALERT_CONDITION_").lower()
-    return _line("alert", {"dagger": meta.dagger, "condition": condition}, fields, _moment(record))
+    return _point("alert", {"dagger": meta.dagger, "condition": condition}, fields, _moment(record))
 
 
 def _vitals(beat: Heartbeat) -> dict[str, Value]:
@@ -130,20 +127,8 @@ def _moment(record: Record) -> int:
     return int(time.timestamp()) * _NANOS + time.microsecond * 1_000 + record.sequence % 1_000
 
 
-def _line(measurement: str, tags: dict[str, str], fields: dict[str, Value], time: int) -> str:
-    """Line protocol. Empty tags are left out, texts are cut to a thousand characters."""
-    series = [measurement, *(f"{key}={value.translate(_KEY)}" for key, value in tags.items() if value)]
-    values = ",".join(f"{key}={_written(value)}" for key, value in fields.items())
-    return f"{','.join(series)} {values} {time}"
-
-
-def _written(value: Value) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return f"{value}i"
-        case float():
-            return repr(value)
-        case str():
-            return '"' + value[:_TEXT_LIMIT].translate(_QUOTED) + '"'
+def _point(measurement: str, tags: dict[str, str], fields: dict[str, Value], time: int) -> Point:
+    """`time` is in ns since 1970. Empty tags are left out, texts are cut to a thousand characters."""
+    cut = {key: value[:_TEXT_LIMIT] if isinstance(value, str) else value for key, value in fields.items()}
+    point: Point = Point.from_dict({"measurement": measurement, "tags": tags, "fields": cut, "time": time})
+    return point

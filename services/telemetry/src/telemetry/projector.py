@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write.point import Point
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
@@ -24,7 +25,8 @@ from eventlog import Record, read_record
 from eventlog.reader import client, unavailable
 from kafkaclient import Connection
 
-Projection: TypeAlias = Callable[[Record], str | None]
+Projection: TypeAlias = Callable[[Record], Point | None]
+Write: TypeAlias = Callable[[Sequence[Point]], None]
 
 _POLL_MS: Final = 1_000
 _RECORDS: Final = 5_000
@@ -44,14 +46,14 @@ class Database:
     bucket: str
     token: str
 
-    def writer(self) -> Callable[[Sequence[str]], None]:
-        """Writes lines. Raises when called: DatabaseUnavailable."""
+    def writer(self) -> Write:
+        """Writes points. Raises when called: DatabaseUnavailable."""
         client = InfluxDBClient(url=self.url, token=self.token, org=self.org, timeout=_TIMEOUT_MS)
         api = client.write_api(write_options=SYNCHRONOUS)
 
-        def write(lines: Sequence[str]) -> None:
+        def write(points: Sequence[Point]) -> None:
             try:
-                api.write(bucket=self.bucket, org=self.org, record="\n".join(lines).encode())
+                api.write(bucket=self.bucket, org=self.org, record=points)
             except ApiException as answer:
                 raise DatabaseUnavailable(
                     f"InfluxDB at {self.url} answers {answer.status} {answer.reason} for {self.bucket!r}"
@@ -64,9 +66,7 @@ class Database:
         return write
 
 
-async def project(
-    connection: Connection, topics: Mapping[str, Projection], write: Callable[[Sequence[str]], None]
-) -> None:
+async def project(connection: Connection, topics: Mapping[str, Projection], write: Write) -> None:
     """Write the points of these topics, from their beginning, for ever.
 
     Raises: LogUnavailable, DatabaseUnavailable.
@@ -74,10 +74,10 @@ async def project(
     batches = read(connection, list(topics))
     async with aclosing(batches):
         async for batch in batches:
-            lines = [line for topic, record in batch if (line := topics[topic](record)) is not None]
-            with unit_of_work("projected", records=len(batch), points=len(lines)):
-                if lines:
-                    await asyncio.to_thread(write, lines)
+            points = [point for topic, record in batch if (point := topics[topic](record)) is not None]
+            with unit_of_work("projected", records=len(batch), points=len(points)):
+                if points:
+                    await asyncio.to_thread(write, points)
 
 
 async def read(
