@@ -4,12 +4,13 @@ import re
 from collections.abc import Mapping
 
 from daggerclient.daggerfile.sinks import file_key
+from daggerclient.daggerfile.table import SPEC
 
 # The file leaves out a level that the API has, or says it in other words; the rest is called the same.
 KEYS = (
     (re.compile(r"^spec\."), ""),
     (re.compile(r"^(streams\[\d+\]\.start)\.\w+$"), r"\1"),
-    (re.compile(r"^driver_memory_mib$"), "driver_memory"),
+    *((re.compile(rf"^{row.field}$"), row.key) for row in SPEC if row.path),
 )
 
 

@@ -1,0 +1,100 @@
+"""How the value of a key is written in a dagger file: each form reads and shows it.
+
+A form fits the field that the key fills: a message form gives a message, a text form a string.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import yaml
+from daggers.v1 import spec_pb2
+from google.protobuf.duration_pb2 import Duration
+
+from daggerclient.daggerfile.reader import Reader, nearest
+from daggerclient.times import duration, iso
+
+_MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a value is written."""
+
+    read: Callable[[Reader, yaml.Node, str], Any]
+    """What the field holds, by the node at a path. What cannot be read is noted."""
+    show: Callable[[Any], Any]
+    """What the key says, of what the field holds."""
+
+
+def span(*, off: bool = False, positive: bool = False) -> Form:
+    """A duration such as 5s; with `off`, the word is zero."""
+
+    def read(reader: Reader, node: yaml.Node, path: str) -> Duration:
+        value = Duration()
+        value.FromTimedelta(reader.duration(node, path, off=off, positive=positive))
+        return value
+
+    def show(value: Duration) -> str:
+        return "off" if off and value.ToTimedelta() == timedelta() else duration(value)
+
+    return Form(read, show)
+
+
+def word(known: Mapping[str, int]) -> Form:
+    """One of some words."""
+    said = {number: name for name, number in known.items()}
+
+    def read(reader: Reader, node: yaml.Node, path: str) -> int:
+        return known[reader.choice(node, path, tuple(known))]
+
+    return Form(read, said.__getitem__)
+
+
+def items(form: Form, of: str) -> Form:
+    """A list that is not empty."""
+
+    def read(reader: Reader, node: yaml.Node, path: str) -> list[Any]:
+        return [form.read(reader, item, at) for at, item in reader.items(node, path, of=of)]
+
+    return Form(read, lambda values: [form.show(value) for value in values])
+
+
+def _memory(reader: Reader, node: yaml.Node, path: str) -> int:
+    value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
+    digits = value.rstrip("bgim")
+    factor = _MEMORY_UNITS.get(value[len(digits) :])
+    if digits.isdigit() and factor and 0 < int(digits) * factor < 2**32:
+        return int(digits) * factor
+    reader.fail(node, path, "BAD_SIZE", f"{path} must be a size like 600m or 2g")
+    return 0
+
+
+def _start(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StartPosition:
+    said = node.value if isinstance(node, yaml.ScalarNode) else ""
+    position = spec_pb2.StartPosition()
+    if said in ("latest", "earliest"):
+        setattr(position, said, True)
+        return position
+    instant = reader.instant(node)
+    if instant is None:
+        near = nearest(said, ("latest", "earliest"))
+        hint = f": did you mean {near}?" if near else ""
+        message = (
+            f"{path} must be latest, earliest, or an instant with its zone like 2026-01-01T00:00:00Z{hint}"
+        )
+        reader.fail(node, path, "BAD_START", message, near)
+    else:
+        position.at.FromDatetime(instant)
+    return position
+
+
+def _shown_start(position: spec_pb2.StartPosition) -> str:
+    kind = position.WhichOneof("position") or "latest"
+    return iso(position.at) if kind == "at" else kind
+
+
+TEXT = Form(lambda reader, node, path: reader.text(node, path), lambda value: value)
+MEMORY = Form(_memory, lambda mebibytes: f"{mebibytes}m")
+START = Form(_start, _shown_start)

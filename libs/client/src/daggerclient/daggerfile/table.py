@@ -1,0 +1,93 @@
+"""The keys of a dagger file, each with the field of the specification that it fills: one table for both ways.
+
+The keys of a sink are those of its kind (`daggerspec.sinks`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from daggers.v1 import spec_pb2
+from google.protobuf.message import Message
+
+from daggerclient.daggerfile import sinks
+from daggerclient.daggerfile.forms import MEMORY, START, TEXT, Form, items, span, word
+from daggerclient.daggerfile.reader import Reader
+from daggerspec import sinks as kinds
+
+
+@dataclass(frozen=True)
+class Row:
+    """A key."""
+
+    key: str
+    form: Form
+    path: str = ""
+    """The field that it fills, where that has another name."""
+    required: bool = False
+    unsaid: Any = None
+    """What is shown where the field says nothing; None: the key is left out."""
+
+    @property
+    def field(self) -> str:
+        """The field that it fills."""
+        return self.path or self.key
+
+
+def fill(
+    reader: Reader, found: Mapping[str, yaml.Node], path: str, message: Message, rows: Sequence[Row]
+) -> None:
+    """Fill the fields of a message by the values of the mapping at a path."""
+    for row in rows:
+        if row.key not in found:
+            continue
+        value = row.form.read(reader, found[row.key], f"{path}.{row.key}" if path else row.key)
+        if isinstance(value, Message):
+            getattr(message, row.field).CopyFrom(value)
+        elif isinstance(value, list):
+            getattr(message, row.field).extend(value)
+        else:
+            setattr(message, row.field, value)
+
+
+def shown(message: Message, rows: Sequence[Row]) -> dict[str, Any]:
+    """What a message says, under the keys: the inverse of `fill`."""
+    said = {field.name for field, _ in message.ListFields()}
+    document = {
+        row.key: row.form.show(getattr(message, row.field)) if row.field in said else row.unsaid
+        for row in rows
+    }
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
+    keys = [row.key for row in STREAM]
+    required = [row.key for row in STREAM if row.required]
+    stream = spec_pb2.StreamInput()
+    fill(reader, reader.mapping(node, path, keys, required), path, stream, STREAM)
+    return stream
+
+
+STREAM = (
+    Row("table", TEXT, unsaid="data_stream"),
+    Row("stream", TEXT, required=True, unsaid=""),
+    Row("watermark_delay", span()),
+    Row("idle_timeout", span(off=True)),
+    Row("future_tolerance", span(positive=True)),
+    Row("start", START),
+)
+EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
+STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
+SPEC = (
+    Row("team", TEXT, required=True, unsaid=""),
+    Row("cluster", TEXT, required=True, unsaid=""),
+    Row("streams", items(Form(_stream, lambda it: shown(it, STREAM)), "streams"), required=True, unsaid=[]),
+    Row("sql", TEXT, required=True, unsaid=""),
+    Row("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
+    Row("trigger", span(positive=True)),
+    Row("emit", word(EMITS), unsaid="final"),
+    Row("state", word(STATES)),
+    Row("driver_memory", MEMORY, path="driver_memory_mib"),
+    Row("consumer_group", TEXT),
+)
