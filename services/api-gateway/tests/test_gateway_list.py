@@ -49,6 +49,36 @@ async def test_a_filter_finds_what_it_says(many: Any, text: str, found: list[str
     assert await names(many, filter=text) == found
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"team": "pricing"}, "team=pricing"),
+        ({"team": "my team"}, 'team="my team"'),
+        ({"cluster": "local"}, "cluster=local"),
+        ({"name_prefix": "beta_"}, "name=beta_*"),
+        ({"name_prefix": "%"}, "name=%*"),
+        ({"phases": [pb.PENDING]}, "phase=PENDING"),
+        ({"phases": [pb.RUNNING]}, "phase=RUNNING"),
+        ({"team": "pricing", "name_prefix": "b"}, "team=pricing AND name=b*"),
+        ({"team": "nobody"}, "team=nobody"),
+    ],
+)
+async def test_fields_of_a_request_find_what_a_filter_finds(
+    many: Any, fields: dict[str, Any], text: str
+) -> None:
+    assert await names(many, **fields) == await names(many, filter=text)
+
+
+async def test_one_of_several_phases_is_enough_and_fields_and_filter_must_both_hold(many: Any) -> None:
+    found = [
+        await names(many, phases=[pb.RUNNING, pb.PENDING]),
+        await names(many, team="pricing", filter="name=b*"),
+        await names(many, team="pricing", filter='team="my team"'),
+    ]
+
+    assert found == [["alpha", "beta", "beta_2", "gamma"], ["beta"], []]
+
+
 async def test_pages_follow_each_other_without_gap_or_repeat(many: Any) -> None:
     seen, token = [], ""
     for _ in range(3):
@@ -106,7 +136,11 @@ async def test_a_deleted_dagger_is_neither_listed_nor_found(many: Any, refusal: 
 
 async def test_all_that_is_wrong_with_a_list_is_said_at_once(many: Any, refusal: Any) -> None:
     request = pb.ListDaggersRequest(
-        page_size=-1, page_token="not a token", filter="phase=SLEEPING AND owner=me", min_sequence=-1
+        page_size=-1,
+        page_token="not a token",
+        filter="phase=SLEEPING AND owner=me",
+        min_sequence=-1,
+        phases=[pb.RUNNING, 0, 77],
     )
 
     error = await refusal(many.daggers.ListDaggers(request, timeout=10))
@@ -115,14 +149,19 @@ async def test_all_that_is_wrong_with_a_list_is_said_at_once(many: Any, refusal:
         "filter",
         "filter",
         "page_token",
+        "phases[1]",
+        "phases[2]",
         "page_size",
         "min_sequence",
     ]
 
 
-async def test_a_page_token_of_another_filter_is_refused(many: Any, refusal: Any) -> None:
+@pytest.mark.parametrize("other", [{"filter": "team=pricing"}, {"team": "pricing"}, {"phases": [pb.PENDING]}])
+async def test_a_page_token_of_another_filter_is_refused(
+    many: Any, refusal: Any, other: dict[str, Any]
+) -> None:
     page = await many.daggers.ListDaggers(pb.ListDaggersRequest(page_size=1), timeout=10)
-    request = pb.ListDaggersRequest(page_token=page.next_page_token, filter="team=pricing")
+    request = pb.ListDaggersRequest(page_token=page.next_page_token, **other)
 
     error = await refusal(many.daggers.ListDaggers(request, timeout=10))
 

@@ -126,23 +126,26 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> gateway_pb2.ListDaggersResponse:
         """Daggers by name, a page at a time."""
         terms, wrong = filters.parse("filter", request.filter)
-        after, wrong_token = filters.read_token("page_token", request.page_token, request.filter)
+        scope = filters.scope(request)
+        after, wrong_token = filters.read_token("page_token", request.page_token, scope)
         _refuse(
             [
                 *wrong,
                 *wrong_token,
+                *filters.check_phases("phases", request),
                 *validation.page_size("page_size", request.page_size),
                 *validation.sequence("min_sequence", request.min_sequence),
             ]
         )
+        wanted = [*filters.conditions(terms), *filters.asked(request)]
         size = min(request.page_size or _PAGE, _MAX_PAGE)
         found, at = await self._reader.read(
             context,
             request.min_sequence,
-            lambda: self._projection.daggers(filters.conditions(terms), after=after, limit=size + 1),
+            lambda: self._projection.daggers(wanted, after=after, limit=size + 1),
         )
         page = fitting(found[:size])
-        more = filters.page_token(page[-1].name, request.filter) if len(found) > len(page) else ""
+        more = filters.page_token(page[-1].name, scope) if len(found) > len(page) else ""
         return gateway_pb2.ListDaggersResponse(daggers=page, next_page_token=more, sequence=at)
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name

@@ -1,7 +1,7 @@
-"""The filter and the page token of ListDaggers. Pure.
+"""Which daggers ListDaggers is asked for, and its page token. Pure.
 
-A filter is terms joined by AND: phase=RUNNING, team=pricing, cluster=local, name=completed*. A value with
-spaces stands in double quotes.
+Programs say it in fields of the request. People write a filter, terms joined by AND: phase=RUNNING,
+team=pricing, cluster=local, name=completed*. A value with spaces stands in double quotes.
 """
 
 from __future__ import annotations
@@ -77,6 +77,36 @@ def conditions(terms: Sequence[Term]) -> list[Any]:
         else _COLUMNS[term.field] == term.value
         for term in terms
     ]
+
+
+def check_phases(at: str, request: gateway_pb2.ListDaggersRequest) -> list[Violation]:
+    """What is wrong with the phases of a request: an enum may be any number."""
+    return [
+        Violation(f"{at}[{number}]", f"{phase} is no phase", "UNKNOWN_ENUM_VALUE")
+        for number, phase in enumerate(request.phases)
+        if phase not in gateway_pb2.Phase.values()[1:]
+    ]
+
+
+def asked(request: gateway_pb2.ListDaggersRequest) -> list[Any]:
+    """The fields of a request as conditions of a query on `DaggerRow`."""
+    wanted = [_COLUMNS[name] == value for name in ("team", "cluster") if (value := getattr(request, name))]
+    if request.name_prefix:
+        wanted.append(_COLUMNS["name"].startswith(request.name_prefix, autoescape=True))
+    if request.phases:
+        wanted.append(_COLUMNS["phase"].in_([gateway_pb2.Phase.Name(phase) for phase in request.phases]))
+    return wanted
+
+
+def scope(request: gateway_pb2.ListDaggersRequest) -> str:
+    """What a page token is good for: the filter, and what the fields say."""
+    fields = gateway_pb2.ListDaggersRequest(
+        phases=sorted(set(request.phases)),
+        team=request.team,
+        cluster=request.cluster,
+        name_prefix=request.name_prefix,
+    ).SerializeToString(deterministic=True)
+    return f"{request.filter}\n{fields.hex()}" if fields else request.filter
 
 
 def page_token(last: str, text: str) -> str:
