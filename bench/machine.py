@@ -6,14 +6,12 @@ import os
 import platform
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Self
 
 import psutil
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def header(*packages: str) -> str:
@@ -47,7 +45,7 @@ class Meter:
 
     def __init__(self, *sessions: int) -> None:
         self._sessions = sessions
-        self._ticks: dict[tuple[int, int], int] = {}
+        self._used: dict[psutil.Process, float] = {}
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -63,7 +61,7 @@ class Meter:
     def read(self) -> Spent:
         """What was spent so far; two of them may be subtracted."""
         self._look()
-        return Spent(time.monotonic(), sum(self._ticks.values()) / _TICKS)
+        return Spent(time.monotonic(), sum(self._used.values()))
 
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
@@ -72,12 +70,13 @@ class Meter:
     def _look(self) -> None:
         with self._lock:
             for pid in psutil.pids():
-                try:
+                with suppress(OSError, psutil.Error):
                     if os.getsid(pid) in self._sessions:
-                        started, ticks = _used(pid)
-                        self._ticks[pid, started] = ticks
-                except OSError:
-                    continue
+                        process = psutil.Process(pid)
+                        used = process.cpu_times()
+                        self._used[process] = (
+                            used.user + used.system
+                        )  # another process of its pid is another key
 
 
 def proportional_set_size(session: int) -> int:
@@ -90,10 +89,3 @@ def proportional_set_size(session: int) -> int:
         except (OSError, psutil.Error):
             continue
     return size
-
-
-def _used(pid: int) -> tuple[int, int]:
-    """When a process started, and its utime and stime, in clock ticks, as /proc tells them."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    fields = stat.rpartition(")")[2].split()
-    return int(fields[19]), int(fields[11]) + int(fields[12])
