@@ -404,7 +404,7 @@ def test_a_driver_that_is_late_elsewhere_is_not_unreachable_yet() -> None:
     assert action(*UP, observation=last, now=NOW + POLICY.limits.silence) == events_pb2.Unreachable()
 
 
-def test_the_same_ailment_is_written_once_and_another_one_anew() -> None:
+def test_the_same_reason_is_written_once_and_another_one_anew() -> None:
     retrying = heard(retrying=[events_pb2.DaggerError(reason="INFLUX_DOWN")])
     degraded = action(*UP, observation=retrying)
     degraded.meta.CopyFrom(FACT)

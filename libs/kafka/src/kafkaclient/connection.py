@@ -56,13 +56,13 @@ class Connection:
         """The SASL password, trailing white space dropped. Raises: SecretUnreadable."""
         file, setting = self.sasl_password_file, self.setting("sasl_password_file")
         try:
-            found = file.read_text(encoding="utf-8").rstrip() if file else ""
+            password = file.read_text(encoding="utf-8").rstrip() if file else ""
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise SecretUnreadable(f"{setting}: {file} cannot be read: {why}") from None
-        if not found:
+        if not password:
             raise SecretUnreadable(f"{setting}: there is nothing in {file}")
-        return found
+        return password
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS of a client; None when it speaks none. Raises: SecretUnreadable."""
@@ -81,16 +81,16 @@ class Connection:
 
     def aiokafka(self) -> dict[str, Any]:
         """What every client of aiokafka takes: never log what this returns. Raises: SecretUnreadable."""
-        found: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
         if self.security_protocol != "PLAINTEXT":
-            found |= {"security_protocol": self.security_protocol, "ssl_context": self.ssl_context()}
+            options |= {"security_protocol": self.security_protocol, "ssl_context": self.ssl_context()}
         if self.authenticated:
-            found |= {
+            options |= {
                 "sasl_mechanism": self.sasl_mechanism,
                 "sasl_plain_username": self.sasl_username,
                 "sasl_plain_password": self.password(),
             }
-        return found
+        return options
 
     def address(self) -> spec_pb2.KafkaAddress:
         """The same for those who are told by a job: the password stays in its file, which they read."""

@@ -50,6 +50,6 @@ async def diagnosis(connection: Connection, error: BaseException) -> str:
     host, _, port = how.pop("bootstrap_servers").split(",")[0].strip().rpartition(":")
     try:
         (await create_conn(host, int(port), request_timeout_ms=_TIMEOUT_MS, **how)).close()
-    except (KafkaError, OSError, TimeoutError, ValueError) as found:
-        return sentence(connection, found)
+    except (KafkaError, OSError, TimeoutError, ValueError) as reason:
+        return sentence(connection, reason)
     return sentence(connection, error)

@@ -39,25 +39,25 @@ def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     """
     if not consumer.assignment():
         return tail(consumer, topic, limit)
-    found = []
+    arrived = []
     while messages := consumer.consume(1000, timeout=_COME_S):
         for message in messages:
             error = message.error()
             if error is None:
-                found.append(message)
+                arrived.append(message)
             elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
                 raise KafkaException(error)
         if len(messages) < 1000:
             break
-    return found
+    return arrived
 
 
-def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
     deadline = time.monotonic() + _MOVING_S
     while True:
         try:
-            return consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            return consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
                 raise

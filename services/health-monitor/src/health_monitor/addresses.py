@@ -30,7 +30,7 @@ class Allowed:
     def parse(cls, text: str) -> Allowed:
         """From `host[:port], …`; an IPv6 address in brackets. Raises: ValueError naming the entry."""
         hosts = set()
-        for entry in filter(None, (each.strip() for each in text.split(","))):
+        for entry in filter(None, (part.strip() for part in text.split(","))):
             try:
                 parts = urlsplit(f"//{entry}")
                 host, port = parts.hostname, parts.port
@@ -59,7 +59,7 @@ def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], all
         return None
     if scheme != "https":
         return "it is not https, and its host is not in DAGGERS_ALLOWED_HOSTS"
-    if not all(public(each) for each in addresses):
+    if not all(public(address) for address in addresses):
         return "its host has a private, loopback or reserved address, and is not in DAGGERS_ALLOWED_HOSTS"
     return None
 
@@ -78,7 +78,7 @@ def public(address: Address) -> bool:
     elif address in _COMPATIBLE or any(address in network for network in _NAT64):
         embedded.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if embedded:
-        return all(public(each) for each in embedded)
+        return all(public(inner) for inner in embedded)
     return address.is_global and not address.is_multicast and address.scope_id is None
 
 

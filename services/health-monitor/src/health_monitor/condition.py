@@ -73,19 +73,19 @@ def diagnose(
         return dict.fromkeys(SEVERITIES, Finding(False, over, dagger.phase_time, final=True))
     evidence = _evidence(watch, now, hearing)
     unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
-    found = {
+    findings = {
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
     }
     if unreachable is None or not unreachable.active:
         progress = _no_progress(dagger, watch, evidence, now=now, hearing=hearing, limits=limits)
-        found[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
+        findings[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
-        found[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
+        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
         for condition, (reason, well) in _TOLD_BY_DRIVER.items():
-            found[condition] = _told_by_driver(watch, reason, well)
-    return {condition: finding for condition, finding in found.items() if finding is not None}
+            findings[condition] = _told_by_driver(watch, reason, well)
+    return {condition: finding for condition, finding in findings.items() if finding is not None}
 
 
 def to_probe(
@@ -210,7 +210,7 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
         return None
     first, last = watch.samples[0], watch.samples[-1]
     aside = _Share(tuple(map(_aside, watch.samples)), last.rows_in - first.rows_in)
-    back = _Share(tuple(each.refused for each in watch.samples), last.rows_out - first.rows_out)
+    back = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
     span = spoken(last.time - first.time)
     told = {
         f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
@@ -264,7 +264,7 @@ class _Share:
     def first(self) -> int:
         """The number of the moment by which the first of it had been kept back."""
         begun = sum(self.samples[0].values())
-        return next(at for at, each in enumerate(self.samples) if sum(each.values()) > begun)
+        return next(number for number, kept in enumerate(self.samples) if sum(kept.values()) > begun)
 
 
 def _told_by_driver(watch: Watch, reason: Reason, well: str) -> Finding | None:

@@ -25,8 +25,8 @@ class AddressRefused(Exception):  # noqa: N818 - reads as what happened
 async def resolve(host: str, port: int) -> list[Address]:
     """The addresses of a host, as this machine resolves it. Raises: OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in found))
+    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in answers))
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):

@@ -43,5 +43,5 @@ def _names(answer: bytes, dagger: str, generation: int) -> bool:
         return False
     if not isinstance(applications, list):
         return False
-    names = (str(each.get("name", "")) for each in applications if isinstance(each, dict))
+    names = (str(running.get("name", "")) for running in applications if isinstance(running, dict))
     return any({dagger, str(generation)} <= set(re.split(r"[ .]", name)) for name in names)

@@ -59,14 +59,14 @@ class MonitorSettings(KafkaSettings):
 
     def channels(self) -> list[Channel]:
         """The receivers that are configured. Raises: ValueError naming what is not valid."""
-        found = []
+        channels = []
         for name in receivers.names():
             kind = receivers.kind(name)
             fields = kind.Settings.model_fields
-            given = {each: value for each in fields if (value := self._given(name, each)) is not None}
-            if any(info.is_required() for each, info in fields.items() if each in given):
-                found.append(Channel(name, kind, _valid(name, kind.Settings, given)))
-        return found
+            given = {field: value for field in fields if (value := self._given(name, field)) is not None}
+            if any(info.is_required() for field, info in fields.items() if field in given):
+                channels.append(Channel(name, kind, _valid(name, kind.Settings, given)))
+        return channels
 
     def _given(self, kind: str, field: str) -> Any:
         """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
