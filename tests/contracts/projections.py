@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
-from sqlmodel import Session, select, update
+from sqlmodel import Session, SQLModel, col, delete, insert, select, update
 
-from api_gateway.fold import Touched
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
-from api_gateway.rows import change
-from api_gateway.tables import CONTENT, ProjectionRow
+from api_gateway.rows import Change, change
+from api_gateway.snapshots import digest
+from api_gateway.tables import CONTENT, ProjectionRow, SnapshotRow
 from eventlog import Record
 from eventlog.testing import given
-from fleet import Fleet
+from fleet.snapshot import ChangeSet, Unusable
 
+FIRST_ONE = col(SnapshotRow.key) == "daggers/first_one"
 META = events_pb2.RequestMeta(actor="anyone")
 
 
@@ -65,28 +67,28 @@ def history() -> list[Record]:
 
 def content(projection: Projection) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table, in the order of their keys."""
-    with Session(projection._engine) as session:
+    with Session(projection.database.engine) as session:
         return {
             kind.__tablename__: sorted(
                 tuple(row.model_dump().values()) for row in session.exec(select(kind)).all()
             )
-            for kind in (*CONTENT, ProjectionRow)
+            for kind in (*CONTENT, SnapshotRow, ProjectionRow)
         }
 
 
-def touched(fleet: Fleet, records: Sequence[Record]) -> Touched:
-    found = Touched(everything=False)
+def folded(records: Sequence[Record]) -> Fold:
+    fold = Fold()
     for record in records:
-        applied = fleet.apply(record)
-        if applied.answer is not None:
-            found.answers.add(record.id)
-        shown = "Cluster" in record.type or "Stream" in record.type
-        found.daggers |= {applied.subject, *(fleet.daggers if shown else ())}
-        found.clusters |= {applied.subject} & fleet.clusters.keys()
-        found.streams |= {applied.subject} & fleet.streams.keys()
-        found.references |= {applied.subject} & fleet.references.keys()
-        found.schemas.add(record.sequence)
-    return found
+        fold.apply(record)
+    return fold
+
+
+def content_of(found: Change) -> tuple[Any, ...]:
+    return found.applied, found.anchors, found.snapshot.entries, found.rows, found.gone
+
+
+def written(projection: Projection, fold: Fold) -> None:
+    assert projection.write(change(fold, ChangeSet()), before=-1)
 
 
 class ProjectionContract:
@@ -96,15 +98,16 @@ class ProjectionContract:
     def test_rows_are_the_same_bytes_whether_followed_step_by_step_or_written_at_once(
         self, projection: Projection, step: int
     ) -> None:
-        records, fleet = history(), Fleet()
+        records, fold = history(), Fold()
         before = -1
         for at in range(0, len(records), step):
             part = records[at : at + step]
-            rows = change(fleet, touched(fleet, part))
-            assert projection.write(rows, before=before, applied=fleet.position)
+            for record in part:
+                fold.apply(record)
+            assert projection.write(change(fold, fold.take_changes()), before=before)
             before = part[-1].sequence
         followed = content(projection)
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
+        written(projection, fold)
 
         rebuilt = content(projection)
 
@@ -114,54 +117,105 @@ class ProjectionContract:
             "clusters": 1,
             "streams": 1,
             "messages": 2,
-            "schemas": 2,
             "reference_tables": 1,
-            "answers": 13,
+            "snapshot": 13,
             "projection": 1,
         }
+
+    @pytest.mark.parametrize("step", [1, 3, 16])
+    def test_what_is_written_is_a_snapshot_that_a_fold_goes_on_from(
+        self, projection: Projection, step: int
+    ) -> None:
+        records, whole = history(), folded(history())
+        written(projection, folded(records[:step]))
+
+        held = projection.snapshot()
+
+        assert held is not None
+        again = Fold.restored(held)
+        for record in records:
+            again.apply(record)
+        assert content_of(change(again, ChangeSet())) == content_of(change(whole, ChangeSet()))
 
     def test_a_gateway_behind_another_does_not_overwrite_what_that_one_wrote(
         self, projection: Projection
     ) -> None:
-        records, ahead, behind = history(), Fleet(), Fleet()
-        touched(ahead, records)
-        touched(behind, records[:5])
-        projection.write(change(ahead, Touched()), before=-1, applied=ahead.position)
-        written = content(projection)
+        ahead, behind = folded(history()), folded(history()[:5])
+        written(projection, ahead)
+        before = content(projection)
 
-        kept = projection.write(change(behind, Touched()), before=-1, applied=behind.position)
+        kept = projection.write(change(behind, ChangeSet()), before=-1)
 
-        assert (kept, content(projection)) == (True, written)
+        assert (kept, content(projection)) == (True, before)
 
     def test_tables_that_are_behind_what_was_written_ask_for_everything(self, projection: Projection) -> None:
-        records, fleet = history(), Fleet()
-        touched(fleet, records[:10])
-        part = touched(fleet, records[10:])
+        records = history()
+        fold = folded(records[:10])
+        fold.take_changes()
+        for record in records[10:]:
+            fold.apply(record)
 
-        kept = projection.write(change(fleet, part), before=9, applied=fleet.position)
+        kept = projection.write(change(fold, fold.take_changes()), before=9)
 
         assert (kept, content(projection)["projection"]) == (False, [])
 
-    def test_tables_of_another_shape_are_dropped_and_their_sequence_is_remembered(
+    def test_tables_of_other_code_are_dropped_and_their_sequence_is_remembered(
         self, projection: Projection
     ) -> None:
-        fleet = Fleet()
-        touched(fleet, history())
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
-        with Session(projection._engine) as session:
+        fold = folded(history())
+        written(projection, fold)
+        with Session(projection.database.engine) as session:
             session.exec(update(ProjectionRow).values(shape="of another time"))
             session.commit()
+        with pytest.raises(Unusable, match="other code made it"):
+            projection.snapshot()
 
         held = projection.prepare()
 
-        assert (held, content(projection)["daggers"]) == (fleet.position, [])
+        assert (held, content(projection)["daggers"]) == (fold.position, [])
+
+    def test_what_changed_is_not_written_into_tables_of_other_code(self, projection: Projection) -> None:
+        fold = folded(history())
+        written(projection, fold)
+        fold.take_changes()
+        with Session(projection.database.engine) as session:
+            session.exec(update(ProjectionRow).values(shape="of another time"))
+            session.commit()
+
+        kept = projection.write(change(fold, fold.take_changes()), before=fold.position.sequence)
+
+        assert not kept
+
+    @pytest.mark.parametrize(
+        ("damage", "why"),
+        [
+            (update(SnapshotRow).where(FIRST_ONE).values(data=b"x"), "is damaged"),
+            (delete(SnapshotRow).where(FIRST_ONE), "has lost rows"),
+            (insert(SnapshotRow).values(key="x", data=b"", digest=digest("x", b"")), "not its own"),
+            (update(ProjectionRow).values(applied=3), "behind the gateway's back"),
+            (update(ProjectionRow).values(history=b"x"), "behind the gateway's back"),
+            (update(ProjectionRow).values(anchors="0:00"), "behind the gateway's back"),
+        ],
+    )  # fmt: skip
+    def test_a_snapshot_that_was_changed_behind_its_back_is_not_read(
+        self, projection: Projection, damage: Any, why: str
+    ) -> None:
+        written(projection, folded(history()))
+        with Session(projection.database.engine) as session:
+            session.exec(damage)
+            session.commit()
+
+        with pytest.raises(Unusable, match=why):
+            projection.snapshot()
+
+    def test_a_database_without_tables_has_no_snapshot(self, projection: Projection) -> None:
+        SQLModel.metadata.drop_all(projection.database.engine, projection._tables)
+
+        assert projection.snapshot() is None
 
     def test_names_sort_by_their_bytes_on_every_database(self, projection: Projection) -> None:
         names = ["ab_", "ab-c", "abc", "ab0", "a_b"]
-        fleet = Fleet()
-        for record in given(cluster("local"), *map(asked, names)):
-            fleet.apply(record)
-        projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
+        written(projection, folded(given(cluster("local"), *map(asked, names))))
 
         listed, _ = projection.daggers([], after="ab-c", limit=10)
 

@@ -14,7 +14,6 @@ from tests.simulation.world import World
 
 from api_gateway.projection import Projection
 from api_gateway.rows import Change
-from eventlog import LogPosition
 from fleet.alert import Notify
 from health_monitor.receivers import Outcome, Sent, Temporary
 from health_monitor.webhook import Channel
@@ -87,8 +86,8 @@ class SimulatedProjection(Projection):
         self._world = world
         self.prepare()
 
-    def write(self, change: Change, *, before: int, applied: LogPosition) -> bool:
+    def write(self, change: Change, *, before: int) -> bool:
         """As Projection's. Raises: OperationalError."""
         if self._world.chance(0.01, "database away"):
             raise OperationalError("COMMIT", {}, Exception("it does not answer"))
-        return super().write(change, before=before, applied=applied)
+        return super().write(change, before=before)

@@ -5,6 +5,7 @@ A rule is one seam of the real code; here it is put out of force, and nothing el
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +21,7 @@ from runtime.state.lease import Lease
 from scheduler.launch import Launcher, Write
 
 
-class Forgetful(set[str]):
+class Forgetful(OrderedDict[str, int]):
     """Ids that were seen, and are not remembered."""
 
     def __contains__(self, _: object) -> bool:
@@ -54,7 +55,7 @@ def without_id_dedup(patch: pytest.MonkeyPatch) -> None:
 
     def forgetting(fleet: Fleet) -> None:
         begin(fleet)
-        fleet._facts = Forgetful()
+        fleet.facts = Forgetful()
 
     patch.setattr(Fleet, "__init__", forgetting)
 

@@ -22,7 +22,7 @@ from tests.simulation.world import World
 from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
-from api_gateway.server import fold_on, following
+from api_gateway.server import begin, fold_on, following
 from api_gateway.writer import Writer
 from eventlog import LogPosition, LogUnavailable
 from fleet.health import SHOWN, Limits
@@ -112,8 +112,9 @@ class Gateway:
     async def run(self) -> None:
         """As `api_gateway.server.serving`. Raises: LogUnavailable."""
         world = self._world
-        seen = await asyncio.to_thread(self._projection.prepare) if self._projection else LogPosition()
-        fold = Fold()
+        fold, seen = Fold(), LogPosition()
+        if self._projection is not None:
+            fold, seen = await asyncio.to_thread(begin, self._projection)
         follower = following(world.control, fold, seen)
         end = await world.control.end()
         async with asyncio.TaskGroup() as tasks:

@@ -7,7 +7,8 @@ import pytest
 from daggers.v1 import spec_pb2
 
 from daggerclient import InvalidFileError
-from daggerclient.daggerfile.parse import parse
+from daggerclient.daggerfile.keys import key
+from daggerclient.daggerfile.parse import KEYS, STREAM_KEYS, parse
 from daggerclient.daggerfile.show import to_document, to_yaml
 
 WHOLE = """\
@@ -85,6 +86,13 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
         ],
     )
     assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 8)
+
+
+def test_every_field_of_a_specification_has_a_key_in_the_file() -> None:
+    fields = [key(f"spec.{each.name}") for each in spec_pb2.DaggerSpec.DESCRIPTOR.fields]
+    of_streams = [each.name for each in spec_pb2.StreamInput.DESCRIPTOR.fields]
+
+    assert (set(fields) - set(KEYS), set(of_streams) - set(STREAM_KEYS)) == (set(), set())
 
 
 def test_a_specification_written_as_a_file_reads_back_the_same() -> None:

@@ -10,13 +10,13 @@ from daggers.v1 import gateway_pb2
 from sqlmodel import SQLModel
 from tests.contracts.projections import ProjectionContract, asked, content
 
-from api_gateway.fold import Touched
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from eventlog import Draft, LogDamaged
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
-from fleet import Fleet
+from fleet.snapshot import ChangeSet
 
 pb = gateway_pb2
 
@@ -43,11 +43,11 @@ async def test_a_gateway_follows_into_its_database_what_a_rebuild_gives(
         await client.daggers.GetDagger(
             pb.GetDaggerRequest(name="another_one", min_sequence=answer.sequence), timeout=10
         )
-    fleet, projection = Fleet(), Projection(database_url)
+    fold, projection = Fold(), Projection(database_url)
     followed = content(projection)
     async for record in log.replay():
-        fleet.apply(record)
-    projection.write(change(fleet, Touched()), before=-1, applied=fleet.position)
+        fold.apply(record)
+    projection.write(change(fold, ChangeSet()), before=-1)
 
     rebuilt = content(projection)
 
@@ -131,17 +131,20 @@ async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
         await client.create()
         await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
         other = Projection(database_url)
-        SQLModel.metadata.drop_all(other._engine, other._tables)
+        SQLModel.metadata.drop_all(other.database.engine, other._tables)
         other.close()
         created = await client.create(name="another_one")
-        request = pb.GetDaggerRequest(name="another_one", min_sequence=created.sequence)
-        error = await refusal(client.daggers.GetDagger(request, timeout=10))
+        request = pb.ListDaggersRequest(min_sequence=created.sequence)
+        error = await refusal(client.daggers.ListDaggers(request, timeout=10))
+        one = pb.GetDaggerRequest(name="another_one", min_sequence=created.sequence)
+        got = await client.daggers.GetDagger(one, timeout=10)
         projector = client.gateway.projector
         async with asyncio.timeout(20):
             while projector.failure:
                 await projector.moved()
         listed = await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
 
+    assert got.dagger == created.dagger
     assert (error.code, [dagger.name for dagger in listed.daggers]) == (
         grpc.StatusCode.UNAVAILABLE,
         ["another_one", "completed_bookings"],

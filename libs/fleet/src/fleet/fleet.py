@@ -1,11 +1,12 @@
 """The fold of the control topic. Everything a service knows of daggers and the catalogue is in here.
 
 One mutable container; what it holds is frozen. Records are applied in order of their sequence: a record at or
-below `sequence`, and an id that was applied before, change nothing.
+below `sequence`, and an id that was applied within the horizon, change nothing.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import Catalogue, Entry
 from fleet.dagger import DECISIONS, Dagger, decide
 from fleet.facts import FACTS, Ignored, evolve
+from fleet.horizon import STANDARD, Horizon
 from fleet.hosts import Hosts, serving
 from fleet.phases import DELETED
 
@@ -63,7 +65,9 @@ class Applied:
 class Fleet:
     """What the control topic says, up to `sequence`."""
 
-    def __init__(self) -> None:
+    def __init__(self, horizon: Horizon = STANDARD) -> None:
+        """`horizon`: how long ids and answers are remembered; the same for all who read one log."""
+        self.horizon = horizon
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
         self.history: bytes = b""
@@ -72,45 +76,47 @@ class Fleet:
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
         self.occupied: set[str] = set()
         """Daggers of which a driver runs or may run."""
-        self.answers: dict[str, Answer] = {}
-        """What each request id was answered first."""
+        self.answers: OrderedDict[str, Answer] = OrderedDict()
+        """What each request id was answered first, within the horizon, in the order of the log."""
         self.leader: Leader | None = None
         """The leading scheduler; None before the first claim."""
         self.claims: dict[int, Leader] = {}
-        """Every claim there was, by its epoch."""
+        """The claims of those who lead, or have launched what some dagger is known by; by epoch."""
         self.hosts: Hosts = {}
         """Where the logs and rows of each host are read."""
         self.unreadable: list[Unreadable] = []
         """Records that could not be read."""
         self.unreadable_daggers: set[str] = set()
         """Daggers whose history cannot be read whole: nothing may be done to them."""
-        self._catalogue = Catalogue()
-        self._facts: set[str] = set()
+        self.catalogue = Catalogue()
+        """What is registered."""
+        self.facts: OrderedDict[str, int] = OrderedDict()
+        """Ids of facts, claims and hosts within the horizon, with the sequence of each, ascending."""
 
     @property
     def clusters(self) -> Mapping[str, Entry[spec_pb2.Cluster]]:
         """Registered clusters by name."""
-        return self._catalogue.clusters
+        return self.catalogue.clusters
 
     @property
     def streams(self) -> Mapping[str, Entry[spec_pb2.Stream]]:
         """Registered streams by name."""
-        return self._catalogue.streams
+        return self.catalogue.streams
 
     @property
     def joined(self) -> Mapping[str, Mapping[str, datetime]]:
         """When each topic came into a stream, by stream."""
-        return self._catalogue.joined
+        return self.catalogue.joined
 
     @property
     def messages(self) -> Mapping[str, Entry[spec_pb2.Schema]]:
         """Registered schemas by the full name of each message they define."""
-        return self._catalogue.messages
+        return self.catalogue.messages
 
     @property
     def references(self) -> Mapping[str, Entry[spec_pb2.ReferenceTable]]:
         """Registered reference tables by name."""
-        return self._catalogue.references
+        return self.catalogue.references
 
     @property
     def position(self) -> LogPosition:
@@ -138,8 +144,10 @@ class Fleet:
         """Fold one record in. Never raises for any record that can stand in a topic."""
         if record.sequence <= self.sequence:
             return Applied(record.subject, changed=False, refused="it was applied before")
-        self.sequence = record.sequence
+        before, self.sequence = self.sequence, record.sequence
         self.history = chained(self.history, record)
+        if before // self.horizon.block != self.sequence // self.horizon.block:
+            self._forget(self.horizon.since(self.sequence))
         message = record.message
         if message is None:
             return self._set_aside(record)
@@ -149,6 +157,13 @@ class Fleet:
                 record.subject, changed=False, refused=f"{record.type} is not an event of the control topic"
             )
         return handler(self, record, message)
+
+    def _forget(self, before: int) -> None:
+        """Forget ids and answers of records before this sequence."""
+        while self.answers and next(iter(self.answers.values())).sequence < before:
+            self.answers.popitem(last=False)
+        while self.facts and next(iter(self.facts.values())) < before:
+            self.facts.popitem(last=False)
 
     def _set_aside(self, record: Record) -> Applied:
         hashed = blake2b(record.value, digest_size=16).digest()
@@ -161,10 +176,10 @@ class Fleet:
 
     def _fact(self, record: Record, fact: Any) -> Applied:
         name = fact.meta.name
-        if record.id in self._facts:
+        if record.id in self.facts:
             return Applied(name, changed=False, refused="its id was seen before")
         # Also when it is ignored: a repeat must not count later, where the first did not.
-        self._facts.add(record.id)
+        self.facts[record.id] = record.sequence
         stale = self._stale(fact)
         if stale:
             return Applied(name, changed=False, refused=stale)
@@ -190,17 +205,20 @@ class Fleet:
         return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
-        if record.id in self._facts:
+        if record.id in self.facts:
             return Applied(claim.scheduler_id, changed=False, refused="its id was seen before")
-        self._facts.add(record.id)
+        self.facts[record.id] = record.sequence
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
+        # Facts of any other epoch are ignored from now on: nobody asks for the rest again.
+        spoken_of = {dagger.epoch for dagger in self.daggers.values()}
+        self.claims = {epoch: held for epoch, held in self.claims.items() if epoch in spoken_of}
         self.claims[record.sequence] = self.leader
         return Applied(claim.scheduler_id, changed=True)
 
     def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
-        if record.id in self._facts:
+        if record.id in self.facts:
             return Applied(said.scheduler_id, changed=False, refused="its id was seen before")
-        self._facts.add(record.id)
+        self.facts[record.id] = record.sequence
         serving(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 
@@ -217,26 +235,26 @@ class Fleet:
 
     def _cluster(self, record: Record, request: events_pb2.ClusterRegistered) -> Applied:
         def apply() -> int | Refusal:
-            return self._catalogue.register_cluster(request, record.sequence)
+            return self.catalogue.register_cluster(request, record.sequence)
 
         return self._answered(record, request, request.cluster.name, apply)
 
     def _schema(self, record: Record, request: events_pb2.SchemaRegistered) -> Applied:
         def apply() -> int | Refusal:
-            return self._catalogue.register_schema(request, record.sequence)
+            return self.catalogue.register_schema(request, record.sequence)
 
         subject = next(iter(request.schema.messages), record.subject)
         return self._answered(record, request, subject, apply)
 
     def _stream(self, record: Record, request: events_pb2.StreamRegistered) -> Applied:
         def apply() -> int | Refusal:
-            return self._catalogue.register_stream(request, record.sequence, record.time)
+            return self.catalogue.register_stream(request, record.sequence, record.time)
 
         return self._answered(record, request, request.stream.name, apply)
 
     def _reference(self, record: Record, request: events_pb2.ReferenceRegistered) -> Applied:
         def apply() -> int | Refusal:
-            return self._catalogue.register_reference(request, record.sequence)
+            return self.catalogue.register_reference(request, record.sequence)
 
         return self._answered(record, request, request.reference.name, apply)
 
@@ -285,4 +303,9 @@ def about(record: Record) -> str:
 
     One of a type that is not known counts as one about a dagger: its subject says which.
     """
-    return "" if record.type in _OF_NO_DAGGER else record.subject
+    return record.subject if is_of_dagger(record.type) else ""
+
+
+def is_of_dagger(type_: str) -> bool:
+    """Whether records of a type are about daggers, as those are whose type is not known."""
+    return type_ not in _OF_NO_DAGGER

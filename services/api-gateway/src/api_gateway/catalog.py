@@ -95,13 +95,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
     ) -> gateway_pb2.GetSchemaResponse:
         """One message's file and all it imports."""
         check_sequence(request.min_sequence)
-        name = request.message
-        schema, at = await self._reader.read(
-            context, request.min_sequence, lambda: self._projection.schema(name)
-        )
-        if schema is None:
+        fleet, name = await self._reader.state(context, request.min_sequence), request.message
+        entry = fleet.messages.get(name)
+        if entry is None:
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"message {name} is not registered")
-        return gateway_pb2.GetSchemaResponse(schema=schemas.of_message(schema, name), sequence=at)
+        schema = schemas.of_message(entry.value, name)
+        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=fleet.sequence)
 
     async def RegisterStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterStreamRequest, context: Context

@@ -113,13 +113,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> gateway_pb2.GetDaggerResponse:
         """One dagger."""
         check_sequence(request.min_sequence)
-        name = request.name
-        dagger, at = await self._reader.read(
-            context, request.min_sequence, lambda: self._projection.dagger(name)
-        )
+        fleet = await self._reader.state(context, request.min_sequence)
+        dagger = fleet.living(request.name)
         if dagger is None:
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
-        return gateway_pb2.GetDaggerResponse(dagger=dagger, sequence=at)
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.name}")
+        return gateway_pb2.GetDaggerResponse(dagger=view.to_proto(dagger, fleet), sequence=fleet.sequence)
 
     async def ListDaggers(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListDaggersRequest, context: Context

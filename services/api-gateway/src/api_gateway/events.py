@@ -91,12 +91,25 @@ async def _history(
 ) -> AsyncGenerator[Judged, None]:
     if since >= up_to:
         return
+    # What was refused longer ago than the fold remembers is found out by folding anew.
+    anew = None if since + 1 >= fold.judged_since else Fleet()
+    position = since
     try:
-        async with aclosing(log.replay(since)) as records:
+        async with aclosing(log.replay(since if anew is None else -1)) as records:
             async for record in records:
                 if record.sequence > up_to or follower.draining:
                     return
-                yield record, fold.refused(record.sequence)
+                if anew is None and record.sequence < fold.judged_since:
+                    break  # it is forgotten by now
+                refused = fold.refused(record.sequence) if anew is None else anew.apply(record).refused
+                if record.sequence > since:
+                    position = record.sequence
+                    yield record, refused
+            else:
+                return
+        async with aclosing(_history(log, follower, fold, position, up_to=up_to)) as rest:
+            async for judged in rest:
+                yield judged
     except LogUnavailable as error:
         raise unavailable(error) from error
     except LogDamaged as error:

@@ -2,79 +2,117 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
 
-from daggers.v1 import events_pb2
+from eventlog import LogPosition, Record, chained
+from fleet import Applied, Fleet, snapshot
+from fleet.encoding import read_texts, texts
+from fleet.horizon import STANDARD, Horizon
+from fleet.snapshot import Changed, ChangeSet
 
-from eventlog import LogPosition, Record
-from fleet import Applied, Fleet
+_EVERY: Final = 1_000
+_KIND: Final = "refusals"
 
 
-@dataclass(slots=True)
-class Touched:
-    """What changed since it was last asked: what a projection has to write anew."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state that was kept, and of which log."""
 
-    everything: bool = True
-    daggers: set[str] = field(default_factory=set)
-    clusters: set[str] = field(default_factory=set)
-    streams: set[str] = field(default_factory=set)
-    references: set[str] = field(default_factory=set)
-    schemas: set[int] = field(default_factory=set)
-    """Sequences of the registrations."""
-    answers: set[str] = field(default_factory=set)
+    position: LogPosition
+    """What it is of."""
+    anchors: tuple[LogPosition, ...]
+    """Earlier positions: the records behind the first are read again, to know the log by."""
+    entries: Mapping[str, bytes]
+    """As `Fold.changed` made them."""
 
 
 class Fold:
-    """The fold of one gateway."""
+    """The fold of one gateway.
 
-    def __init__(self) -> None:
-        self.fleet = Fleet()
-        self._refused: dict[int, str] = {}
-        self._touched = Touched()
+    One that was restored reads the last records of its snapshot again before it goes on: until then its
+    position is theirs, and a follower finds out whether the log is the one that the snapshot is of.
+    """
+
+    def __init__(self, horizon: Horizon = STANDARD) -> None:
+        self.fleet = Fleet(horizon)
+        self.anchors: tuple[LogPosition, ...] = (LogPosition(),)
+        """A position at least a thousand records back, where there is one, and one behind it."""
+        self.known = True
+        """False when it turned out that what was folded is another log's."""
+        self._refused: OrderedDict[int, str] = OrderedDict()
+        self._changes = ChangeSet()
+        self._reread: LogPosition | None = None
+
+    @classmethod
+    def restored(cls, held: Snapshot, horizon: Horizon = STANDARD) -> Self:
+        """A fold that goes on from a snapshot. Raises: fleet.snapshot.Unusable."""
+        fold = cls(horizon)
+        fold.fleet = snapshot.restored(held.position, held.entries, horizon)
+        fold.anchors, fold._reread = held.anchors[:1], held.anchors[0]
+        for key in sorted(held.entries):
+            if key.startswith(f"{_KIND}/"):
+                try:
+                    fold._refused.update(read_texts(held.entries[key]))
+                except ValueError as error:
+                    raise snapshot.Unusable(f"its entry {key} cannot be read") from error
+        return fold
 
     @property
     def position(self) -> LogPosition:
-        """How far the log is folded, and which log it is."""
-        return self.fleet.position
+        """How far the log is folded, or read again, and which log it is."""
+        return self.fleet.position if self._reread is None else self._reread
+
+    @property
+    def judged_since(self) -> int:
+        """The first sequence of which `refused` knows."""
+        return self.fleet.horizon.since(self.fleet.sequence)
 
     def refused(self, sequence: int) -> str:
-        """Why the record at `sequence` is not applied; empty when it is."""
+        """Why the record at `sequence` is not applied; empty when it is. Known from `judged_since` on."""
         return self._refused.get(sequence, "")
 
-    def take_touched(self) -> Touched:
+    def take_changes(self) -> ChangeSet:
         """What changed since the last call; everything at the first."""
-        touched, self._touched = self._touched, Touched(everything=False)
-        return touched
+        taken, self._changes = self._changes, ChangeSet(everything=False, since=self.fleet.sequence)
+        return taken
+
+    def changed(self, changes: ChangeSet) -> Changed:
+        """What a keeper of this fold's entries has to do, so that they are those of its state now."""
+        fleet, since = self.fleet, -1 if changes.everything else changes.since
+        found = snapshot.changed(fleet, changes)
+        refused = ((each[0], each) for each in reversed(self._refused.items()))
+        return Changed(
+            found.everything,
+            (*found.gone, *snapshot.forgotten(fleet, since, _KIND)),
+            found.entries | snapshot.blocks(fleet, since, _KIND, refused, texts),
+        )
 
     def forget(self) -> None:
-        """Nothing is known: it was of another log."""
-        self.fleet = Fleet()
-        self._refused.clear()
+        """Nothing is known: it was of another log. What was restored is not, and stays."""
+        if self._reread is None:
+            self.known, self.fleet = False, Fleet(self.fleet.horizon)
+            self._refused.clear()
 
     def apply(self, record: Record) -> Applied:
         """Fold one record in. Never raises for any record that can stand in a topic."""
+        if self._reread is not None and record.sequence <= self.fleet.sequence:
+            self._reread = LogPosition(record.sequence, chained(self._reread.history, record))
+            self._anchor(self._reread)
+            return Applied(record.subject, changed=False, refused=self.refused(record.sequence))
+        self._reread, judged_since = None, self.judged_since
         applied = self.fleet.apply(record)
         if applied.refused:
             self._refused[record.sequence] = applied.refused
-        if applied.answer is not None:
-            self._touched.answers.add(record.id)
-        if applied.changed:
-            self._touch(record, applied.subject)
+        if judged_since != self.judged_since:
+            while self._refused and next(iter(self._refused)) < self.judged_since:
+                self._refused.popitem(last=False)
+        self._changes.add(record, applied)
+        self._anchor(self.fleet.position)
         return applied
 
-    def _touch(self, record: Record, subject: str) -> None:
-        match record.message:
-            case events_pb2.ClusterRegistered(cluster=cluster):
-                self._touched.clusters.add(cluster.name)
-                # Daggers are shown with the addresses of their clusters.
-                self._touched.daggers.update(self.fleet.daggers)
-            case events_pb2.StreamRegistered(stream=stream):
-                self._touched.streams.add(stream.name)
-                # And with what their drivers do not know of their streams yet.
-                self._touched.daggers.update(self.fleet.daggers)
-            case events_pb2.ReferenceRegistered(reference=reference):
-                self._touched.references.add(reference.name)
-            case events_pb2.SchemaRegistered():
-                self._touched.schemas.add(record.sequence)
-            case _:
-                self._touched.daggers.add(subject)  # a dagger's name, or a scheduler's id: no dagger, no row
+    def _anchor(self, position: LogPosition) -> None:
+        if position.sequence % _EVERY == 0:
+            self.anchors = (*self.anchors[-1:], position)

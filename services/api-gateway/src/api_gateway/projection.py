@@ -1,24 +1,29 @@
 """The read side: tables that follow the control topic, with the applied sequence in the same transaction.
 
-A projection is never the truth: it is written whole when the gateway starts, and dropped when its tables have
-another shape. Gateways may share one database; one that is behind does not overwrite one that is ahead.
+They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: all
+of it is written anew when the gateway starts, and dropped when other code made it. Gateways may share one
+database; one that is behind does not overwrite one that is ahead.
 Calls block: run them in a thread.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from daggers.v1 import gateway_pb2, spec_pb2
+from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
-from sqlmodel import Session, SQLModel, col, create_engine, delete, insert, select, update
+from sqlmodel import Session, SQLModel, col, delete, insert, select, update
 
+from api_gateway import snapshots
+from api_gateway.database import Database
+from api_gateway.fold import Snapshot
 from api_gateway.rows import Change, Row
+from api_gateway.snapshots import chunks
 from api_gateway.tables import (
     CONTENT,
     ClusterRow,
@@ -26,14 +31,12 @@ from api_gateway.tables import (
     MessageRow,
     ProjectionRow,
     ReferenceRow,
-    SchemaRow,
+    SnapshotRow,
     StreamRow,
 )
 from eventlog import LogPosition
+from fleet.snapshot import Unusable
 
-# Raise it when rows are made in another way from the same messages.
-_REVISION: Final = 2
-_CHUNK: Final = 500
 T = TypeVar("T")
 
 
@@ -44,61 +47,71 @@ class Projection:
     """
 
     def __init__(self, database_url: str) -> None:
-        url = database_url.replace("postgresql://", "postgresql+psycopg://", 1)
-        self._engine = create_engine(url, pool_pre_ping=True)
-        self._reading = self._engine
-        if self._engine.dialect.name == "sqlite":
-            event.listen(self._engine, "connect", _tune_sqlite)
-            event.listen(self._engine, "begin", _begin)
-        else:
-            self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
-        self._tables = [kind.__table__ for kind in (ProjectionRow, *CONTENT)]  # type: ignore[attr-defined] # SQLModel's
+        self.database = Database(database_url)
+        self._tables = [kind.__table__ for kind in (ProjectionRow, SnapshotRow, *CONTENT)]  # type: ignore[attr-defined] # SQLModel's
 
     @property
     def place(self) -> str:
         """The database's URL, without a password."""
-        return self._engine.url.render_as_string(hide_password=True)
+        return self.database.place
 
-    def prepare(self) -> LogPosition:
-        """Create the tables, anew when their shape changed; answers which log they held, and how far."""
+    def snapshot(self) -> Snapshot | None:
+        """What the tables hold of the fold's state; None when there are none yet. Before `prepare`.
+
+        Raises: Unusable when it is not to be read: made by other code, or damaged.
+        """
+        try:
+            if not inspect(self.database.engine).has_table("projection"):
+                return None
+            with self.database.reading() as session:
+                shape = session.exec(select(ProjectionRow.shape)).one_or_none()
+                if shape is None:
+                    return None
+                if shape != self._shape:
+                    raise Unusable("other code made it")
+                return snapshots.read(session, session.exec(select(ProjectionRow)).one())
+        except SQLAlchemyError as error:
+            raise Unusable(f"its tables cannot be read ({type(error).__name__})") from error
+
+    def prepare(self, *, anew: bool = False) -> LogPosition:
+        """Create the tables, `anew` or if other code made them; answers which log they held, and how far."""
         applied, shape = self._found()
-        if shape != self._shape:
-            SQLModel.metadata.drop_all(self._engine, self._tables)
-        SQLModel.metadata.create_all(self._engine, self._tables)
+        self.database.create(self._tables, anew=anew or shape != self._shape)
         return applied
 
-    def write(self, change: Change, *, before: int, applied: LogPosition) -> bool:
-        """Bring the tables from the sequence `before` to `applied`.
+    def write(self, change: Change, *, before: int) -> bool:
+        """Bring the tables from the sequence `before` to that of the change.
 
-        False when the tables are behind `before`, so that everything must be written. Tables that are ahead
-        of `applied`, because another gateway keeps them, are left as they are.
+        False when the tables are behind `before`, or made by other code, so that everything must be written.
+        Tables that are ahead of the change, because another gateway keeps them, are left as they are.
         """
-        with self._engine.begin() as connection:
-            at = connection.execute(select(ProjectionRow.applied).with_for_update()).scalar_one_or_none()
-            if at is not None and at > applied.sequence:
+        applied, everything = change.applied, change.snapshot.everything
+        with self.database.writing() as connection:
+            held = connection.execute(
+                select(ProjectionRow.applied, ProjectionRow.checksum, ProjectionRow.shape).with_for_update()
+            ).one_or_none()
+            at, checksum, shape = held or (-1, snapshots.NONE, self._shape)
+            if shape == self._shape and at > applied.sequence:
                 return True
-            if (-1 if at is None else at) < before and not change.everything:
+            if (at < before or shape != self._shape) and not everything:
                 return False
             for table, rows in change.rows.items():
-                self._put(connection, table, rows, everything=change.everything)
-            if change.rows[SchemaRow]:  # a registration whose every message has a newer one
-                held = select(MessageRow.sequence)
-                connection.execute(delete(SchemaRow).where(col(SchemaRow.sequence).not_in(held)))
-            for names in _chunks(change.gone):
+                self._put(connection, table, rows, everything=everything)
+            for names in chunks(change.gone):
                 connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
+            checksum = snapshots.put(connection, change.snapshot, checksum)
+            anchors = snapshots.write_anchors(change.anchors)
             position = {
                 "id": 1,
                 "applied": applied.sequence,
                 "history": applied.history,
+                "anchors": anchors,
+                "checksum": checksum,
+                "seal": snapshots.sealed(applied.sequence, applied.history, anchors, checksum),
                 "shape": self._shape,
             }
-            connection.execute((insert if at is None else update)(ProjectionRow).values(position))
+            connection.execute((insert if held is None else update)(ProjectionRow).values(position))
         return True
-
-    def dagger(self, name: str) -> tuple[gateway_pb2.Dagger | None, int]:
-        """One dagger, and the sequence it is of."""
-        row, at = self._read(lambda session: session.get(DaggerRow, name))
-        return (gateway_pb2.Dagger.FromString(row.data) if row else None), at
 
     def daggers(
         self, conditions: Sequence[Any], *, after: str, limit: int
@@ -138,38 +151,29 @@ class Projection:
         )
         return list(rows), at
 
-    def schema(self, message: str) -> tuple[spec_pb2.Schema | None, int]:
-        """The registration that holds a message, and the sequence it is of."""
-        query = select(SchemaRow).where(
-            col(SchemaRow.sequence) == MessageRow.sequence, MessageRow.name == message
-        )
-        row, at = self._read(lambda session: session.exec(query).one_or_none())
-        return (spec_pb2.Schema.FromString(row.data) if row else None), at
-
     def close(self) -> None:
         """Give the connections back."""
-        self._engine.dispose()
+        self.database.close()
 
     def _found(self) -> tuple[LogPosition, str]:
+        columns = ProjectionRow.applied, ProjectionRow.history, ProjectionRow.shape
         try:
-            with Session(self._engine) as session:
-                row = session.get(ProjectionRow, 1)
-        except (OperationalError, ProgrammingError):
+            with self.database.reading() as session:
+                row = session.exec(select(*columns)).one_or_none()
+        except SQLAlchemyError:
             return LogPosition(), ""  # no such table yet, or one of another time
-        return (LogPosition(), "") if row is None else (LogPosition(row.applied, row.history), row.shape)
+        return (LogPosition(), "") if row is None else (LogPosition(row[0], row[1]), row[2])
 
     @cached_property
     def _shape(self) -> str:
-        digest = hashlib.sha256(str(_REVISION).encode())
+        digest = hashlib.sha256(snapshots.code())
         for table in self._tables:
-            digest.update(str(CreateTable(table).compile(dialect=self._engine.dialect)).encode())
-        for module in (spec_pb2, events_pb2, gateway_pb2):
-            digest.update(module.DESCRIPTOR.serialized_pb)
+            digest.update(str(CreateTable(table).compile(dialect=self.database.engine.dialect)).encode())
         return digest.hexdigest()[:32]
 
     def _read(self, query: Callable[[Session], T]) -> tuple[T, int]:
         """Both parts as of one moment."""
-        with Session(self._reading) as session:
+        with self.database.reading() as session:
             found = session.exec(select(ProjectionRow.applied)).one_or_none()
             return query(session), -1 if found is None else found
 
@@ -181,22 +185,7 @@ class Projection:
         if everything:
             connection.execute(delete(table))
         else:
-            for part in _chunks(rows):
+            for part in chunks(rows):
                 connection.execute(delete(table).where(key.in_([row[key.name] for row in part])))
         if rows:
             connection.execute(insert(table), rows)
-
-
-def _tune_sqlite(connection: Any, _: Any) -> None:
-    """A rebuildable file: readers do not wait for the writer, and nothing waits for the disk."""
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=OFF")
-    connection.isolation_level = None  # sqlite3 would begin at the first write; a read needs one snapshot too
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
-
-
-def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK))

@@ -8,12 +8,13 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.fold import Fold, Touched
+from api_gateway.fold import Fold
 from api_gateway.projection import Projection
 from api_gateway.rows import change
 from chassis.logging import logger
 from eventlog.follower import Follower
 from fleet import Applied
+from fleet.snapshot import ChangeSet
 
 _RETRY_S: Final = 1.0
 # How long records gather for one transaction while nobody waits to read them.
@@ -40,15 +41,14 @@ class Projector:
     async def run(self, *, since: int) -> None:
         """Project until `finish`, from when the fold reaches `since`: until then it is behind the tables."""
         await self._until_news(since - 1)
-        written, touched = -1, self._fold.take_touched()
+        written, changes = -1, self._fold.take_changes()
         while True:
             fleet = self._fold.fleet
-            position = fleet.position
-            rows = change(fleet, touched)
+            rows = change(self._fold, changes)
             try:
                 if self.failure:  # the tables may be gone
                     await asyncio.to_thread(self._projection.prepare)
-                kept = await asyncio.to_thread(self._projection.write, rows, before=written, applied=position)
+                kept = await asyncio.to_thread(self._projection.write, rows, before=written)
             except SQLAlchemyError as error:
                 kept = False
                 self._report(f"the gateway's database does not answer ({type(error).__name__})")
@@ -56,16 +56,16 @@ class Projector:
                     return
                 await asyncio.sleep(_RETRY_S)
             if not kept:  # what the database has of it is not known: everything anew
-                self._fold.take_touched()
-                touched = Touched()
+                self._fold.take_changes()
+                changes = ChangeSet()
                 continue
-            written = self.sequence = position.sequence
+            written = self.sequence = rows.applied.sequence
             self._report("")
             await self._until_news(written)
             if fleet.sequence == written:
                 return
             await self._until_wanted()
-            touched = self._fold.take_touched()
+            changes = self._fold.take_changes()
 
     def finish(self) -> None:
         """Write what is folded already, and end `run`."""

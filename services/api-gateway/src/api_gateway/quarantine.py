@@ -17,7 +17,6 @@ from aiokafka.errors import KafkaError
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 
 from api_gateway import validation
-from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
@@ -42,9 +41,8 @@ Newest = Callable[[str, int], Awaitable[list[Quarantined]]]
 class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     """Records that were set aside."""
 
-    def __init__(self, reader: Reader, projection: Projection, newest: Newest) -> None:
+    def __init__(self, reader: Reader, newest: Newest) -> None:
         self._reader = reader
-        self._projection = projection
         self._newest = newest
 
     async def ListQuarantined(  # noqa: N802 - gRPC's name
@@ -58,7 +56,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         if violations:
             raise invalid(violations)
         name = request.dagger
-        dagger, _ = await self._reader.read(context, 0, lambda: self._projection.dagger(name))
+        dagger = (await self._reader.state(context, 0)).living(name)
         if dagger is None:
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,18 +10,12 @@ from daggers.v1 import gateway_pb2
 from google.protobuf.message import Message
 from sqlmodel import SQLModel
 
-from api_gateway.fold import Touched
-from api_gateway.tables import (
-    AnswerRow,
-    ClusterRow,
-    DaggerRow,
-    MessageRow,
-    ReferenceRow,
-    SchemaRow,
-    StreamRow,
-)
+from api_gateway.fold import Fold
+from api_gateway.tables import ClusterRow, DaggerRow, MessageRow, ReferenceRow, StreamRow
+from eventlog import LogPosition
 from fleet import Fleet, view
 from fleet.phases import DELETED
+from fleet.snapshot import Changed, ChangeSet
 
 Row: TypeAlias = dict[str, Any]
 """Values by column. Not the tables' own objects: making one of those costs more than writing the row."""
@@ -31,37 +25,37 @@ Row: TypeAlias = dict[str, Any]
 class Change:
     """What to write, in one transaction."""
 
-    everything: bool
-    """Whether the tables hold nothing else afterwards."""
+    applied: LogPosition
+    """What the tables hold afterwards."""
+    anchors: tuple[LogPosition, ...]
+    """As the fold has them."""
+    snapshot: Changed
+    """What changes of the snapshot, and whether the tables hold nothing else afterwards."""
     rows: Mapping[type[SQLModel], list[Row]]
-    """New content, for each table, by key."""
+    """New content, for each table of lists, by key."""
     gone: tuple[str, ...]
     """Daggers that are no more."""
 
 
-def change(fleet: Fleet, touched: Touched) -> Change:
-    """The rows of everything touched, as the fold has them now."""
-    if touched.everything:
-        touched = Touched(
-            everything=True,
-            daggers=set(fleet.daggers),
-            clusters=set(fleet.clusters),
-            streams=set(fleet.streams),
-            references=set(fleet.references),
-            schemas={entry.sequence for entry in fleet.messages.values()},
-            answers=set(fleet.answers),
-        )
-    daggers = [name for name in sorted(touched.daggers) if name in fleet.daggers]
+def change(fold: Fold, changes: ChangeSet) -> Change:
+    """The rows of everything that changed, as the fold has it now."""
+    fleet, every = fold.fleet, changes.everything
+    # Daggers are shown with the addresses of their clusters, and with what their drivers do not know of their
+    # streams yet.
+    shown = fleet.daggers if every or changes.clusters or changes.streams else changes.daggers
+    daggers = [name for name in sorted(shown) if name in fleet.daggers]
     gone = tuple(name for name in daggers if fleet.daggers[name].phase == DELETED)
+    living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
     rows: dict[type[SQLModel], list[Row]] = {
-        DaggerRow: [_dagger(fleet, name) for name in daggers if name not in gone],
-        ClusterRow: [_cluster(fleet, name) for name in sorted(touched.clusters)],
-        StreamRow: [_stream(fleet, name) for name in sorted(touched.streams)],
-        ReferenceRow: [_reference(fleet, name) for name in sorted(touched.references)],
-        AnswerRow: [_answer(fleet, request_id) for request_id in sorted(touched.answers)],
-        **_schemas(fleet, touched.schemas),
+        DaggerRow: [_dagger(fleet, name) for name in living],
+        ClusterRow: [_cluster(fleet, name) for name in sorted(fleet.clusters if every else changes.clusters)],
+        StreamRow: [_stream(fleet, name) for name in sorted(fleet.streams if every else changes.streams)],
+        ReferenceRow: [
+            _reference(fleet, name) for name in sorted(fleet.references if every else changes.references)
+        ],
+        MessageRow: _messages(fleet) if every or changes.schemas else [],
     }
-    return Change(touched.everything, rows, gone)
+    return Change(fleet.position, fold.anchors, fold.changed(changes), rows, gone)
 
 
 def _dagger(fleet: Fleet, name: str) -> Row:
@@ -99,32 +93,11 @@ def _reference(fleet: Fleet, name: str) -> Row:
     return {"name": name, "version": entry.version, "sequence": entry.sequence, "data": _bytes(entry.value)}
 
 
-def _schemas(fleet: Fleet, sequences: Iterable[int]) -> dict[type[SQLModel], list[Row]]:
-    wanted = set(sequences)
-    names = (name for name, entry in fleet.messages.items() if entry.sequence in wanted)
-    found = {name: fleet.messages[name] for name in sorted(names)}
-    files = {entry.sequence: entry.value for entry in found.values()}
-    return {
-        MessageRow: [
-            {"name": name, "version": entry.version, "sequence": entry.sequence}
-            for name, entry in found.items()
-        ],
-        SchemaRow: [{"sequence": at, "data": _bytes(schema)} for at, schema in sorted(files.items())],
-    }
-
-
-def _answer(fleet: Fleet, request_id: str) -> Row:
-    answer = fleet.answers[request_id]
-    refusal = answer.refusal
-    return {
-        "request_id": request_id,
-        "sequence": answer.sequence,
-        "digest": answer.digest,
-        "version": answer.version,
-        "code": refusal.code if refusal else "",
-        "reason": refusal.reason if refusal else "",
-        "detail": refusal.detail if refusal else "",
-    }
+def _messages(fleet: Fleet) -> list[Row]:
+    return [
+        {"name": name, "version": entry.version, "sequence": entry.sequence}
+        for name, entry in sorted(fleet.messages.items())
+    ]
 
 
 def _bytes(message: Message) -> bytes:

@@ -30,6 +30,7 @@ from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied
+from fleet.snapshot import Unusable
 
 # A handler that has returned still has its answer to send.
 _LAST_ANSWERS_S: Final = 0.5
@@ -75,9 +76,8 @@ async def serving(
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
-    seen = await asyncio.to_thread(projection.prepare)
-    fold = Fold()
-    follower = following(log, fold, seen)
+    fold, seen = await asyncio.to_thread(begin, projection)
+    follower, since = following(log, fold, seen), fold.fleet.sequence
     projector = Projector(follower, fold, projection, applied=seen.sequence)
     end = await log.end()
     folding = asyncio.create_task(fold_on(follower, fold))
@@ -88,12 +88,14 @@ async def serving(
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
-        logger().info("folded", sequence=follower.sequence, unreadable=len(fold.fleet.unreadable))
+        logger().info(
+            "folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
+        )
         async with _served(
             log,
             follower,
             fold,
-            Reader(follower, projector, away),
+            Reader(follower, fold, projector, away),
             projection,
             newest,
             endpoint,
@@ -112,6 +114,20 @@ async def serving(
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(projection.close)
+
+
+def begin(projection: Projection) -> tuple[Fold, LogPosition]:
+    """The fold that a gateway begins with, and what its database has seen of the log. Blocks.
+
+    Raises: SQLAlchemyError.
+    """
+    try:
+        held = projection.snapshot()
+        fold = Fold() if held is None else Fold.restored(held)
+    except Unusable as why:
+        logger().warning("snapshot_not_used", why=str(why), then="the log is folded from its first record")
+        return Fold(), projection.prepare(anew=True)
+    return fold, projection.prepare()
 
 
 def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
@@ -160,7 +176,7 @@ async def _served(
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
-    quarantine = QuarantineService(reader, projection, newest)
+    quarantine = QuarantineService(reader, newest)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()

@@ -19,8 +19,25 @@ class ProjectionRow(SQLModel, table=True):
     """Sequence of the newest record in it; -1 before the first."""
     history: bytes
     """Digest of every record up to it: which log this was made from."""
+    anchors: str
+    """Earlier positions, SEQUENCE:HISTORY each: the records behind the first tell this log from others."""
+    checksum: bytes
+    """Sum of the digests of all rows of the snapshot."""
+    seal: bytes
+    """Digest of the columns above."""
     shape: str
-    """Digest of the tables and messages it was made with."""
+    """Digest of the tables, messages and code it was made with."""
+
+
+class SnapshotRow(SQLModel, table=True):
+    """A part of the fold's state: see fleet.snapshot."""
+
+    __tablename__ = "snapshot"
+
+    key: str = Field(primary_key=True, sa_type=_Name)
+    digest: bytes = Field(sa_type=LargeBinary)
+    """Of the key and the data."""
+    data: bytes = Field(sa_type=LargeBinary)
 
 
 class DaggerRow(SQLModel, table=True):
@@ -76,47 +93,14 @@ class ReferenceRow(SQLModel, table=True):
 
 
 class MessageRow(SQLModel, table=True):
-    """A registered message, and which registration holds its files."""
+    """A registered message, and the sequence of its registration."""
 
     __tablename__ = "messages"
 
     name: str = Field(primary_key=True, sa_type=_Name)
     version: int
-    sequence: int = Field(index=True)
-    """Of the registration: `SchemaRow.sequence`."""
+    sequence: int
 
 
-class SchemaRow(SQLModel, table=True):
-    """The files of one registration."""
-
-    __tablename__ = "schemas"
-
-    sequence: int = Field(primary_key=True)
-    data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.Schema."""
-
-
-class AnswerRow(SQLModel, table=True):
-    """What a request was answered."""
-
-    __tablename__ = "answers"
-
-    request_id: str = Field(primary_key=True)
-    sequence: int = Field(index=True)
-    digest: bytes = Field(sa_type=LargeBinary)
-    version: int
-    code: str
-    """Empty when it was accepted."""
-    reason: str
-    detail: str
-
-
-CONTENT: tuple[type[SQLModel], ...] = (
-    DaggerRow,
-    ClusterRow,
-    StreamRow,
-    ReferenceRow,
-    MessageRow,
-    SchemaRow,
-    AnswerRow,
-)
+CONTENT: tuple[type[SQLModel], ...] = (DaggerRow, ClusterRow, StreamRow, ReferenceRow, MessageRow)
+"""What lists are answered from."""

@@ -1,0 +1,223 @@
+"""The parts of a fleet's state as messages of state.proto, and back. Pure.
+
+A message says everything of its part: what was read is equal to what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from daggers.v1 import state_pb2
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from fleet.answers import Answer, Code, Refusal
+from fleet.catalogue import Entry
+from fleet.dagger import Dagger
+from fleet.fleet import Fleet, Leader, Unreadable
+from fleet.hosts import Endpoint
+
+Entries: TypeAlias = dict[str, bytes]
+"""The parts of a state by their keys."""
+
+
+def texts(found: list[tuple[int, str]]) -> state_pb2.Texts:
+    """A block of texts, each with its sequence."""
+    return state_pb2.Texts(sequences=[at for at, _ in found], texts=[text for _, text in found])
+
+
+def read_texts(data: bytes) -> list[tuple[int, str]]:
+    """What `texts` made. Raises: DecodeError, ValueError."""
+    block = state_pb2.Texts.FromString(data)
+    return list(zip(block.sequences, block.texts, strict=True))
+
+
+def block_key(kind: str, start: int) -> str:
+    """The key of the block that begins at this sequence; keys are in the order of the log."""
+    return f"{kind}/{start:020d}"
+
+
+def to_bytes(message: Message) -> bytes:
+    """The same bytes for equal messages."""
+    return message.SerializeToString(deterministic=True)
+
+
+def _timestamp(time: datetime) -> Timestamp:
+    found = Timestamp()
+    found.FromDatetime(time)
+    return found
+
+
+def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
+    """Every field of it, by name."""
+    state = state_pb2.DaggerState()
+    for each in fields(Dagger):
+        value = getattr(dagger, each.name)
+        match value:
+            case None:
+                pass
+            case datetime():
+                getattr(state, each.name).FromDatetime(value)
+            case Message():
+                getattr(state, each.name).CopyFrom(value)
+                getattr(state, each.name).SetInParent()
+            case tuple():
+                held = getattr(state, each.name)
+                for one in value:
+                    if each.name == "references":
+                        held.add(table=one[0], version=one[1])
+                    else:
+                        held.append(one)
+            case _:
+                setattr(state, each.name, value)
+    return state
+
+
+def _read_dagger(fleet: Fleet, data: bytes) -> None:
+    state = state_pb2.DaggerState.FromString(data)
+    found: dict[str, Any] = {}
+    for each in fields(Dagger):
+        value = getattr(state, each.name)
+        if each.name == "references":
+            value = tuple((one.table, one.version) for one in value)
+        elif each.name in _REPEATED:
+            value = tuple(value)
+        elif each.name in _OPTIONAL and not state.HasField(each.name):  # type: ignore[arg-type] # one of its fields
+            value = None
+        elif isinstance(value, Timestamp):
+            value = value.ToDatetime(tzinfo=UTC)
+        found[each.name] = value
+    dagger = Dagger(**found)
+    fleet.daggers[dagger.name] = dagger
+    if dagger.occupied:
+        fleet.occupied.add(dagger.name)
+
+
+_REPEATED: Final = frozenset({"warnings", "reasons"})
+_OPTIONAL: Final = frozenset({"driver", "last_error", "not_before", "starved"})
+
+
+def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -> state_pb2.EntryState:
+    """A registered thing, which is a `value` of the message; `joined` as the catalogue has it of a stream."""
+    state = state_pb2.EntryState(version=entry.version, sequence=entry.sequence, since=entry.since)
+    getattr(state, value).CopyFrom(entry.value)
+    getattr(state, value).SetInParent()
+    for topic, time in joined.items():
+        state.joined.add(topic=topic, time=_timestamp(time))
+    return state
+
+
+def _read_entry(fleet: Fleet, data: bytes) -> None:
+    state = state_pb2.EntryState.FromString(data)
+    kind = state.WhichOneof("value")
+    if kind is None:
+        raise ValueError("it holds nothing")
+    value = getattr(state, kind)
+    getattr(fleet.catalogue, f"{kind}s")[value.name] = Entry(
+        value, state.version, state.sequence, state.since
+    )
+    if kind == "stream":
+        fleet.catalogue.joined[value.name] = {
+            each.topic: each.time.ToDatetime(tzinfo=UTC) for each in state.joined
+        }
+
+
+def schemas(fleet: Fleet) -> Entries:
+    """An entry for each registration that some message is of."""
+    found: dict[int, state_pb2.SchemaState] = {}
+    for name, entry in sorted(fleet.messages.items()):
+        at = entry.sequence
+        if at not in found:
+            found[at] = state_pb2.SchemaState(sequence=at, schema=entry.value)
+        found[at].messages.add(name=name, version=entry.version)
+    return {block_key("schemas", at): to_bytes(found[at]) for at in sorted(found)}
+
+
+def _read_schema(fleet: Fleet, data: bytes) -> None:
+    state = state_pb2.SchemaState.FromString(data)
+    for each in state.messages:
+        fleet.catalogue.messages[each.name] = Entry(state.schema, each.version, state.sequence)
+
+
+def claims(fleet: Fleet) -> state_pb2.Claims:
+    """Who leads and led."""
+    claims = state_pb2.Claims()
+    for epoch, held in sorted(fleet.claims.items()):
+        claims.claims.add(epoch=epoch, scheduler_id=held.scheduler_id, host=held.host)
+    return claims
+
+
+def _read_claims(fleet: Fleet, data: bytes) -> None:
+    for each in state_pb2.Claims.FromString(data).claims:
+        fleet.claims[each.epoch] = Leader(each.epoch, each.scheduler_id, each.host)
+
+
+def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
+    """Where hosts are read."""
+    found = state_pb2.HostEndpoints()
+    for host, endpoints in sorted(fleet.hosts.items()):
+        held = found.hosts.add(host=host).endpoints
+        for each in endpoints:
+            held.add(scheduler_id=each.scheduler_id, address=each.address, tls=each.tls)
+    return found
+
+
+def _read_hosts(fleet: Fleet, data: bytes) -> None:
+    for each in state_pb2.HostEndpoints.FromString(data).hosts:
+        fleet.hosts[each.host] = tuple(
+            Endpoint(one.address, one.tls, one.scheduler_id) for one in each.endpoints
+        )
+
+
+def answer_state(id_: str, answer: Answer) -> state_pb2.AnswerState:
+    """What a request was answered."""
+    state = state_pb2.AnswerState(
+        id=id_, sequence=answer.sequence, digest=answer.digest, version=answer.version
+    )
+    if answer.refusal is not None:
+        refusal = answer.refusal
+        state.refusal.code, state.refusal.reason, state.refusal.detail = (
+            refusal.code, refusal.reason, refusal.detail,
+        )  # fmt: skip
+    return state
+
+
+def _read_answers(fleet: Fleet, data: bytes) -> None:
+    for each in state_pb2.Answers.FromString(data).answers:
+        refusal = None
+        if each.HasField("refusal"):
+            refusal = Refusal(Code(each.refusal.code), each.refusal.reason, each.refusal.detail)
+        fleet.answers[each.id] = Answer(each.sequence, each.digest, each.version, refusal)
+
+
+def _read_facts(fleet: Fleet, data: bytes) -> None:
+    fleet.facts.update((id_, sequence) for sequence, id_ in read_texts(data))
+
+
+def unreadable_state(each: Unreadable) -> state_pb2.UnreadableRecord:
+    """A record that could not be read."""
+    return state_pb2.UnreadableRecord(
+        sequence=each.sequence, subject=each.subject, type=each.type, digest=each.digest
+    )
+
+
+def _read_unreadable(fleet: Fleet, data: bytes) -> None:
+    for each in state_pb2.UnreadableRecords.FromString(data).records:
+        fleet.unreadable.append(Unreadable(each.sequence, each.subject, each.type, each.digest))
+
+
+READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {
+    "daggers": _read_dagger,
+    "clusters": _read_entry,
+    "streams": _read_entry,
+    "references": _read_entry,
+    "schemas": _read_schema,
+    "claims": _read_claims,
+    "hosts": _read_hosts,
+    "answers": _read_answers,
+    "facts": _read_facts,
+    "unreadable": _read_unreadable,
+}

@@ -1,0 +1,162 @@
+"""A fleet as entries, and a fleet from them: what a start folds on from, wherever it is kept. Pure.
+
+An entry is a part of the state under a key: KIND/NAME, or KIND/SEQUENCE for a block of what is remembered in
+the order of the log. The entries are a function of the log: the same records give the same keys and bytes,
+whether all are made at once or only those that changed. They are for the code that wrote them: whoever keeps
+entries keeps beside them what they were made with, and reads no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from typing import Any, Final, TypeAlias, TypeVar
+
+from daggers.v1 import events_pb2, state_pb2
+from google.protobuf.message import DecodeError, Message
+
+from eventlog import LogPosition, Record
+from fleet import encoding
+from fleet.catalogue import Entry
+from fleet.fleet import Applied, Fleet, is_of_dagger
+from fleet.horizon import STANDARD, Horizon
+
+Range: TypeAlias = tuple[str, str]
+"""The keys from the first on, to before the second; in the order of their bytes."""
+T = TypeVar("T")
+
+
+_CATALOGUE: Final = {"clusters": "cluster", "streams": "stream", "references": "reference"}
+
+
+class Unusable(ValueError):  # noqa: N818 - reads as what is wrong
+    """These are no entries of a state. One clause that says why."""
+
+
+@dataclass(slots=True)
+class ChangeSet:
+    """What changed behind the sequence `since`; a new one: everything."""
+
+    everything: bool = True
+    since: int = -1
+    daggers: set[str] = field(default_factory=set)
+    clusters: set[str] = field(default_factory=set)
+    streams: set[str] = field(default_factory=set)
+    references: set[str] = field(default_factory=set)
+    schemas: bool = False
+    claims: bool = False
+    hosts: bool = False
+
+    def add(self, record: Record, applied: Applied) -> None:
+        """What a record changed."""
+        if not applied.changed:
+            return
+        match record.message:
+            case events_pb2.ClusterRegistered(cluster=cluster):
+                self.clusters.add(cluster.name)
+            case events_pb2.StreamRegistered(stream=stream):
+                self.streams.add(stream.name)
+            case events_pb2.ReferenceRegistered(reference=reference):
+                self.references.add(reference.name)
+            case events_pb2.SchemaRegistered():
+                self.schemas = True
+            case events_pb2.SchedulerStarted():
+                self.claims = True
+            case events_pb2.HostServing():
+                self.hosts = True
+            case _:
+                self.daggers.add(applied.subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What to do to entries, so that they are those of a later state."""
+
+    everything: bool
+    """Whether nothing else stays."""
+    gone: tuple[Range, ...]
+    """What to remove, before `entries` are put."""
+    entries: encoding.Entries
+    """What to put."""
+
+
+def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
+    """The entries of what changed, as the fleet has it now."""
+    every, since = changes.everything, -1 if changes.everything else changes.since
+    entries: encoding.Entries = {}
+    for name in sorted(fleet.daggers if every else changes.daggers & fleet.daggers.keys()):
+        entries[f"daggers/{name}"] = encoding.to_bytes(encoding.dagger_state(fleet.daggers[name]))
+    for kind, value in _CATALOGUE.items():
+        held: Mapping[str, Entry[Any]] = getattr(fleet, kind)
+        for name in sorted(held if every else getattr(changes, kind)):
+            joined = fleet.joined.get(name, {}) if kind == "streams" else {}
+            entries[f"{kind}/{name}"] = encoding.to_bytes(encoding.entry_state(value, held[name], joined))
+    gone = list(forgotten(fleet, since, "answers", "facts"))
+    if every or changes.schemas:
+        gone.append(("schemas/", "schemas0"))  # 0 comes behind /
+        entries |= encoding.schemas(fleet)
+    if every or changes.claims:
+        entries["claims/"] = encoding.to_bytes(encoding.claims(fleet))
+    if every or changes.hosts:
+        entries["hosts/"] = encoding.to_bytes(encoding.hosts(fleet))
+    answers = (
+        (each.sequence, encoding.answer_state(id_, each)) for id_, each in reversed(fleet.answers.items())
+    )
+    unreadable = ((each.sequence, encoding.unreadable_state(each)) for each in reversed(fleet.unreadable))
+    facts = ((sequence, (sequence, id_)) for id_, sequence in reversed(fleet.facts.items()))
+    entries |= blocks(fleet, since, "answers", answers, lambda some: state_pb2.Answers(answers=some))
+    entries |= blocks(fleet, since, "facts", facts, encoding.texts)
+    entries |= blocks(
+        fleet, since, "unreadable", unreadable, lambda some: state_pb2.UnreadableRecords(records=some)
+    )
+    return Changed(every, tuple(gone), entries)
+
+
+def restored(position: LogPosition, entries: Mapping[str, bytes], horizon: Horizon = STANDARD) -> Fleet:
+    """The fleet that these entries are of, at the position they were made at. Raises: Unusable.
+
+    encoding.Entries of other kinds are left alone: whoever keeps more than a fleet has kinds of its own.
+    """
+    fleet = Fleet(horizon)
+    fleet.sequence, fleet.history = position.sequence, position.history
+    for key in sorted(entries):
+        reader = encoding.READERS.get(key.partition("/")[0])
+        if reader is not None:
+            try:
+                reader(fleet, entries[key])
+            except (DecodeError, ValueError, AttributeError) as error:
+                raise Unusable(f"its entry {key} cannot be read") from error
+    fleet.leader = fleet.claims[max(fleet.claims)] if fleet.claims else None
+    fleet.unreadable_daggers = {
+        each.subject for each in fleet.unreadable if each.subject and is_of_dagger(each.type)
+    }
+    return fleet
+
+
+# ---- What is remembered in the order of the log: by blocks -------------------------------------------------
+
+
+def blocks(
+    fleet: Fleet,
+    since: int,
+    kind: str,
+    newest_first: Iterable[tuple[int, T]],
+    message: Callable[[list[T]], Message],
+) -> encoding.Entries:
+    """The entries of the blocks that changed behind the sequence `since`, of what has these sequences."""
+    block_of = fleet.horizon.block_of
+    first = block_of(since + 1)
+    found = list(takewhile(lambda each: each[0] >= first, newest_first))[::-1]
+    return {
+        encoding.block_key(kind, start): encoding.to_bytes(message([each for _, each in some]))
+        for start, some in groupby(found, lambda each: block_of(each[0]))
+    }
+
+
+def forgotten(fleet: Fleet, since: int, *kinds: str) -> tuple[Range, ...]:
+    """The blocks that are behind the horizon now, and were not at `since`."""
+    before = fleet.horizon.since(fleet.sequence)
+    if before == fleet.horizon.since(since):
+        return ()
+    return tuple((f"{kind}/", encoding.block_key(kind, before)) for kind in kinds)

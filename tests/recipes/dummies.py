@@ -1,0 +1,241 @@
+"""What a follower of each recipe of CONTRIBUTING.md writes: by recipe, the change of each file that it names.
+
+A change is text to insert before or behind an anchor of the file, or a whole new file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.kinds import drop
+
+Change = Callable[[str], str]
+
+
+def whole(text: str) -> Change:
+    """A new file."""
+    return lambda _: text
+
+
+def behind(anchor: str, text: str) -> Change:
+    """Text behind the only place where the file says `anchor`."""
+
+    def change(old: str) -> str:
+        assert old.count(anchor) == 1, f"{old.count(anchor)} times: {anchor}"
+        return old.replace(anchor, anchor + text)
+
+    return change
+
+
+def at_end(text: str) -> Change:
+    """Text behind all else."""
+    return lambda old: old + text
+
+
+def both(*changes: Change) -> Change:
+    """One after the other."""
+
+    def change(old: str) -> str:
+        for each in changes:
+            old = each(old)
+        return old
+
+    return change
+
+
+SPEC: Final = "proto/daggers/v1/spec.proto"
+FIELD: Final[Mapping[str, Change]] = {
+    SPEC: behind("  StateStore state = 10;\n", "  // From 0 to 9.\n  uint32 dummy = 999;\n"),
+    "libs/spec/src/daggerspec/rules.py": behind(
+        '    yield from fields.text(f"{at}.team", spec.team, limit=128)\n',
+        '    if spec.dummy > 9:\n        yield Violation(f"{at}.dummy", "must not be > 9", "OUT_OF_RANGE")\n',
+    ),
+    "libs/spec/src/daggerspec/defaults.py": behind(
+        "    spec.emit = spec.emit or spec_pb2.EMIT_FINAL\n", "    spec.dummy = spec.dummy or 1\n"
+    ),
+    "libs/client/src/daggerclient/daggerfile/parse.py": both(
+        behind('    "consumer_group", "state",', ' "dummy",'),
+        behind(
+            '        spec.driver_memory_mib = _memory(reader, found["driver_memory"])\n',
+            '    if "dummy" in found:\n        spec.dummy = int(reader.text(found["dummy"], "dummy"))\n',
+        ),
+    ),
+    "libs/client/src/daggerclient/daggerfile/show.py": behind(
+        '        document["consumer_group"] = spec.consumer_group\n',
+        '    if spec.dummy:\n        document["dummy"] = str(spec.dummy)\n',
+    ),
+    "tests/parity/corpus.py": behind(
+        '    Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),\n',
+        '    Case("a great dummy", {"dummy": 10}, one("dummy", "OUT_OF_RANGE")),\n',
+    ),
+}
+FACT: Final[Mapping[str, Change]] = {
+    "proto/daggers/v1/events.proto": at_end(
+        "\n// Somebody looked at the driver.\nmessage Dummied {\n  // Whose word, and which launch.\n"
+        "  FactMeta meta = 1;\n}\n"
+    ),
+    "libs/fleet/src/fleet/facts.py": behind(
+        "FACTS: Final[Mapping[type[Message], Row]] = {\n",
+        '    events_pb2.Dummied: Row(phases={RUNNING: RUNNING}, detail=lambda _: "looked at"),\n',
+    ),
+    "tests/golden/history.json": lambda old: (
+        old.rstrip().removesuffix("]").rstrip()
+        + ',\n{"id": "dummy", "type": "daggers.v1.Dummied", "subject": "counts", "time":'
+        ' "2026-01-01T01:00:00+00:00", "message": {"meta": {"epoch": "21", "name": "counts", "generation":'
+        ' "54"}}}\n]\n'
+    ),
+}
+SINK: Final[Mapping[str, Change]] = {
+    SPEC: both(
+        behind("    LogSink log = 3;\n", "    // A file.\n    DummySink dummy = 999;\n"), at_end(drop.MESSAGE)
+    ),
+    "libs/spec/src/daggerspec/sinks/dummy.py": whole(drop.RULES),
+    "services/runtime/src/runtime/sinks/dummy.py": whole(drop.WRITER),
+    "services/runtime/tests/sink_cases/dummy.py": whole(drop.CASE),
+}
+RECEIVER: Final[Mapping[str, Change]] = {
+    "services/health-monitor/src/health_monitor/receivers/dummy.py": whole(
+        '''"""A dummy: whatever it is told, it takes."""
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from health_monitor.receivers import Answer, ReceiverSettings, Request, SecretUrl, Sent, refused
+
+PACE = timedelta(seconds=60)
+TAKEN = Answer(204)
+
+
+class Settings(ReceiverSettings):
+    """One dummy."""
+
+    url: SecretUrl = Field(examples=["https://dummy.example"])
+    """Where it is."""
+
+
+def request(notify, settings):
+    return Request(settings.url.get_secret_value(), notify.alert.dagger.encode(), "POST", {})
+
+
+def outcome(answer):
+    return Sent() if answer.status == 204 else refused(answer, "")
+'''
+    )
+}
+FUNCTION: Final[Mapping[str, Change]] = {
+    "libs/daggersql/src/daggersql/functions/own/dummy.py": whole(
+        '''"""Dummy(text)."""
+
+from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.ir.types import STRING, Family
+
+FUNCTION = Function(
+    "Dummy",
+    (Signature((Family.TEXT,), STRING, "reverse({0})"),),
+    own=True,
+    doc=Doc("The text from its end. NULL for NULL.", (("text", "any text"),), (("Dummy('ab')", "ba"),)),
+)
+'''
+    ),
+    "services/runtime/src/runtime/functions/dummy.py": whole(
+        '''"""Dummy(text): the text from its end; native in Spark."""
+
+
+def reference(text):
+    return None if text is None else text[::-1]
+
+
+def register(spark):
+    """Nothing to bring: Spark has it."""
+'''
+    ),
+    "docs/dialect.md": behind("and ours: `Split ByteToString GeoHash", " Dummy"),
+}
+REASON: Final[Mapping[str, Change]] = {
+    "libs/fleet/src/fleet/health.py": both(
+        behind('    QUARANTINE_FLOOD = "QUARANTINE_FLOOD"\n', '    DUMMY_STATE = "DUMMY_STATE"\n'),
+        behind("MEANINGS: Final[Mapping[Reason, str]] = {\n", '    Reason.DUMMY_STATE: "it is a dummy",\n'),
+    ),
+    "docs/operations.md": behind(
+        "stands behind SINK_RETRYING.\n",
+        "\n### DUMMY_STATE\n* **Symptom.** It is a dummy.\n* **Check.** Look.\n* **Act.** Go on.\n",
+    ),
+}
+SETTING: Final[Mapping[str, Change]] = {
+    "services/telemetry/src/telemetry/settings.py": at_end('\n    dummy_s: float = 1\n    """Seconds."""\n'),
+}
+COMMAND: Final[Mapping[str, Change]] = {
+    "cli/src/cli/commands/dummy.py": whole(
+        '''"""`daggers dummy`."""
+
+import typer
+
+from cli.session import Session, command
+
+
+def add(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "dummy", example="daggers dummy")(dummy)
+
+
+def dummy(session: Session) -> None:
+    """Nothing."""
+    session.out.show({}, lambda _: None)
+'''
+    ),
+    "cli/src/cli/__main__.py": both(
+        behind("from cli.commands import ", "dummy, "),
+        behind("    for each in (daggers, checking,", " dummy,"),
+    ),
+}
+
+
+def rpc(service: str, handlers: str) -> Mapping[str, Change]:
+    """An RPC of the QuarantineService, which the file `service` declares and the file `handlers` has."""
+    asked, answered = "CountDummiesRequest", "CountDummiesResponse"
+    return {
+        service: both(
+            behind(
+                "  rpc ListQuarantined(ListQuarantinedRequest) returns (ListQuarantinedResponse);\n",
+                f"  // How many there are.\n  rpc CountDummies({asked}) returns ({answered});\n",
+            ),
+            at_end(
+                f"\n// Asks.\nmessage {asked} {{\n  // Whose.\n  string dagger = 1;\n}}\n"
+                f"\n// Answers.\nmessage {answered} {{\n  // How many.\n  int64 count = 1;\n}}\n"
+            ),
+        ),
+        handlers: behind(
+            "        self._newest = newest\n",
+            "\n    async def CountDummies(self, request, context):\n"
+            '        """How many there are."""\n'
+            '        if violations := [*fields.name("dagger", request.dagger)]:\n'
+            "            raise invalid(violations)\n"
+            "        return gateway_pb2.CountDummiesResponse(count=7)\n",
+        ),
+        "services/api-gateway/tests/test_gateway_dummy.py": whole(
+            """from daggers.v1 import gateway_pb2
+
+
+async def test_dummies_are_counted(ready, refusal) -> None:
+    count = ready.quarantine.CountDummies
+    answer = await count(gateway_pb2.CountDummiesRequest(dagger="completed_bookings"), timeout=10)
+    bad = await refusal(count(gateway_pb2.CountDummiesRequest(), timeout=10))
+
+    assert (answer.count, [each.field for each in bad.violations]) == (7, ["dagger"])
+"""
+        ),
+        "cli/src/cli/commands/reading.py": at_end(
+            '''
+
+@command(quarantine, "count", example="daggers quarantine count completed_bookings")
+def count_dummies(session: Session, name: Name) -> None:
+    """How many records the dagger has in quarantine."""
+    with session.connect({"dagger": "NAME"}) as gateway:
+        request = gateway_pb2.CountDummiesRequest(dagger=name)
+        answer = gateway.call(gateway.quarantine.CountDummies, request)
+    session.out.show({"count": answer.count}, lambda _: None)
+'''
+        ),
+    }
