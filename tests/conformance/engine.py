@@ -27,9 +27,8 @@ from daggersql import PartialAggregation, Plan, Read
 from runtime import functions
 from runtime.launch import guard
 from runtime.references.loading import References
-from runtime.source.reader import control_rows as notes
-from runtime.source.reader import preaggregate as view
-from runtime.source.reader.control_rows import Tally
+from runtime.source.reader import control_rows, preaggregate
+from runtime.source.reader.control_rows import RangeStatistics
 from runtime.source.reader.rows import wanted
 from runtime.spark import session as spark
 from runtime.values import messages
@@ -111,7 +110,7 @@ class Engine:
         reader = self._session.readStream.schema(from_arrow_schema(batches[0].schema))
         rows = reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
         marked = rows.withWatermark("rowtime", "0 seconds").filter(F.spark_partition_id() >= 0)
-        data = marked.filter(F.col(notes.TALLY).isNull()).drop(notes.TALLY)
+        data = marked.filter(F.col(control_rows.STATISTICS).isNull()).drop(control_rows.STATISTICS)
         data.createOrReplaceTempView(f"`{name}`")
 
     def _references(self, plan: Plan, tables: Mapping[str, Any], folder: Path) -> References:
@@ -135,11 +134,13 @@ class Engine:
 
 def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
-    made, tally = view.of(records.schema, plan.sums), Tally()
-    tally.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
+    made, statistics = preaggregate.output(records.schema, plan.sums), RangeStatistics()
+    statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
     batches = [wanted(part, read.equal) for part in records.to_batches()]
-    rows = [row for part in batches for row in made.add(part, tally)]
-    return pa.Table.from_batches([*rows, *made.rest(), notes.note(made.schema, tally)], made.schema)
+    rows = [row for part in batches for row in made.add(part, statistics)]
+    return pa.Table.from_batches(
+        [*rows, *made.rest(), control_rows.statistics_row(made.schema, statistics)], made.schema
+    )
 
 
 @contextmanager

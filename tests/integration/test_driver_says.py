@@ -14,8 +14,8 @@ from health_monitor.condition import diagnose
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
 from runtime.references import loading
-from runtime.source.metrics import Newest, ReaderCounts
-from runtime.source.planner.idle import Clock
+from runtime.source.metrics import NewestRecord, ReaderMetrics
+from runtime.source.watermark import WatermarkState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = NOON + timedelta(minutes=20)
@@ -25,18 +25,18 @@ def silenced() -> Symptoms:
     """A driver whose first record was 50 min ahead, so that all since is late and no window closes."""
     noon_ms = int(NOON.timestamp() * 1000)
     reached = noon_ms + 3_000_000
-    clocks = {"t.0": Clock(reached, reached, 5_000, False)}
+    watermarks = {"t.0": WatermarkState(reached, reached, 5_000, False)}
     known = Symptoms(timedelta(seconds=75))
     for minute in range(21):
         now_ms = noon_ms + minute * 60_000
-        first = Newest(reached, "bookings/0, offset 7", 3_000_000) if minute == 0 else None
+        first = NewestRecord(reached, "bookings/0, offset 7", 3_000_000) if minute == 0 else None
         late = 20 if minute else 0
-        reader = ReaderCounts(
-            late, now_ms if late else None, first or Newest(now_ms, "bookings/0, offset 9", 0)
+        reader = ReaderMetrics(
+            late, now_ms if late else None, first or NewestRecord(now_ms, "bookings/0, offset 9", 0)
         )
         watermark = datetime.fromtimestamp((reached - 5_000) / 1000, UTC) if minute else None
         at = NOON + timedelta(minutes=minute)
-        batch = symptoms.Batch(at, 20, late, True, False, watermark, {"t.0": reader}, clocks)
+        batch = symptoms.Batch(at, 20, late, True, False, watermark, {"t.0": reader}, watermarks)
         known = symptoms.committed(known, batch)
     return known
 

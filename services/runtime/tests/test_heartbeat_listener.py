@@ -15,16 +15,16 @@ from runtime.launch import progress
 from runtime.launch.heartbeat import Heart, Identity
 from runtime.launch.listener import Listener
 from runtime.references.loading import References
-from runtime.source.status import Board, Word
-from runtime.source.stream import SourceContext, reached, warnings
+from runtime.source.context import SourceContext
+from runtime.source.status import ReaderRegistry, ReaderStatus
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IDLE = QueryIdleEvent(uuid4(), uuid4(), "2026-01-01T12:00:00.000Z")
 NOWHERE = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
-HERE = Word(delay=5000)
-AWAY = replace(HERE, away="Kafka at kafka:9092 does not answer.")
+HERE = ReaderStatus(delay=5000)
+AWAY = replace(HERE, unreachable="Kafka at kafka:9092 does not answer.")
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def source(tmp_path: Path) -> SourceContext:
     )
 
 
-@pytest.mark.parametrize(("words", "last"), [((HERE, HERE), NOON), ((HERE, AWAY), None)])
+@pytest.mark.parametrize(("statuses", "last"), [((HERE, HERE), NOON), ((HERE, AWAY), None)])
 def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is_not(
-    source: SourceContext, words: tuple[Word, ...], last: datetime | None
+    source: SourceContext, statuses: tuple[ReaderStatus, ...], last: datetime | None
 ) -> None:
-    for number, word in enumerate(words):
-        Board(source.run_dir).say(f"bookings.{number}", word)
+    for number, status in enumerate(statuses):
+        ReaderRegistry(source.run_dir).publish(f"bookings.{number}", status)
     heart = Heart(NOWHERE, Identity("d", 1, "h1", 42), progress.launched(sinks=1))
     listener = Listener(
         heart=heart,
@@ -65,10 +65,10 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
 
 
 def test_a_stream_that_cannot_be_reached_is_warned_of_until_it_is(source: SourceContext) -> None:
-    board = Board(source.run_dir)
-    board.say("bookings.0", AWAY)
-    away = reached(source), warnings(source)
-    board.say("bookings.0", HERE)
+    registry = ReaderRegistry(source.run_dir)
+    registry.publish("bookings.0", AWAY)
+    away = registry.is_reachable(), registry.warnings()
+    registry.publish("bookings.0", HERE)
 
     assert away == (False, ("STREAM_UNREACHABLE: Kafka at kafka:9092 does not answer.",))
-    assert (reached(source), warnings(source)) == (True, ())
+    assert (registry.is_reachable(), registry.warnings()) == (True, ())

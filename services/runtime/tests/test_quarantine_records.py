@@ -20,8 +20,8 @@ from runtime import errors
 from runtime.clients.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
 from runtime.errors import JobError
 from runtime.source.offsets import Offsets, Partition
-from runtime.source.reader import task as worker
-from runtime.source.reader.ranges import Range
+from runtime.source.reader import task
+from runtime.source.tasks import OffsetRange, ReadRanges
 
 
 @pytest.mark.integration
@@ -101,8 +101,8 @@ def grown_by_a_flood(kafka: str, topic: str, run_dir: Path) -> int:
     )  # fmt: skip
     peaks = []
     for start, end in ((0, FEW), (FEW, FEW + FLOOD)):
-        ranges = [Range(Partition(topic, 0), "id", start, end)]
-        rows = list(worker.read_ranges(plan, ranges, planned_ms=int(time.time() * 1000), siblings=1))
+        ranges = (OffsetRange(Partition(topic, 0), "id", start, end),)
+        rows = list(task.run(plan, ReadRanges(ranges, int(time.time() * 1000), siblings=1)))
         assert sum(batch.num_rows for batch in rows) < FEW
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     return peaks[1] - peaks[0]

@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from runtime.source.datasource import KafkaReader, RangePartition
+from runtime.source.datasource import KafkaReader
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.planner.assignment import (
     MAX_READERS,
     Assignment,
-    Logged,
+    LoggedBatch,
     next_assignment,
     planned,
     together,
 )
+from runtime.source.tasks import ReadRanges
 
 TABLES = ("bookings", "trips")
 NAMES = [f"t{number:02}" for number in range(12)]
@@ -38,7 +39,7 @@ def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
 
 def first(wanted: Wanted) -> Assignment:
     """The first assignment of a checkpoint."""
-    return next_assignment(None, Logged(), wanted, join)[0]
+    return next_assignment(None, LoggedBatch(), wanted, join)[0]
 
 
 def ends(assignment: Assignment, far: Mapping[str, int]) -> tuple[Offsets, ...]:
@@ -73,7 +74,7 @@ def test_every_topic_goes_on_where_it_stood_whatever_came_and_went(
     changes: list[tuple[Wanted, Mapping[str, int], bool]],
 ) -> None:
     stood: dict[str, dict[str, int]] = {table: {} for table in TABLES}
-    known, logged = None, Logged()
+    known, logged = None, LoggedBatch()
     for wanted, far, ran in changes:
         known, until = next_assignment(known, logged, wanted, join)
         expected = {t: {name: stood[t].get(name, 0) for name in wanted[t]} for t in TABLES}
@@ -87,7 +88,7 @@ def test_every_topic_goes_on_where_it_stood_whatever_came_and_went(
         } == expected
 
         if ran:
-            logged = Logged(
+            logged = LoggedBatch(
                 tuple(
                     replace(end, next={p: offset + far[p.topic] for p, offset in end.next.items()})
                     for table in TABLES
@@ -114,14 +115,14 @@ def test_an_assignment_has_each_topic_once_names_each_reader_once_and_survives_i
 
 def test_the_same_topics_in_another_order_keep_their_readers() -> None:
     made = first({"s": ["b", "a"]})
-    moved = Logged(ends(made, {"a": 5, "b": 7}), committed=False)
+    moved = LoggedBatch(ends(made, {"a": 5, "b": 7}), committed=False)
 
     assert next_assignment(made, moved, {"s": ["a", "b"]}, join) == (made, {})
 
 
 def test_a_planned_batch_is_finished_by_the_readers_that_planned_it() -> None:
     made = first({"s": ["a"]})
-    logged = Logged(ends(made, {"a": 5}), committed=False)
+    logged = LoggedBatch(ends(made, {"a": 5}), committed=False)
 
     assert next_assignment(made, logged, {"s": ["a", "b"]}, join) == (
         made,
@@ -137,19 +138,19 @@ def test_two_readings_of_one_stream_come_to_one_place_before_topics_change() -> 
     made = first({"s": ["a"]})
     near, far = ends(made, {"a": 5})[0], ends(made, {"a": 9})[0]
 
-    assert next_assignment(made, Logged((near, far)), {"s": ["a", "b"]}, join) == (
+    assert next_assignment(made, LoggedBatch((near, far)), {"s": ["a", "b"]}, join) == (
         made,
         {"0/s.0": {Partition("a", 0): 9}},
     )
 
-    then, until = next_assignment(made, Logged((far, far)), {"s": ["a", "b"]}, join)
+    then, until = next_assignment(made, LoggedBatch((far, far)), {"s": ["a", "b"]}, join)
 
     assert (positions(then), until) == ({"s": {"a": 9, "b": 0}}, {})
 
 
 def test_an_assignment_that_no_batch_was_read_by_hands_on_its_own_starts() -> None:
     made = first({"s": ["a"]})
-    logged = Logged(ends(made, {"a": 5}))
+    logged = LoggedBatch(ends(made, {"a": 5}))
     second, _ = next_assignment(made, logged, {"s": ["a", "b"]}, join)
     third, _ = next_assignment(second, logged, {"s": ["a", "c"]}, join)
 
@@ -160,17 +161,17 @@ def test_what_is_still_to_be_read_of_a_topic_is_counted_from_where_each_reading_
     made = first({"s": ["a", "b"]})
     near, far = (ends(made, {"a": 0, "b": end}) for end in (2, 9))
 
-    assert planned(made, Logged(near, committed=False), {"a", "b"}) == {"b": 2}
-    assert planned(made, Logged(far, committed=False, begins=near), {"b"}) == {"b": 7}
-    assert planned(made, Logged((*near, *far)), {"b"}) == {"b": 7}
-    assert planned(made, Logged(far), {"b"}) == {}
-    assert planned(made, Logged(far, committed=False), {"a"}) == {}
+    assert planned(made, LoggedBatch(near, committed=False), {"a", "b"}) == {"b": 2}
+    assert planned(made, LoggedBatch(far, committed=False, begins=near), {"b"}) == {"b": 7}
+    assert planned(made, LoggedBatch((*near, *far)), {"b"}) == {"b": 7}
+    assert planned(made, LoggedBatch(far), {"b"}) == {}
+    assert planned(made, LoggedBatch(far, committed=False), {"a"}) == {}
 
 
 def test_a_topic_that_was_taken_out_goes_on_where_it_ended() -> None:
     made = first({"s": ["a", "b"]})
-    without, _ = next_assignment(made, Logged(ends(made, {"a": 3, "b": 4})), {"s": ["a"]}, join)
-    again, _ = next_assignment(without, Logged(ends(without, {"a": 2})), {"s": ["a", "b"]}, join)
+    without, _ = next_assignment(made, LoggedBatch(ends(made, {"a": 3, "b": 4})), {"s": ["a"]}, join)
+    again, _ = next_assignment(without, LoggedBatch(ends(without, {"a": 2})), {"s": ["a", "b"]}, join)
 
     assert (positions(without), positions(again)) == ({"s": {"a": 3}}, {"s": {"a": 5, "b": 4}})
     assert (without.ended["s"].topics, again.ended["s"].topics) == (("b",), ())
@@ -180,7 +181,7 @@ def test_rows_are_whole_and_were_written_as_far_as_under_the_readers_before() ->
     made = first({"s": ["a"]})
     edited = tuple(replace(share, complete_from=77, closed=55) for share in made.shares["s"])
     made = replace(made, shares={"s": edited})
-    then, _ = next_assignment(made, Logged(ends(made, {"a": 5})), {"s": ["a", "b"]}, join)
+    then, _ = next_assignment(made, LoggedBatch(ends(made, {"a": 5})), {"s": ["a", "b"]}, join)
 
     assert {(share.complete_from, share.closed) for share in then.shares["s"]} == {(77, 55)}
 
@@ -210,8 +211,8 @@ def test_a_reader_that_is_handed_the_offsets_of_another_begins_at_its_own_start(
     end = made.latestOffset(other, ReadAllAvailable())
     (part,) = made.partitions(other, end)
 
-    assert isinstance(part, RangePartition)
-    assert [(one.partition, one.start, one.end) for one in part.ranges] == [(HERE, 5, 7)]
+    assert isinstance(part.value, ReadRanges)
+    assert [(one.partition, one.start, one.end) for one in part.value.ranges] == [(HERE, 5, 7)]
     assert made.latestOffset(end, ReadAllAvailable()) == end
 
 
@@ -222,5 +223,5 @@ def test_nothing_is_read_of_a_topic_that_is_gone(tmp_path: Path) -> None:
         made.initialOffset(), made.latestOffset(made.initialOffset(), ReadAllAvailable())
     )
 
-    assert isinstance(part, RangePartition)
-    assert [(one.partition, one.start, one.end) for one in part.ranges] == [(THERE, 5, 8)]
+    assert isinstance(part.value, ReadRanges)
+    assert [(one.partition, one.start, one.end) for one in part.value.ranges] == [(THERE, 5, 8)]

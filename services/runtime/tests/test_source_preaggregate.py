@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, exact
 from runtime.functions import s2id
-from runtime.source.reader import control_rows as notes
-from runtime.source.reader import preaggregate as view
-from runtime.source.reader.control_rows import ROWTIME, TALLY, Tally
-from runtime.source.reader.preaggregate import Sums
+from runtime.source.reader import control_rows, preaggregate
+from runtime.source.reader.control_rows import ROWTIME, STATISTICS, RangeStatistics
+from runtime.source.reader.preaggregate import PreAggregation
 
 MINUTE = timedelta(minutes=1)
 MOST = 2**63 - 1
@@ -34,7 +33,7 @@ RECORDS = pa.schema(
         ("place", PLACE),
         ("fare", pa.float64()),
         ("seats", pa.int64()),
-        (ROWTIME, notes.TIME),
+        (ROWTIME, control_rows.TIME),
     ]
 )
 CELL = Call(
@@ -113,22 +112,27 @@ def _merged(rows: list[list[Any]]) -> list[Any]:
 @given(records, st.sampled_from([1, 500, 2_000, 1_000_000]))
 def test_rows_that_were_added_up_mean_the_same(rows: list[Record], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(view, "_BYTES", size)
-        sums, tally = Sums(RECORDS, SUMS), Tally()
+        patch.setattr(preaggregate, "_BYTES", size)
+        aggregation, statistics = PreAggregation(RECORDS, SUMS), RangeStatistics()
         parts = [rows[at : at + 5] for at in range(0, len(rows), 5)]
-        found = [each for part in parts for each in sums.add(batch(part), tally)] + [*sums.rest()]
+        found = [each for part in parts for each in aggregation.add(batch(part), statistics)] + [
+            *aggregation.rest()
+        ]
 
     bad = [p for _, p, *_ in rows if p and None not in p.values() and cell(p) is None]
     assert merged(rows_of(found)) == recount(rows)
-    assert all(each.schema == sums.schema and each.column(TALLY).null_count == len(each) for each in found)
-    assert tally.bad["s2id"] == len(bad)
+    assert all(
+        each.schema == aggregation.schema and each.column(STATISTICS).null_count == len(each)
+        for each in found
+    )
+    assert statistics.invalid_inputs["s2id"] == len(bad)
 
 
 def test_records_that_agree_are_one_row() -> None:
-    sums = Sums(RECORDS, SUMS)
+    aggregation = PreAggregation(RECORDS, SUMS)
     same: Record = ("Jakarta", None, 1.5, 2, datetime(2026, 1, 1, tzinfo=UTC))
 
-    (row,) = rows_of([*sums.add(batch([same] * 1000), Tally()), *sums.rest()])
+    (row,) = rows_of([*aggregation.add(batch([same] * 1000), RangeStatistics()), *aggregation.rest()])
 
     assert (row["n"], row["p0"], row["p1"], row["p2"]) == (1000, 1000, 1500.0, 2000)
 
@@ -144,8 +148,8 @@ def test_rows_are_the_same_however_records_come(
 ) -> None:
     """Kafka hands over what is there: a batch that is repeated gets the same records in other portions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(view, "_BYTES", size)
-        patch.setattr(view, "_FIRST", 7)
+        patch.setattr(preaggregate, "_BYTES", size)
+        patch.setattr(preaggregate, "_FIRST", 7)
 
         assert given_in(rows, one) == given_in(rows, other)
 
@@ -182,74 +186,79 @@ def test_a_sum_of_parts_is_the_sum_of_the_numbers(fares: list[float | None], tot
 def total_of(fares: Sequence[float | None]) -> float | None:
     """What readers and Spark make of records with these fares."""
     parts = [Partial("sum", Part(Field("fare"), number), "double") for number in exact.PARTS]
-    sums = Sums(RECORDS, replace(SUMS, partials=tuple(parts)))
-    rows = rows_of([*sums.add(batch([("x", None, fare, 1, EPOCH) for fare in fares]), Tally()), *sums.rest()])
+    aggregation = PreAggregation(RECORDS, replace(SUMS, partials=tuple(parts)))
+    rows = rows_of(
+        [
+            *aggregation.add(batch([("x", None, fare, 1, EPOCH) for fare in fares]), RangeStatistics()),
+            *aggregation.rest(),
+        ]
+    )
     known = [[row[f"p{n}"] for row in rows if row[f"p{n}"] is not None] for n in exact.PARTS]
     return reduce(add, reversed([sum(column) for column in known])) if known[0] else None
 
 
 def given_in(rows: list[Record], sizes: list[int]) -> list[dict[str, Any]]:
     """What records give that come in portions of these sizes, the rest at once."""
-    sums, found = Sums(RECORDS, SUMS), []
+    aggregation, found = PreAggregation(RECORDS, SUMS), []
     for size in [*sizes, len(rows)]:
         portion, rows = rows[:size], rows[size:]
-        found += sums.add(batch(portion), Tally()) if portion else []
-    return rows_of([*found, *sums.rest()])
+        found += aggregation.add(batch(portion), RangeStatistics()) if portion else []
+    return rows_of([*found, *aggregation.rest()])
 
 
 def test_where_hardly_any_agree_nothing_is_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "_FIRST", 10)
-    sums = Sums(RECORDS, SUMS)
+    monkeypatch.setattr(preaggregate, "_FIRST", 10)
+    aggregation = PreAggregation(RECORDS, SUMS)
     unlike: list[Record] = [(str(n), None, 1.5, n, EPOCH) for n in range(20)]
 
-    first = rows_of(sums.add(batch(unlike[:10]), Tally()))
-    later = rows_of(sums.add(batch(unlike[10:11]), Tally()))
+    first = rows_of(aggregation.add(batch(unlike[:10]), RangeStatistics()))
+    later = rows_of(aggregation.add(batch(unlike[10:11]), RangeStatistics()))
 
-    assert (len(first), len(later), rows_of(sums.rest())) == (10, 1, [])
+    assert (len(first), len(later), rows_of(aggregation.rest())) == (10, 1, [])
 
 
 def test_where_records_agree_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "_BYTES", 4_000)
-    sums = Sums(RECORDS, SUMS)
+    monkeypatch.setattr(preaggregate, "_BYTES", 4_000)
+    aggregation = PreAggregation(RECORDS, SUMS)
     alike: list[Record] = [("x" * 100, None, 1.5, 2, EPOCH)] * 10
 
-    given = [rows_of(sums.add(batch(alike), Tally())) for _ in range(9)]
+    given = [rows_of(aggregation.add(batch(alike), RangeStatistics())) for _ in range(9)]
     counts = [row["n"] for rows in given for row in rows]
 
     assert len(set(counts)) == 1
     assert 20 <= counts[0] < 40
-    assert sum(counts) + rows_of(sums.rest())[0]["n"] == 90
+    assert sum(counts) + rows_of(aggregation.rest())[0]["n"] == 90
 
 
 def test_large_texts_that_cannot_be_added_up_are_never_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow takes no more than 2 GiB of text in one array."""
-    sums = Sums(RECORDS, SUMS)
-    monkeypatch.setattr(view, "_BYTES", 5_000)
-    monkeypatch.setattr(Sums, "_fits", lambda *_: False)
+    aggregation = PreAggregation(RECORDS, SUMS)
+    monkeypatch.setattr(preaggregate, "_BYTES", 5_000)
+    monkeypatch.setattr(PreAggregation, "_fits", lambda *_: False)
     large: list[Record] = [("x" * 1_000, None, 1.5, 2, EPOCH)] * 5
 
-    given = [len(each) for _ in range(3) for each in sums.add(batch(large), Tally())]
+    given = [len(each) for _ in range(3) for each in aggregation.add(batch(large), RangeStatistics())]
 
     assert given == [5, 5, 5]
 
 
 def test_a_note_tells_what_functions_could_not_use() -> None:
-    sums, tally = Sums(RECORDS, SUMS), Tally()
+    aggregation, statistics = PreAggregation(RECORDS, SUMS), RangeStatistics()
     nowhere: Record = ("Jakarta", {"lat": 91.0, "lng": 0.0}, 1.5, 2, datetime(2026, 1, 1, tzinfo=UTC))
 
-    rows = rows_of([*sums.add(batch([nowhere] * 3), tally), *sums.rest()])
-    told = notes.note(sums.schema, tally).to_pylist()[0]
+    rows = rows_of([*aggregation.add(batch([nowhere] * 3), statistics), *aggregation.rest()])
+    row = control_rows.statistics_row(aggregation.schema, statistics).to_pylist()[0]
 
     assert [(row["n"], row["c1"]) for row in rows] == [(3, None)]
-    assert told[TALLY][notes.bad("s2id")] == 3
+    assert row[STATISTICS][control_rows.invalid_inputs("s2id")] == 3
 
 
 def test_the_least_time_that_there_is_does_not_become_the_greatest() -> None:
     first = batch([("Jakarta", None, 1.5, 2, EPOCH)]).set_column(
-        4, RECORDS.field(4), pa.array([-MOST - 1]).cast(notes.TIME)
+        4, RECORDS.field(4), pa.array([-MOST - 1]).cast(control_rows.TIME)
     )
-    sums = Sums(RECORDS, SUMS)
+    aggregation = PreAggregation(RECORDS, SUMS)
 
-    (rows,) = [*sums.add(first, Tally()), *sums.rest()]
+    (rows,) = [*aggregation.add(first, RangeStatistics()), *aggregation.rest()]
 
     assert rows.column(ROWTIME).cast(pa.int64()).to_pylist() == [-MOST - 1]

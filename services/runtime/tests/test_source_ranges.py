@@ -18,8 +18,9 @@ from runtime.errors import JobError, TemporaryError
 from runtime.source.datasource import KafkaReader
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.broker import Broker
-from runtime.source.planner.topic_metadata import Survey
-from runtime.source.reader.ranges import Consumers, Range, tasks
+from runtime.source.planner.topic_metadata import TopicMetadata
+from runtime.source.reader.consumers import ConsumerCache
+from runtime.source.tasks import OffsetRange
 
 pytestmark = pytest.mark.integration
 
@@ -70,9 +71,10 @@ def send_in_transactions(kafka: str, partition: Partition, numbers: range) -> No
             producer.commit_transaction()
 
 
-def read(consumers: Consumers, kafka: str, partition: Partition, start: int, end: int) -> list[int]:
-    what = Range(partition, "id", start, end)
-    chunks = consumers.read(what, {"bootstrap.servers": kafka}, "ranges", 1)
+def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int, end: int) -> list[int]:
+    what = OffsetRange(partition, "id", start, end)
+    plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka})
+    chunks = consumers.read(plan, what, 1)
     return [int(message.value() or b"") for chunk in chunks for message in chunk]
 
 
@@ -86,9 +88,9 @@ def read(consumers: Consumers, kafka: str, partition: Partition, start: int, end
     ],
 )
 def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], grouped: list[list[int]]) -> None:
-    ranges = [Range(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
+    ranges = [OffsetRange(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
 
-    groups = tasks(ranges)
+    groups = grouped(ranges)
 
     assert [one for group in groups for one in group] == ranges
     assert [[one.end - one.start for one in group] for group in groups] == grouped
@@ -96,7 +98,7 @@ def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], grouped: l
 
 def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition: Partition) -> None:
     send(kafka, partition, range(100))
-    consumers = Consumers()
+    consumers = ConsumerCache()
 
     numbers = [
         n for start in range(0, 100, 7) for n in read(consumers, kafka, partition, start, min(start + 7, 100))
@@ -107,7 +109,7 @@ def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition
 
 def test_a_range_is_read_again_from_its_start(kafka: str, partition: Partition) -> None:
     send(kafka, partition, range(20))
-    consumers = Consumers()
+    consumers = ConsumerCache()
 
     assert [read(consumers, kafka, partition, a, b) for a, b in ((5, 15), (5, 15), (0, 3), (18, 20))] == [
         list(range(5, 15)), list(range(5, 15)), [0, 1, 2], [18, 19],
@@ -119,7 +121,7 @@ def test_a_range_of_a_transactional_topic_ends_by_position(
 ) -> None:
     send_in_transactions(kafka, partition, range(10))
     end = broker.end([partition])[partition]
-    consumers = Consumers()
+    consumers = ConsumerCache()
 
     one_by_one = [n for at in range(end) for n in read(consumers, kafka, partition, at, at + 1)]
 
@@ -158,10 +160,10 @@ def test_offsets_beyond_the_end_of_a_topic_end_the_job(
 ) -> None:
     send(kafka, partition, range(3))
     id_ = broker.topics([partition.topic])[partition.topic].id
-    survey = Survey(broker, [partition.topic])
+    metadata = TopicMetadata(broker, [partition.topic])
 
     with pytest.raises(JobError) as caught:
-        survey.look(Offsets({partition.topic: id_}, {partition: 5}))
+        metadata.ends(Offsets({partition.topic: id_}, {partition: 5}))
 
     assert caught.value.error.reason == "TOPIC_TRUNCATED"
 
@@ -170,7 +172,7 @@ def test_a_topic_of_another_id_ends_the_job(kafka: str, partition: Partition, br
     send(kafka, partition, range(3))
 
     with pytest.raises(JobError) as caught:
-        Survey(broker, [partition.topic]).look(Offsets({partition.topic: "another"}, {partition: 1}))
+        TopicMetadata(broker, [partition.topic]).ends(Offsets({partition.topic: "another"}, {partition: 1}))
 
     assert (caught.value.error.reason, caught.value.error.retryable) == ("TOPIC_RECREATED", False)
 

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.decode.decoder import Decoder, find_message
+from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Partition
-from runtime.source.reader.control_rows import ROWTIME, Reason, Tally, note, with_notes
-from runtime.source.reader.rows import Rows, event_times
+from runtime.source.reader.control_rows import (
+    ROWTIME,
+    RangeStatistics,
+    Reason,
+    statistics_row,
+    with_statistics,
+)
+from runtime.source.reader.rows import Rows
 
 START_S = 1_700_000_000
 PLANNED_MS = START_S * 1000
@@ -58,20 +65,20 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
 ) -> None:
     paths = ("__offset", "status")
     rows = Rows(find_message(pool, "test.Order"), paths, "time", TOLERANCE_MS, equal=(("status", "DONE"),))
-    tally = Tally()
+    statistics = RangeStatistics()
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
-    batch, _ = rows.rows(records, PARTITION, PLANNED_MS, (START_S + 1) * 1000, tally)
-    reached = note(with_notes(rows.schema), tally).column(ROWTIME)[0].as_py().timestamp()
+    batch, _ = rows.rows(records, PARTITION, PLANNED_MS, (START_S + 1) * 1000, statistics)
+    observed = statistics_row(with_statistics(rows.schema), statistics).column(ROWTIME)[0].as_py().timestamp()
 
     assert batch.column("__offset").to_pylist() == [0, 3]
-    assert (tally.rows, tally.late, reached) == (5, 1, START_S + 4)
+    assert (statistics.rows, statistics.late, observed) == (5, 1, START_S + 4)
 
 
 def test_without_a_wish_every_row_is_passed_on(pool: DescriptorPool) -> None:
     rows = Rows(find_message(pool, "test.Order"), ("status",), "time", TOLERANCE_MS)
 
-    batch, _ = rows.rows(messages(pool, ["DONE", "NEW"]), PARTITION, PLANNED_MS, None, Tally())
+    batch, _ = rows.rows(messages(pool, ["DONE", "NEW"]), PARTITION, PLANNED_MS, None, RangeStatistics())
 
     assert batch.column("status").to_pylist() == ["DONE", "NEW"]
 
@@ -93,11 +100,13 @@ def timed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> list
 
 
 def passed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> tuple[list[int], dict[int, str]]:
-    """Offsets that become rows, and what is said of those that are set aside."""
+    """Offsets that become rows, and what is said of those that are quarantined."""
     rows = Rows(find_message(pool, "test.Order"), ("__offset",), "time", TOLERANCE_MS)
-    batch, aside = rows.rows(timed(pool, times), PARTITION, PLANNED_MS, None, Tally())
-    assert {one.reason for one in aside} <= {Reason.FROM_THE_FUTURE}
-    return batch.column("__offset").to_pylist(), {one.message.offset() or 0: one.detail for one in aside}
+    batch, quarantined = rows.rows(timed(pool, times), PARTITION, PLANNED_MS, None, RangeStatistics())
+    assert {one.reason for one in quarantined} <= {Reason.FROM_THE_FUTURE}
+    return batch.column("__offset").to_pylist(), {
+        one.message.offset() or 0: one.detail for one in quarantined
+    }
 
 
 def test_a_producer_whose_clock_is_ahead_writes_a_kafka_time_that_is_ahead_too_and_is_found_out(
@@ -149,9 +158,11 @@ def test_each_record_is_judged_by_itself_alike_where_it_is_read_and_where_it_is_
     read = [
         offset
         for chunk in (records[:cut], records[cut:])
-        for offset in rows.rows(chunk, PARTITION, PLANNED_MS, None, Tally())[0].column("__offset").to_pylist()
+        for offset in rows.rows(chunk, PARTITION, PLANNED_MS, None, RangeStatistics())[0]
+        .column("__offset")
+        .to_pylist()
     ]
     decoder = Decoder(find_message(pool, "test.Order"), (), "time")
-    sampled = [one.offset() for one, _ in event_times(records, decoder, PLANNED_MS, TOLERANCE_MS)]
+    sampled = [one.offset() for one, _ in EventTimes(decoder, TOLERANCE_MS, 0).of(records, PLANNED_MS)]
 
     assert (read, sampled) == (right, right)

@@ -29,9 +29,10 @@ import daggersql
 from daggerspec.topics import QUARANTINE
 from runtime import errors
 from runtime.decode.decoder import find_message, message_pool
-from runtime.source import stream
-from runtime.source.metrics import SourceCounts
-from runtime.source.planner.idle import Windows
+from runtime.source import readers, stream
+from runtime.source.context import SourceContext
+from runtime.source.metrics import SourceMetrics
+from runtime.source.watermark import Windows
 from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
@@ -137,19 +138,19 @@ class Job(StreamingQueryListener):
     def __init__(
         self,
         session: SparkSession,
-        context: stream.SourceContext,
+        context: SourceContext,
         streams: list[spec_pb2.ResolvedStream],
         equal: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.session, self.context = session, context
         self.rows: Counter[datetime] = Counter()
-        self.counts: list[SourceCounts] = []
+        self.counts: list[SourceMetrics] = []
         self.batches: Queue[dict[datetime, int]] = Queue()
-        self.progress: Queue[SourceCounts] = Queue()
+        self.progress: Queue[SourceMetrics] = Queue()
         self.fail_in: int | None = None
         paths = ("status", "city")
         by_table = {f"s{i}": one for i, one in enumerate(streams)}
-        who = stream.readers(session, by_table, context)
+        who = readers.assign(session, by_table, context)
         frames = [stream.open_stream(session, one, daggersql.Read(table, paths, equal), context, who)
                   for table, one in by_table.items()]  # fmt: skip
         self.closing, self.gone = bool(who.until), who.gone
@@ -173,11 +174,11 @@ class Job(StreamingQueryListener):
         self.session.streams.removeListener(self)
 
     def _batch(self, rows: DataFrame, batch: int) -> None:
-        stream.note_batch(self.session)
+        stream.begin_batch(self.session)
         found = {row.start.replace(tzinfo=UTC): row.n for row in rows.collect()}
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
-        first = stream.complete_from(self.context)
+        first = self.context.registry.complete_from()
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
 
     def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802
@@ -185,7 +186,7 @@ class Job(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self.progress.put(stream.note_progress(self.context, event.progress))
+        self.progress.put(stream.record_progress(self.context, event.progress))
 
     def until(self, done: Callable[[Job], bool]) -> Job:
         """Takes in batches and progress until `done`; fails with what came when that takes too long."""
@@ -213,7 +214,7 @@ class Job(StreamingQueryListener):
         assert self.query is not None
         return self.query._jsq.streamingQuery().lastExecution()
 
-    def total(self, what: Callable[[SourceCounts], int]) -> int:
+    def total(self, what: Callable[[SourceMetrics], int]) -> int:
         return sum(what(one) for one in self.counts)
 
 
@@ -230,8 +231,8 @@ def session() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def context(kafka: str, tmp_path: Path) -> stream.SourceContext:
-    return stream.SourceContext(
+def context(kafka: str, tmp_path: Path) -> SourceContext:
+    return SourceContext(
         dagger=f"d{uuid4().hex[:8]}",
         generation=1,
         checkpoint=str(tmp_path / "checkpoint"),
@@ -249,7 +250,7 @@ def feed(kafka: str) -> Feed:
 
 
 @pytest.fixture
-def run(session: SparkSession, context: stream.SourceContext) -> Iterator[Callable[..., Job]]:
+def run(session: SparkSession, context: SourceContext) -> Iterator[Callable[..., Job]]:
     jobs: list[Job] = []
 
     def make(
@@ -427,7 +428,7 @@ def test_a_crash_in_batch_0_skips_nothing_when_the_start_is_latest(
     second = run(late_start, generation=2).start()
     second.until(lambda job: job.total(lambda c: c.rows) == 3 and len(job.rows) == 2)
 
-    assert (second.rows, stream.complete_from(second.context)) == (
+    assert (second.rows, second.context.registry.complete_from()) == (
         windows([1, 2, 13]),
         BEGIN + timedelta(seconds=-50, microseconds=1),
     )
@@ -441,7 +442,7 @@ def test_a_relaunch_knows_which_rows_are_whole_before_its_readers_have_data(
     jobs = [run(feed.resolved(start={"latest": True}), run_dir=tmp_path / name) for name in ("first", "next")]
     known = BEGIN + timedelta(seconds=-100, microseconds=1)
 
-    assert [stream.complete_from(job.context) for job in jobs] == [known, known]
+    assert [job.context.registry.complete_from() for job in jobs] == [known, known]
 
 
 def test_rows_behind_a_closed_window_are_counted_as_late(feed: Feed, run: Callable[..., Job]) -> None:
@@ -482,7 +483,7 @@ def test_without_idle_timeout_a_silent_topic_holds_its_windows_open(
         expected = len(range(5, second + 1, 5))
         job.until(lambda job, expected=expected: job.total(lambda c: c.rows) == expected)
 
-    assert (job.rows, job.total(lambda c: c.ticks)) == (Counter(), 0)
+    assert (job.rows, job.total(lambda c: c.idle_advances)) == (Counter(), 0)
 
 
 def test_a_topic_made_anew_ends_the_job_and_says_so(feed: Feed, run: Callable[..., Job]) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from daggersql import Table, check
 from runtime.decode.decoder import Decoder
-from runtime.source import warmup_source as nothing
+from runtime.source import warmup_source
 from runtime.spark import names
 from runtime.spark import session as spark
 
@@ -96,7 +96,7 @@ def test_no_data_sources_are_looked_for_and_unknown_ones_are_refused_as_ever(ses
 
 
 def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(session: SparkSession) -> None:
-    nothing.read(session)
+    warmup_source.read(session)
 
     running = " ".join(_helpers())
     assert "create_data_source" in running

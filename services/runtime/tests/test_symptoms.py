@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
-from runtime.source.metrics import Newest, ReaderCounts
-from runtime.source.planner.idle import Clock
+from runtime.source.metrics import NewestRecord, ReaderMetrics
+from runtime.source.watermark import WatermarkState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -37,7 +37,7 @@ class Driver:
         *,
         read: int = 0,
         late: int = 0,
-        newest: Newest | None = None,
+        newest: NewestRecord | None = None,
         late_newest: datetime | None = None,
         tick: datetime | None = None,
         gave: bool = False,
@@ -46,11 +46,11 @@ class Driver:
         """Commit a batch under the watermark of the batches before it."""
         times = [newest.time if newest else None, ms(tick) if tick else None, self.reached]
         self.reached = max((time for time in times if time is not None), default=None)
-        readers: Mapping[str, ReaderCounts] = {
-            KEY: ReaderCounts(late, ms(late_newest) if late_newest else None, newest)
+        readers: Mapping[str, ReaderMetrics] = {
+            KEY: ReaderMetrics(late, ms(late_newest) if late_newest else None, newest)
         }
-        clocks = {KEY: Clock(self.reached, newest.time if newest else None, DELAY_MS, False)}
-        batch = symptoms.Batch(at, read, late, opens, gave, self.watermark, readers, clocks)
+        watermarks = {KEY: WatermarkState(self.reached, newest.time if newest else None, DELAY_MS, False)}
+        batch = symptoms.Batch(at, read, late, opens, gave, self.watermark, readers, watermarks)
         self.known = symptoms.committed(self.known, batch)
         if self.reached is not None:
             moved = datetime.fromtimestamp((self.reached - DELAY_MS) / 1000, UTC)
@@ -67,8 +67,8 @@ class Driver:
         return {code: (it.value, it.limit, it.unit) for code, it in warned.items() if it is not None}
 
 
-def record(at: datetime, offset: int, *, ahead: timedelta = timedelta()) -> Newest:
-    return Newest(ms(at), f"bookings/0, offset {offset}", ahead // timedelta(milliseconds=1))
+def record(at: datetime, offset: int, *, ahead: timedelta = timedelta()) -> NewestRecord:
+    return NewestRecord(ms(at), f"bookings/0, offset {offset}", ahead // timedelta(milliseconds=1))
 
 
 def test_the_record_whose_clock_was_ahead_is_named_as_soon_as_it_makes_others_late() -> None:

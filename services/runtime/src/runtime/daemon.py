@@ -10,7 +10,7 @@ def load() -> None:
     """Import what workers need."""
     import runtime.launch.delivery
     import runtime.source.datasource  # noqa: F401
-    from runtime.source.reader.ranges import MESSAGES_ALIVE
+    from runtime.source.reader.consumers import MESSAGES_ALIVE
 
     relieve(MESSAGES_ALIVE)
 

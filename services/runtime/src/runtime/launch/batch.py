@@ -31,7 +31,7 @@ from runtime.launch.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, 
 from runtime.launch.heartbeat import Heart
 from runtime.references.loading import References
 from runtime.sinks import Target, load
-from runtime.source.stream import note_batch
+from runtime.source.stream import begin_batch
 from runtime.state.lease import Lease
 from runtime.values import badvalues
 
@@ -150,7 +150,7 @@ class Batches:
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
         self._heart.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
         self._references.refresh(self._session)
-        note_batch(self._session)  # not the rows' session: that one knows no queries
+        begin_batch(self._session)  # not the rows' session: that one knows no queries
         wanted = whole(unwritten(rows, self._closed()), self._complete_from())
         report = self._deliver(wanted, batch_id)
         sinks = range(len(self._targets))

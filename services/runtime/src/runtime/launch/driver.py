@@ -33,7 +33,6 @@ from runtime.launch.delivery import Delivery
 from runtime.launch.heartbeat import Heart, Identity
 from runtime.launch.listener import Listener
 from runtime.references.loading import References
-from runtime.source.stream import closed, complete_from
 from runtime.spark import session as spark
 from runtime.spark.jvm import Parent
 from runtime.state import checkpoint
@@ -162,8 +161,8 @@ class Driver:
             lease=lease,
             heart=heart,
             stopping=self.stopping,
-            complete_from=partial(complete_from, source),
-            closed=partial(closed, source),
+            complete_from=source.registry.complete_from,
+            closed=source.registry.closed,
             references=references,
         )
 

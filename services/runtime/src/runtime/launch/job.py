@@ -28,17 +28,11 @@ from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, refused
 from runtime.launch import guard
 from runtime.sinks import Target
-from runtime.source import warmup_source
-from runtime.source.assignment_store import FORM
-from runtime.source.planner.start_offsets import Past
-from runtime.source.stream import (
-    SourceContext,
-    complete_from,
-    open_stream,
-    readers,
-    windows,
-    windows_of,
-)
+from runtime.source import readers, warmup_source, watermark
+from runtime.source.assignment_store import OFFSETS_FORM
+from runtime.source.context import SourceContext
+from runtime.source.planner.start_offsets import Predecessor
+from runtime.source.stream import open_stream
 from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.state import openstate
@@ -138,7 +132,7 @@ def state_identity(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> str:
 
     Beside the plan's fingerprint: how offsets are kept, and the place of state, which Spark pins there.
     """
-    return f"{plan.fingerprint}-{FORM}{'-disk' if on_disk(spec, plan) else ''}"
+    return f"{plan.fingerprint}-{OFFSETS_FORM}{'-disk' if on_disk(spec, plan) else ''}"
 
 
 def updates(spec: spec_pb2.JobSpec) -> bool:
@@ -160,16 +154,16 @@ def assemble(
         run_dir=Path(spec.run_dir),
         platform=spec.platform,
         descriptors=spec.descriptors,
-        windows=windows_of(plan),
+        windows=watermark.windows_of(plan),
         consumer_group=spec.spec.consumer_group,
         past=_past(spark, checkpoint, plan),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
     )
     reads = {read.table: read for read in plan.reads}
     streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
-    who = readers(spark, streams, source)
+    who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
-        context = replace(source, late_for=tuple(map(windows, plan.closing[name])))
+        context = replace(source, late_for=tuple(map(watermark.windows, plan.closing[name])))
         rows = open_stream(spark, stream, reads[name], context, who, plan.sums)
         rows.createOrReplaceTempView(f"`{name}`")
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
@@ -180,7 +174,7 @@ def assemble(
     for name in query.functions:
         functions.load(name).register(spark)
     guard.check(spark, query.spark_sql, reads, query.functions)
-    rows = rows_of(spark, query.spark_sql, complete_from(source))
+    rows = rows_of(spark, query.spark_sql, source.registry.complete_from())
     again = updates(spec)
     patience = _patience(source, streams.values())
     return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
@@ -195,7 +189,7 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     return timedelta(milliseconds=source.windows.size) + delay + silence
 
 
-def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> Past | None:
+def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> Predecessor | None:
     """What was read before an edit, and from when on the edited query needs records.
 
     From that long before the watermark, or before the oldest session that is open: windows that were closed
@@ -206,12 +200,12 @@ def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> 
     if stand is None:
         return None
     if not plan.horizon:
-        return Past(stand.next, None, stand.complete_from)
+        return Predecessor(stand.next, None, stand.complete_from)
     if stand.watermark is None:
-        return Past(stand.begun, None, stand.complete_from)
+        return Predecessor(stand.begun, None, stand.complete_from)
     began = min(openstate.oldest(spark, stand.path) or stand.watermark, stand.watermark)
     since = began - plan.horizon - plan.lookback
-    return Past(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
+    return Predecessor(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
 
 
 def _targets(

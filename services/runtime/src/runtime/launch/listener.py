@@ -21,8 +21,9 @@ from runtime.launch.heartbeat import Heart
 from runtime.launch.progress import Committed
 from runtime.launch.symptoms import Symptoms
 from runtime.references.loading import References
-from runtime.source.metrics import SourceCounts
-from runtime.source.stream import SourceContext, clocks, note_progress, reached, warnings
+from runtime.source.context import SourceContext
+from runtime.source.metrics import SourceMetrics
+from runtime.source.stream import record_progress
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 
@@ -64,7 +65,7 @@ class Listener(StreamingQueryListener):
         """A batch was committed."""
         first = self._heart.progress.batch_id < 0
         report = event.progress
-        read = note_progress(self._source, report)
+        read = record_progress(self._source, report)
         batch = committed(report, read, self._attempts(report.batchId))
         self._heart.note(partial(progress.batch_committed, batch=batch))
         self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
@@ -75,7 +76,7 @@ class Listener(StreamingQueryListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
-        if reached(self._source):
+        if self._source.registry.is_reachable():
             self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
         self._warn()
 
@@ -83,7 +84,7 @@ class Listener(StreamingQueryListener):
         """The query has ended; why is asked by whoever waits for it."""
         self._wake.set()
 
-    def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceCounts) -> symptoms.Batch:
+    def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceMetrics) -> symptoms.Batch:
         written, self._written = self._written, sum(self._heart.progress.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
         return symptoms.Batch(
@@ -94,14 +95,14 @@ class Listener(StreamingQueryListener):
             gave=closed or self._written > written,
             watermark=batch.watermark,
             readers=read.readers,
-            clocks=clocks(self._source),
+            watermarks=self._source.registry.watermarks(),
         )
 
     def _warn(self) -> None:
         own = symptoms.warnings(self._symptoms, datetime.now(UTC))
         warned = (
             *self._plan_warnings,
-            *warnings(self._source),
+            *self._source.registry.warnings(),
             *self._references.warnings(),
             *self._groups.warnings(),
             *map(str, own),
@@ -111,7 +112,7 @@ class Listener(StreamingQueryListener):
         self._heart.note(partial(progress.referenced, versions=self._references.versions()))
 
 
-def committed(report: StreamingQueryProgress, read: SourceCounts, attempts: int) -> Committed:
+def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:
     """What Spark and the source say of a committed batch that was computed `attempts` times.
 
     Spark adds up what it observes over the attempts, and each attempt reads every row.
@@ -125,7 +126,7 @@ def committed(report: StreamingQueryProgress, read: SourceCounts, attempts: int)
         rows=read.rows // attempts,
         late=read.late // attempts,
         quarantined={reason: number // attempts for reason, number in read.quarantined.items()},
-        bad={function: number // attempts for function, number in read.bad.items()},
+        bad={function: number // attempts for function, number in read.invalid_inputs.items()},
         watermark=None if watermark is None or watermark.timestamp() <= 0 else watermark,
         lag=read.lag,
         state_rows=sum(operator.numRowsTotal for operator in report.stateOperators),

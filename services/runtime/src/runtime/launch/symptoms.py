@@ -15,8 +15,8 @@ from typing import Final
 from daggers.v1.telemetry_pb2 import Measure
 
 from chassis.durations import spoken
-from runtime.source.metrics import Newest, ReaderCounts
-from runtime.source.planner.idle import Clock
+from runtime.source.metrics import NewestRecord, ReaderMetrics
+from runtime.source.watermark import WatermarkState
 
 SPAN: Final = timedelta(minutes=5)
 """Late rows are told for so long, and their share is taken over it."""
@@ -47,7 +47,7 @@ class Late:
     at: datetime
     newest: int
     """The greatest event time of the late rows."""
-    mover: Newest | None
+    mover: NewestRecord | None
     """The record that closed their windows; None when none of this launch did."""
     moved: bool
     """Whether this launch did at all: without a record, by a tick."""
@@ -64,7 +64,7 @@ class Symptoms:
     patience: timedelta | None = None
     rows: tuple[Rows, ...] = ()
     """The last minutes, oldest first."""
-    newest: Mapping[str, Newest] = field(default_factory=dict)
+    newest: Mapping[str, NewestRecord] = field(default_factory=dict)
     """By reader: the record that has moved event time furthest."""
     late: Mapping[str, Late] = field(default_factory=dict)
     """By reader, where it had late rows lately."""
@@ -75,7 +75,7 @@ class Symptoms:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One committed batch; `clocks` are those of its readers after it."""
+    """One committed batch; `watermarks` are those of its readers after it."""
 
     at: datetime
     read: int
@@ -85,8 +85,8 @@ class Batch:
     gave: bool
     """Whether windows were closed, or rows written."""
     watermark: datetime | None
-    readers: Mapping[str, ReaderCounts]
-    clocks: Mapping[str, Clock]
+    readers: Mapping[str, ReaderMetrics]
+    watermarks: Mapping[str, WatermarkState]
 
 
 def committed(known: Symptoms, batch: Batch) -> Symptoms:
@@ -152,12 +152,12 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
     return tuple(warned)
 
 
-def _late(key: str, late_newest: int, newest: Newest | None, batch: Batch) -> Late:
+def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch) -> Late:
     """Why a reader's rows are late in this batch, of which `newest` came before."""
     watermark_ms = int(batch.watermark.timestamp() * _SECOND_MS) if batch.watermark else 0
-    clock = batch.clocks[key]
-    moved = newest is not None and newest.time - clock.delay >= watermark_ms
-    return Late(batch.at, late_newest, newest if moved else None, clock.watermark >= watermark_ms)
+    state = batch.watermarks[key]
+    moved = newest is not None and newest.time - state.delay >= watermark_ms
+    return Late(batch.at, late_newest, newest if moved else None, state.watermark >= watermark_ms)
 
 
 def _late_rows(known: Symptoms, read: int, late: int, now: datetime) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from runtime.source.offsets import Offsets
-from runtime.source.planner.assignment import Assignment, Logged
+from runtime.source.planner.assignment import Assignment, LoggedBatch
 
-FORM = "by-source"
-"""What is kept in a checkpoint, and how: one of another form holds no state for this runtime."""
+OFFSETS_FORM = "by-source"
+"""How offsets stand in a checkpoint: one with another form holds no state for this runtime."""
 _ASSIGNMENTS, _OFFSETS, _COMMITS = "source-start", "offsets", "commits"
 
 
-class Kept:
+class AssignmentStore:
     """The files of a checkpoint, a directory (path or Hadoop URI), through Spark's own way to them."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
@@ -49,14 +49,14 @@ class Kept:
         stream.write(bytearray(json.dumps(assignment.as_json()).encode()))
         stream.close()
 
-    def logged(self) -> Logged:
+    def logged(self) -> LoggedBatch:
         """The newest batch that Spark has planned."""
         number = self._newest(_OFFSETS)
         if number is None:
-            return Logged()
+            return LoggedBatch()
         committed = self._newest(_COMMITS) == number
         begins = () if committed or not number else self._ends(number - 1)
-        return Logged(self._ends(number), committed, begins)
+        return LoggedBatch(self._ends(number), committed, begins)
 
     def _ends(self, batch: int) -> tuple[Offsets, ...]:
         """Where a batch ends, by source."""

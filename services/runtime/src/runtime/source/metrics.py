@@ -1,4 +1,4 @@
-"""What a batch read, dropped and set aside, from its progress: exact, once for each committed batch.
+"""What a batch read, dropped and quarantined, from its progress: exact, once for each committed batch.
 
 Each reader's rows pass one `observe`, named for the reader, between watermark and SQL. A job must run the
 plan of a batch once (materialise it for all sinks): Spark adds up what is observed each time.
@@ -16,14 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives i
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from runtime.source.offsets import Offsets
-from runtime.source.reader import control_rows as notes
-from runtime.source.reader.control_rows import TALLY, Reason
+from runtime.source.reader.control_rows import STATISTICS, Reason, function_of, invalid_inputs
 
 _PREFIX = "source."
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestRecord:
     """The record with the greatest event time of some: times in ms, `place` for a person."""
 
     time: int
@@ -33,95 +32,96 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderCounts:
+class ReaderMetrics:
     """One batch of one reader: `late` rows, the event time (ms) of the newest of them, and the newest of all
     records; None without any.
     """
 
     late: int
     late_newest: int | None
-    newest: Newest | None
+    newest: NewestRecord | None
 
 
 @dataclass(frozen=True, slots=True)
-class SourceCounts:
+class SourceMetrics:
     """One batch, all readers together, and `readers` each by its key.
 
     `rows` were read and passed on, those `late` (after their last window was closed: Spark drops them) among
-    them; `quarantined` counts by reason, `bad` values by the function that could not use them; `lag` is what
-    is not read yet by "topic/partition".
+    them; `quarantined` counts by reason, `invalid_inputs` by the function that could not use a value; `lag`
+    is what is not read yet by "topic/partition".
     """
 
     rows: int
     late: int
-    ticks: int
+    idle_advances: int
     quarantined: Mapping[str, int]
-    bad: Mapping[str, int]
+    invalid_inputs: Mapping[str, int]
     lag: Mapping[str, int]
-    readers: Mapping[str, ReaderCounts]
+    readers: Mapping[str, ReaderMetrics]
 
 
-def metric(key: str) -> str:
+def name(key: str) -> str:
     """The name under which the reader `key` is observed."""
     return _PREFIX + key
 
 
-def metrics(computed: Sequence[str]) -> list[Column]:
-    """What is observed of each reader's rows: their notes added up; `computed` are its own functions."""
-    note = F.col(TALLY)
-    summed = ("rows", "late", "ticks", *Reason, *map(notes.bad, computed))
+def columns(computed: Sequence[str]) -> list[Column]:
+    """What is observed of each reader's rows: their statistics together; `computed` are its own functions."""
+    field = F.col(STATISTICS)
+    summed = ("rows", "late", "idle_advances", *Reason, *map(invalid_inputs, computed))
     return [
-        *(F.sum(note[name]).alias(name) for name in summed),
-        *(F.max(note[name]).alias(name) for name in ("data", "reached", "late_newest")),
-        *(F.max_by(note[name], note["data"]).alias(name) for name in ("place", "ahead_ms")),
+        *(F.sum(field[name]).alias(name) for name in summed),
+        *(F.max(field[name]).alias(name) for name in ("newest", "observed", "late_newest")),
+        *(F.max_by(field[name], field["newest"]).alias(name) for name in ("newest_record", "ahead_ms")),
     ]
 
 
-def read(progress: StreamingQueryProgress) -> SourceCounts:
-    """The counts of a batch."""
-    readers = {
+def of(progress: StreamingQueryProgress) -> SourceMetrics:
+    """The metrics of a batch."""
+    rows_by_key = _observed(progress)
+    rows = list(rows_by_key.values())
+    lag: dict[str, int] = {}
+    for source in progress.sources:
+        lag |= _lag(source.endOffset, source.latestOffset)
+    return SourceMetrics(
+        rows=_sum(rows, "rows"),
+        late=_sum(rows, "late"),
+        idle_advances=_sum(rows, "idle_advances"),
+        quarantined={reason.value: count for reason in Reason if (count := _sum(rows, reason))},
+        invalid_inputs=_invalid_inputs(rows),
+        lag=lag,
+        readers={key: _reader(row) for key, row in rows_by_key.items()},
+    )
+
+
+def observed(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | None]]:
+    """For each reader that had rows: the greatest event time of any row and of a record, in ms."""
+    return {key: (_ms(row["observed"]), _ms(row["newest"])) for key, row in _observed(progress).items()}
+
+
+def _observed(progress: StreamingQueryProgress) -> dict[str, Row]:
+    """What was observed, by the reader's key."""
+    return {
         name.removeprefix(_PREFIX): row
         for name, row in progress.observedMetrics.items()
         if name.startswith(_PREFIX)
     }
-    observed = list(readers.values())
-    lag: dict[str, int] = {}
-    for source in progress.sources:
-        lag |= _lag(source.endOffset, source.latestOffset)
-    return SourceCounts(
-        rows=_sum(observed, "rows"),
-        late=_sum(observed, "late"),
-        ticks=_sum(observed, "ticks"),
-        quarantined={reason.value: count for reason in Reason if (count := _sum(observed, reason))},
-        bad=_bad(observed),
-        lag=lag,
-        readers={key: _reader(row) for key, row in readers.items()},
-    )
 
 
-def seen(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | None]]:
-    """For each reader that had rows: the greatest rowtime of any row and of a record, in ms."""
-    return {
-        name.removeprefix(_PREFIX): (_ms(row["reached"]), _ms(row["data"]))
-        for name, row in progress.observedMetrics.items()
-        if name.startswith(_PREFIX)
-    }
+def _reader(row: Row) -> ReaderMetrics:
+    time = _ms(row["newest"])
+    newest = None if time is None else NewestRecord(time, row["newest_record"] or "", row["ahead_ms"] or 0)
+    return ReaderMetrics(row["late"] or 0, _ms(row["late_newest"]), newest)
 
 
-def _reader(row: Row) -> ReaderCounts:
-    time = _ms(row["data"])
-    newest = None if time is None else Newest(time, row["place"] or "", row["ahead_ms"] or 0)
-    return ReaderCounts(row["late"] or 0, _ms(row["late_newest"]), newest)
-
-
-def _bad(observed: Iterable[Row]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for row in observed:
+def _invalid_inputs(rows: Iterable[Row]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for row in rows:
         for name, count in row.asDict().items():
-            function = notes.function_of(name)
+            function = function_of(name)
             if function is not None:
-                found[function] += count or 0
-    return dict(+found)
+                counts[function] += count or 0
+    return dict(+counts)
 
 
 def _lag(end: str | None, latest: str | None) -> dict[str, int]:
@@ -132,9 +132,9 @@ def _lag(end: str | None, latest: str | None) -> dict[str, int]:
     return {str(partition): max(0, offset - read_.get(partition, 0)) for partition, offset in there.items()}
 
 
-def _sum(observed: Iterable[Row], name: str) -> int:
-    # Of no notes at all the sum is NULL.
-    return sum(row[name] or 0 for row in observed)
+def _sum(rows: Iterable[Row], name: str) -> int:
+    # Without control rows the sum is NULL.
+    return sum(row[name] or 0 for row in rows)
 
 
 def _ms(micros: int | None) -> int | None:

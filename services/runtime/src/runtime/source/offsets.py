@@ -29,15 +29,16 @@ class Offsets:
     """The end of one batch and the start of the next.
 
     `ids` names each topic's id, so that a topic that was deleted and made anew is noticed. `next` is the
-    offset of the next record to read in each partition. `tick` is the event time (ms) of the last tick,
-    `planned` the wall-clock time (ms) at which the batch was planned, `complete_from` the event time (us)
-    before which windows are partial, `closed` that (us) up to which they were written before an edit; each 0
-    where there is none yet. `reader` names whose offsets these are: see `assignment`.
+    offset of the next record to read in each partition. `idle_advance` (in JSON `tick`) is the event time
+    (ms) of the last idle advance, `planned` the wall-clock time (ms) at which the batch was planned,
+    `complete_from` the event time (us) before which windows are partial, `closed` that (us) up to which they
+    were written before an edit; each 0 where there is none yet. `reader` names whose offsets these are: see
+    `assignment`.
     """
 
     ids: Mapping[str, str]
     next: Positions
-    tick: int = 0
+    idle_advance: int = 0
     planned: int = 0
     complete_from: int = 0
     closed: int = 0
@@ -53,12 +54,12 @@ class Offsets:
         ids = {topic: self.ids[topic] for topic in topics if topic in self.ids}
         return replace(self, ids=ids, next={p: offset for p, offset in self.next.items() if p.topic in ids})
 
-    def moved(self, positions: Positions, *, tick: int | None = None, planned: int = 0) -> Offsets:
+    def moved(self, positions: Positions, *, idle_advance: int | None = None, planned: int = 0) -> Offsets:
         """These offsets, further on; what is not given stays."""
         return replace(
             self,
             next=positions,
-            tick=self.tick if tick is None else tick,
+            idle_advance=self.idle_advance if idle_advance is None else idle_advance,
             planned=planned or self.planned,
         )
 
@@ -74,7 +75,7 @@ class Offsets:
             "next": positions,
             "planned": self.planned,
             "reader": self.reader,
-            "tick": self.tick,
+            "tick": self.idle_advance,
         }
 
     @staticmethod
@@ -87,7 +88,7 @@ class Offsets:
                 for topic, numbers in form["next"].items()
                 for number, offset in numbers.items()
             },
-            tick=form["tick"],
+            idle_advance=form["tick"],
             planned=form["planned"],
             complete_from=form["complete_from"],
             closed=form["closed"],

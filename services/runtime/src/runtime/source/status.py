@@ -1,4 +1,4 @@
-"""What the readers of one launch and its driver tell each other: small files in the launch's directory.
+"""What the readers of one launch and its driver publish to each other: small files in the launch's directory.
 
 Readers are processes of their own, and Spark gives them no way to talk. Each writes its own file, whole, and
 reads the others'. Everything here is about one launch; what must survive it stands in the checkpoint.
@@ -8,89 +8,143 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from chassis.files import replace_text
-from runtime.source.planner.idle import Clock
+from runtime.source.plan import ReaderPlan
+from runtime.source.watermark import WatermarkState
 
 _DRIVER = "_driver.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """What a reader says of itself.
+class ReaderStatus:
+    """What a reader publishes of itself.
 
-    `delay` is its watermark's delay (ms); `silent` that it ticks for itself; `data` the newest event time
-    (ms) near the end of its topics, None before its first silence; `complete_from` and `closed` as in
-    `Offsets`; `warnings` begin with an UPPER_SNAKE code; `away` is why it cannot reach its topics now, or
-    empty.
+    `delay` is its watermark's delay (ms); `idle` that it advances its watermark itself; `newest_record` the
+    newest event time (ms) near the end of its topics, None before it was idle for the first time;
+    `complete_from` and `closed` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code; `unreachable` is
+    why it cannot reach its topics now, or empty.
     """
 
     delay: int
-    silent: bool = False
-    data: int | None = None
+    idle: bool = False
+    newest_record: int | None = None
     complete_from: int = 0
     closed: int = 0
     warnings: tuple[str, ...] = ()
-    away: str = ""
+    unreachable: str = ""
+
+    @staticmethod
+    def initial(plan: ReaderPlan) -> ReaderStatus:
+        """The status of a reader that has read nothing yet."""
+        start = plan.start
+        return ReaderStatus(
+            plan.delay, complete_from=start.complete_from, closed=start.closed, warnings=plan.warnings
+        )
 
 
-class Board:
-    """The files of one launch, below `run_dir`."""
+class ReaderRegistry:
+    """The readers of one launch: their files below `run_dir`, and what they say together."""
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / "source"
 
-    def say(self, key: str, word: Word) -> None:
-        """Publishes the word of the reader `key`."""
-        self._write(f"{quote(key, safe='')}.json", {"key": key, **asdict(word)})
+    def publish(self, key: str, status: ReaderStatus) -> None:
+        """Make the status of the reader `key` known."""
+        self._write(f"{quote(key, safe='')}.json", {"key": key, **asdict(status)})
 
     def clear(self) -> None:
-        """Takes away what readers of an earlier query of this launch have said."""
+        """Take away what readers of an earlier query of this launch have published."""
         for file in self._folder.glob("*.json"):
             file.unlink()
 
-    def words(self) -> dict[str, Word]:
-        """The latest word of every reader, by key."""
-        words = {}
+    def statuses(self) -> dict[str, ReaderStatus]:
+        """The latest status of every reader, by key."""
+        statuses = {}
         for file in sorted(self._folder.glob("*.json")):
             if file.name != _DRIVER:
-                said = json.loads(file.read_text(encoding="utf-8"))
-                key, said["warnings"] = said.pop("key"), tuple(said["warnings"])
-                words[key] = Word(**said)
-        return words
+                form = json.loads(file.read_text(encoding="utf-8"))
+                key, form["warnings"] = form.pop("key"), tuple(form["warnings"])
+                statuses[key] = ReaderStatus(**form)
+        return statuses
 
-    def note(self, seen: Mapping[str, tuple[int | None, int | None]]) -> None:
-        """Remembers for each reader the greatest rowtime its watermark has seen, and of a record (ms)."""
-        known = self._seen()
-        for key, (reached, data) in seen.items():
+    def record(self, observed: Mapping[str, tuple[int | None, int | None]]) -> None:
+        """Remember the greatest event time (ms) of any row and of a record, by the reader's key."""
+        known = self._observed()
+        for key, (any_row, record) in observed.items():
             before = known.get(key, (None, None))
-            known[key] = (_later(before[0], reached), _later(before[1], data))
+            known[key] = (_later(before[0], any_row), _later(before[1], record))
         self._write(_DRIVER, known)
 
-    def clocks(self) -> dict[str, Clock]:
-        """What is known of every reader, by key."""
-        seen = self._seen()
-        clocks = {}
-        for key, word in self.words().items():
-            reached, data = seen.get(key, (None, None))
-            clocks[key] = Clock(reached, _later(data, word.data), word.delay, word.silent)
-        return clocks
+    def watermarks(self) -> dict[str, WatermarkState]:
+        """How far event time is for every reader, by key."""
+        observed = self._observed()
+        states = {}
+        for key, status in self.statuses().items():
+            any_row, record = observed.get(key, (None, None))
+            newest = _later(record, status.newest_record)
+            states[key] = WatermarkState(any_row, newest, status.delay, status.idle)
+        return states
 
-    def _seen(self) -> dict[str, tuple[int | None, int | None]]:
+    def complete_from(self) -> datetime | None:
+        """Rows that need records from before this must not be emitted. None: every row is whole.
+
+        Known once all streams are open, and always the same for a checkpoint.
+        """
+        return _instant(max((status.complete_from for status in self.statuses().values()), default=0))
+
+    def closed(self) -> datetime | None:
+        """Windows that end up to this were written before an edit and must not be again. None: none was."""
+        return _instant(max((status.closed for status in self.statuses().values()), default=0))
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about the sources, UPPER_SNAKE code first."""
+        statuses = [status for _, status in sorted(self.statuses().items())]
+        unreachable = [
+            f"STREAM_UNREACHABLE: {status.unreachable}" for status in statuses if status.unreachable
+        ]
+        return (*unreachable, *(warning for status in statuses for warning in status.warnings))
+
+    def is_reachable(self) -> bool:
+        """Whether every reader reached its topics when it was asked last."""
+        return not any(status.unreachable for status in self.statuses().values())
+
+    def _observed(self) -> dict[str, tuple[int | None, int | None]]:
         try:
             text = (self._folder / _DRIVER).read_text(encoding="utf-8")
         except FileNotFoundError:
             return {}
-        return {key: (reached, data) for key, (reached, data) in json.loads(text).items()}
+        return {key: (any_row, record) for key, (any_row, record) in json.loads(text).items()}
 
     def _write(self, name: str, form: Mapping[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_text(self._folder / name, json.dumps(form))
 
 
+class StatusPublisher:
+    """Publishes the status of one reader when it changes."""
+
+    def __init__(self, plan: ReaderPlan) -> None:
+        self.registry = ReaderRegistry(Path(plan.run_dir))
+        self.status = ReaderStatus.initial(plan)
+        self._key = plan.key
+
+    def update(self, **changes: Any) -> None:
+        """Publish these fields of the status, if they are new."""
+        status = replace(self.status, **changes)
+        if status != self.status:
+            self.status = status
+            self.registry.publish(self._key, status)
+
+
 def _later(one: int | None, other: int | None) -> int | None:
     return max((time for time in (one, other) if time is not None), default=None)
+
+
+def _instant(micros: int) -> datetime | None:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros) if micros else None

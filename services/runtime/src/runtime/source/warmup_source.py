@@ -13,27 +13,27 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructType
 
 from runtime.source import datasource as _needed  # noqa: F401 - see above
-from runtime.source import quiet_shutdown as hangup
+from runtime.source import quiet_shutdown
 
-_NAME = "daggers.nothing"
+_NAME = "daggers.warmup"
 
 
 def read(session: SparkSession) -> None:
     """Start the processes; they are Spark's own to keep."""
-    session.dataSource.register(_Nothing)
+    session.dataSource.register(_WarmupSource)
     session.read.format(_NAME).load().collect()
 
 
-class _Nothing(DataSource):
+class _WarmupSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return _NAME
 
     def schema(self) -> StructType:
-        return StructType().add("nothing", LongType())
+        return StructType().add("empty", LongType())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        hangup.expect()
+        quiet_shutdown.expect()
         return _Reader()
 
 

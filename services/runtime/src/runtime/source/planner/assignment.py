@@ -57,7 +57,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedBatch:
     """The newest batch in Spark's log: the end of every source, and whether it is committed.
 
     `begins` are the ends of the batch before, where it is not.
@@ -73,7 +73,7 @@ Join = Callable[[str, Sequence[str], Offsets], Offsets]
 
 
 def next_assignment(
-    before: Assignment | None, logged: Logged, wanted: Mapping[str, Sequence[str]], join: Join
+    before: Assignment | None, logged: LoggedBatch, wanted: Mapping[str, Sequence[str]], join: Join
 ) -> tuple[Assignment, Mapping[str, Positions]]:
     """The assignment to read by: `before` while it has the topics that are wanted of each table.
 
@@ -106,7 +106,7 @@ def next_assignment(
     return Assignment(number, shares, ended), {}
 
 
-def planned(assignment: Assignment, logged: Logged, topics: Collection[str]) -> dict[str, int]:
+def planned(assignment: Assignment, logged: LoggedBatch, topics: Collection[str]) -> dict[str, int]:
     """How many records of these topics, at most, are to be read for the readers to come to a common end."""
     done = logged.ends if logged.committed else logged.begins
     stand, _ = _stand(assignment, logged)
@@ -151,7 +151,7 @@ def together(shares: Iterable[Offsets]) -> Offsets:
     return Offsets(ids, next_, complete_from=complete_from, closed=closed)
 
 
-def _stand(before: Assignment, logged: Logged) -> tuple[Assignment, bool]:
+def _stand(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
     """The assignment with every reader where the log says, and whether each has one place only.
 
     A query that reads a stream twice has each of its readers twice, and the two may stand apart: then the

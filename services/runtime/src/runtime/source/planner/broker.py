@@ -1,4 +1,4 @@
-"""What a reader asks Kafka in the driver: topics, offsets, and a few records here and there."""
+"""What a planner asks Kafka: topics, offsets, and a few records here and there."""
 
 from __future__ import annotations
 
@@ -22,34 +22,23 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
 
-from runtime.errors import JobError, TemporaryError, external
+from runtime.errors import TemporaryError
+from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition, Positions
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library forgot its type
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
-_DENIED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its local errors so
-}
 # A partition that is new, or moves: for a moment no broker leads it, or not to everybody's knowledge.
 _MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError._NOENT,  # noqa: SLF001 - as above; it found no leaders
+    KafkaError._NOENT,  # noqa: SLF001 - the library names its local errors so; it found no leaders
 }
 _MOVING_S, _PAUSE_S = 5.0, 0.1
-_MISSING = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +48,6 @@ class Topic:
     id: str
     partitions: tuple[Partition, ...]
     leaderless: tuple[Partition, ...]
-
-
-def failure(error: KafkaError, what: str) -> JobError:
-    """What to raise for a Kafka error met in `what`; a `TemporaryError` when trying again may help."""
-    if error.code() in _DENIED:
-        return external(
-            "KAFKA_DENIED", f"Kafka refuses {what}: {error.str()}. Check its credentials and ACLs."
-        )
-    if error.code() in _MISSING:
-        return external("TOPIC_MISSING", f"Kafka does not know the topic: {what} failed.", retryable=True)
-    return TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: {what} failed ({error.str()}).")
 
 
 class Broker:
@@ -112,7 +90,7 @@ class Broker:
             try:
                 told = future.result()
             except KafkaException as problem:
-                raise failure(problem.args[0], f"reading the topic {name!r}") from None
+                raise job_error(problem.args[0], f"reading the topic {name!r}") from None
             topics[name] = Topic(
                 id=str(told.topic_id),
                 partitions=tuple(Partition(name, one.id) for one in told.partitions),
@@ -145,7 +123,9 @@ class Broker:
             raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
         return gathered
 
-    def glimpses(self, start: Positions, count: int, most_bytes: int) -> dict[Partition, list[Message]]:
+    def bounded_samples(
+        self, start: Positions, count: int, most_bytes: int
+    ) -> dict[Partition, list[Message]]:
         """The same, but no more than `most_bytes` or one record, and without partitions that had none in
         time.
 
@@ -181,8 +161,8 @@ class Broker:
     ) -> None:
         """Takes a message in; `room` is for how many records and bytes more, of partitions that go on."""
         error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _DENIED
-            problem = failure(error, "reading a record")
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _MOVING
+            problem = job_error(error, "reading a record")
             if not isinstance(problem, TemporaryError):
                 raise problem
             _log.warning("%s", problem.error.detail)
@@ -218,7 +198,7 @@ class Broker:
                 if error is None:
                     del asked[place]
                 elif error.code() not in _MOVING or time.monotonic() > deadline:
-                    raise failure(error, f"asking for the offsets of {partition}")
+                    raise job_error(error, f"asking for the offsets of {partition}")
             if asked:
                 time.sleep(_PAUSE_S)
                 self._learn_leaders({place.topic for place in asked})
@@ -230,7 +210,7 @@ class Broker:
             try:
                 self._admin.list_topics(topic, _TIMEOUT_S)
             except KafkaException as problem:
-                raise failure(problem.args[0], f"reading the topic {topic!r}") from None
+                raise job_error(problem.args[0], f"reading the topic {topic!r}") from None
 
 
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:
@@ -241,6 +221,6 @@ def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any
         error: KafkaError = problem.args[0]
         return error
     if offset == OFFSET_INVALID:  # librdkafka's only word for a leader that did not answer in time
-        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _DENIED
+        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _MOVING
     offsets[partition] = offset
     return None

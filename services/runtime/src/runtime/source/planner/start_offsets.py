@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from confluent_kafka import Message
 from daggers.v1 import spec_pb2
 
-from runtime.decode.decoder import Decoder
 from runtime.errors import JobError
+from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.planner.broker import Broker
-from runtime.source.reader.rows import event_times
 
 # Records read before the start to learn how new what is skipped is.
 _SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class EventTimes:
-    """How event times of a stream are read, and what is known of them: ahead by at most `tolerance_ms`, later
-    than others by at most the watermark's `delay_ms`."""
-
-    decoder: Decoder
-    tolerance_ms: int
-    delay_ms: int
-
-    def of(self, messages: Sequence[Message]) -> Iterator[tuple[Message, int]]:
-        """Each message whose event time can be used, with that time in us."""
-        return event_times(messages, self.decoder, int(time.time() * 1000), self.tolerance_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
+class Predecessor:
     """What a dagger that was edited had read, for a reader of the new query that has read nothing yet."""
 
     next: Mapping[tuple[str, int], int]
@@ -48,139 +32,7 @@ class Past:
     """Windows that end up to this event time (aware) were written before; None: none was."""
 
 
-def decide(
-    properties: Mapping[str, str],
-    group: str,
-    topics: Sequence[str],
-    start: int | str,
-    past: Past | None,
-    times: EventTimes,
-) -> Offsets:
-    """Asks Kafka where these topics begin for a dagger that has read nothing yet.
-
-    `start` is as from `asked`. Raises `JobError`.
-    """
-    broker = Broker(properties, group)
-    try:
-        known = broker.topics(topics)
-        partitions = [partition for topic in known.values() for partition in topic.partitions]
-        ids = {name: topic.id for name, topic in known.items()}
-        read = _read(past, ids, partitions)
-        if past is None or past.since is None:
-            positions = {**_positions(broker, partitions, start), **read}
-            certain = 0 if past is None else past.complete_from
-        else:
-            # What is older by Kafka's time than this is older than `since`, for all that its clock was ahead.
-            positions = _positions(broker, partitions, millis(past.since) - times.tolerance_ms)
-            positions |= {p: min(offset, positions[p]) for p, offset in read.items()}
-            read, certain = positions, millis(past.since) * 1000
-        first = broker.first(partitions)
-        skipped = {p: offset for p, offset in positions.items() if offset > 0}
-        partial = [
-            _newest(broker, {p: o for p, o in skipped.items() if o > first[p] and p not in read}, times),
-            _gone(broker, {p: first[p] for p, offset in skipped.items() if offset <= first[p]}, times),
-            certain if skipped else 0,
-        ]
-    finally:
-        broker.close()
-    closed = 0 if past is None or past.closed is None else millis(past.closed) * 1000
-    return Offsets(ids, positions, complete_from=max(partial), closed=closed)
-
-
-def join(
-    properties: Mapping[str, str],
-    group: str,
-    topics: Sequence[str],
-    start: int | str,
-    ended: Offsets,
-    open_ms: int | None,
-    times: EventTimes,
-) -> tuple[Offsets, int]:
-    """Asks Kafka where topics begin that join a stream which is read; and how many records that skips.
-
-    `start` is as from `asked`. A topic that was read before goes on where that `ended`. `open_ms` is the
-    Kafka time from which records may be of open windows; None for a query without. Reading begins there then,
-    wherever the start is: later, and the open windows would lack records; earlier, and the windows are
-    closed, and others would wait while what is late is read. Only these records are counted as skipped.
-    Raises `JobError`.
-    """
-    broker = Broker(properties, group)
-    try:
-        known = broker.topics(topics)
-        partitions = [partition for topic in known.values() for partition in topic.partitions]
-        positions = _positions(broker, partitions, start)
-        ids = {name: topic.id for name, topic in known.items()}
-        ended = ended.only(name for name, id_ in ended.ids.items() if ids.get(name) == id_)
-        positions |= {p: ended.next.get(p, 0) for p in partitions if p.topic in ended.ids}
-        skipped = partial = 0
-        if open_ms is not None:
-            asked, first = positions, broker.first(partitions)
-            positions = _positions(broker, partitions, open_ms)
-            for partition, offset in ended.next.items():
-                positions[partition] = max(offset, positions.get(partition, 0))
-            skipped = sum(max(0, offset - asked.get(partition, 0)) for partition, offset in positions.items())
-            # What retention took may have been of an open window; what else lies before was not.
-            partial = _gone(broker, {p: o for p, o in positions.items() if 0 < o == first.get(p)}, times)
-    finally:
-        broker.close()
-    return Offsets(ids, positions, complete_from=partial), skipped
-
-
-def gone(properties: Mapping[str, str], group: str, share: Offsets) -> set[str]:
-    """The topics of a share that Kafka does not have any more, or has anew."""
-    broker = Broker(properties, group)
-    found = set()
-    try:
-        for topic in share.topics:
-            try:
-                known = broker.topics([topic])[topic].id
-            except JobError as problem:
-                if problem.error.reason != "TOPIC_MISSING":
-                    raise
-                known = ""
-            if known != share.ids[topic]:
-                found.add(topic)
-    finally:
-        broker.close()
-    return found
-
-
-def _read(past: Past | None, ids: Mapping[str, str], partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """The next offsets of those partitions of which something was read."""
-    after = {p: past.next.get((ids[p.topic], p.number)) for p in partitions} if past else {}
-    return {partition: offset for partition, offset in after.items() if offset is not None}
-
-
-def _positions(broker: Broker, partitions: Sequence[Partition], start: int | str) -> dict[Partition, int]:
-    if start == "earliest":
-        return broker.first(partitions)
-    end = broker.end(partitions)
-    return end if isinstance(start, str) else {**end, **broker.first_at(start, partitions)}
-
-
-def _newest(broker: Broker, skipped: Positions, times: EventTimes) -> int:
-    """What is newer (us) than the last records that are skipped; 0 where none is readable."""
-    before = {partition: max(0, offset - _SAMPLE) for partition, offset in skipped.items()}
-    found = [
-        micros + 1
-        for partition, messages in (broker.samples(before, _SAMPLE) if before else {}).items()
-        for message, micros in times.of(messages)
-        if int(message.offset() or 0) < skipped[partition]
-    ]
-    return max(found, default=0)
-
-
-def _gone(broker: Broker, first: Positions, times: EventTimes) -> int:
-    """What is newer (us) than the records before these first ones, which Kafka deleted; 0 where none is left.
-
-    None of them was newer than the first that is left by more than the watermark's delay: else that is late.
-    """
-    heads = broker.samples(first, _SAMPLE) if first else {}
-    found = [next((micros for _, micros in times.of(messages)), None) for messages in heads.values()]
-    return max((micros + times.delay_ms * 1000 + 1 for micros in found if micros is not None), default=0)
-
-
-def asked(start: spec_pb2.StartPosition, joined: datetime | None = None) -> int | str:
+def start_position(start: spec_pb2.StartPosition, joined: datetime | None = None) -> int | str:
     """What a start position asks for: "earliest", "latest", or a Kafka time in ms since the epoch.
 
     The latest of a topic that joins is from when it `joined`, as far as that is known.
@@ -197,3 +49,125 @@ def asked(start: spec_pb2.StartPosition, joined: datetime | None = None) -> int 
 def millis(when: datetime) -> int:
     """An aware time in ms since the epoch."""
     return int(when.timestamp() * 1000)
+
+
+def start_offsets(
+    broker: Broker, topics: Sequence[str], start: int | str, before: Predecessor | None, times: EventTimes
+) -> Offsets:
+    """Where these topics begin for a dagger that has read nothing yet.
+
+    `start` is a `start_position`. Raises `JobError`.
+    """
+    ids, partitions = _described(broker, topics)
+    read = _read(before, ids, partitions)
+    if before is None or before.since is None:
+        positions = {**_positions(broker, partitions, start), **read}
+        certain = 0 if before is None else before.complete_from
+    else:
+        # What is older by Kafka's time than this is older than `since`, for all that its clock was ahead.
+        positions = _positions(broker, partitions, millis(before.since) - times.tolerance_ms)
+        positions |= {p: min(offset, positions[p]) for p, offset in read.items()}
+        read, certain = positions, millis(before.since) * 1000
+    first = broker.first(partitions)
+    skipped = {p: offset for p, offset in positions.items() if offset > 0}
+    partial = [
+        _after_skipped(broker, {p: o for p, o in skipped.items() if o > first[p] and p not in read}, times),
+        _after_expired(broker, {p: first[p] for p, o in skipped.items() if o <= first[p]}, times),
+        certain if skipped else 0,
+    ]
+    closed = 0 if before is None or before.closed is None else millis(before.closed) * 1000
+    return Offsets(ids, positions, complete_from=max(partial), closed=closed)
+
+
+def joining_offsets(
+    broker: Broker,
+    topics: Sequence[str],
+    start: int | str,
+    ended: Offsets,
+    open_ms: int | None,
+    times: EventTimes,
+) -> tuple[Offsets, int]:
+    """Where topics begin that join a stream which is read; and how many records that skips.
+
+    `start` is a `start_position`. A topic that was read before goes on where that `ended`. `open_ms` is the
+    Kafka time from which records may be of open windows; None for a query without. Reading begins there then,
+    wherever the start is: later, and the open windows would lack records; earlier, and the windows are
+    closed, and others would wait while what is late is read. Only these records are counted as skipped.
+    Raises `JobError`.
+    """
+    ids, partitions = _described(broker, topics)
+    positions = _positions(broker, partitions, start)
+    ended = ended.only(name for name, id_ in ended.ids.items() if ids.get(name) == id_)
+    positions |= {p: ended.next.get(p, 0) for p in partitions if p.topic in ended.ids}
+    if open_ms is None:
+        return Offsets(ids, positions), 0
+    asked, first = positions, broker.first(partitions)
+    positions = _positions(broker, partitions, open_ms)
+    for partition, offset in ended.next.items():
+        positions[partition] = max(offset, positions.get(partition, 0))
+    skipped = sum(max(0, offset - asked.get(partition, 0)) for partition, offset in positions.items())
+    # What retention took may have been of an open window; what else lies before was not.
+    expired = {p: offset for p, offset in positions.items() if 0 < offset == first.get(p)}
+    return Offsets(ids, positions, complete_from=_after_expired(broker, expired, times)), skipped
+
+
+def missing(broker: Broker, share: Offsets) -> set[str]:
+    """The topics of a share that Kafka does not have any more, or has anew. Raises `JobError`."""
+    topics = set()
+    for topic in share.topics:
+        try:
+            id_ = broker.topics([topic])[topic].id
+        except JobError as problem:
+            if problem.error.reason != "TOPIC_MISSING":
+                raise
+            id_ = ""
+        if id_ != share.ids[topic]:
+            topics.add(topic)
+    return topics
+
+
+def _described(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
+    """The ids and the partitions of these topics."""
+    topics = broker.topics(names)
+    ids = {name: topic.id for name, topic in topics.items()}
+    return ids, [partition for topic in topics.values() for partition in topic.partitions]
+
+
+def _read(
+    before: Predecessor | None, ids: Mapping[str, str], partitions: Sequence[Partition]
+) -> dict[Partition, int]:
+    """The next offsets of those partitions of which something was read."""
+    if before is None:
+        return {}
+    after = {p: before.next.get((ids[p.topic], p.number)) for p in partitions}
+    return {partition: offset for partition, offset in after.items() if offset is not None}
+
+
+def _positions(broker: Broker, partitions: Sequence[Partition], start: int | str) -> dict[Partition, int]:
+    if start == "earliest":
+        return broker.first(partitions)
+    end = broker.end(partitions)
+    return end if isinstance(start, str) else {**end, **broker.first_at(start, partitions)}
+
+
+def _after_skipped(broker: Broker, skipped: Positions, times: EventTimes) -> int:
+    """What is newer (us) than the last records that are skipped; 0 where none is readable."""
+    before = {partition: max(0, offset - _SAMPLE) for partition, offset in skipped.items()}
+    samples, now_ms = broker.samples(before, _SAMPLE) if before else {}, int(time.time() * 1000)
+    newer = [
+        micros + 1
+        for partition, messages in samples.items()
+        for message, micros in times.of(messages, now_ms)
+        if int(message.offset() or 0) < skipped[partition]
+    ]
+    return max(newer, default=0)
+
+
+def _after_expired(broker: Broker, first: Positions, times: EventTimes) -> int:
+    """What is newer (us) than the records before these first ones, which Kafka deleted; 0 where none is left.
+
+    None of them was newer than the first that is left by more than the watermark's delay: else that is late.
+    """
+    heads, now_ms = broker.samples(first, _SAMPLE) if first else {}, int(time.time() * 1000)
+    oldest = [next((micros for _, micros in times.of(head, now_ms)), None) for head in heads.values()]
+    return max((micros + times.delay_ms * 1000 + 1 for micros in oldest if micros is not None), default=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.errors import JobError, TemporaryError, external
 from runtime.source.offsets import Offsets, Partition, Positions
@@ -13,29 +12,29 @@ from runtime.source.planner.broker import Broker, Topic
 _FRESH_S = 10.0
 
 
-class Survey:
-    """Looks at the topics once for each batch. `broker` is closed by whoever made this."""
+class TopicMetadata:
+    """Asked once for each batch. `broker` is closed by whoever made this."""
 
     def __init__(self, broker: Broker, topics: Sequence[str]) -> None:
-        self.broker = broker
+        self._broker = broker
         self._names = topics
         self._topics: dict[str, Topic] = {}
-        self._looked = float("-inf")
+        self._described_at = float("-inf")
         self._end: dict[Partition, int] = {}
 
-    def look(self, here: Offsets) -> dict[Partition, int]:
+    def ends(self, here: Offsets) -> dict[Partition, int]:
         """The end of every partition, new ones included, for a reader that stands at `here`.
 
         Raises `TemporaryError` when Kafka does not answer or a partition has no leader, and `JobError` when a
         topic was made anew or is shorter than what was read.
         """
-        if time.monotonic() - self._looked > _FRESH_S:
+        if time.monotonic() - self._described_at > _FRESH_S:
             self._describe(here)
-        end = self.broker.end(self._partitions())
+        end = self._broker.end(self._partitions())
         if end != self._end:
             # Something moved: make sure that it moved in the topics we know.
             self._describe(here)
-            end = self.broker.end(self._partitions())
+            end = self._broker.end(self._partitions())
         for partition, offset in sorted(here.next.items()):
             if end.get(partition, 0) < offset:
                 raise _truncated(partition, offset, end.get(partition, 0))
@@ -44,7 +43,7 @@ class Survey:
 
     def expired(self, start: Positions) -> list[str]:
         """Warnings about records from `start` on that retention deleted before they were read."""
-        first = self.broker.first(start)
+        first = self._broker.first(start)
         return [
             f"RECORDS_EXPIRED {partition}: {first[partition] - offset} records from offset {offset} on "
             "were deleted by the topic's retention before they were read"
@@ -52,15 +51,15 @@ class Survey:
             if first[partition] > offset
         ]
 
-    def as_offsets(self) -> dict[str, Any]:
-        """The ends last seen, in the form of offsets."""
-        return Offsets({name: topic.id for name, topic in self._topics.items()}, self._end).as_json()
+    def latest(self) -> Offsets:
+        """The ends last seen."""
+        return Offsets({name: topic.id for name, topic in self._topics.items()}, self._end)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self._topics.values() for partition in topic.partitions]
 
     def _describe(self, here: Offsets) -> None:
-        self._topics = self.broker.topics(self._names)
+        self._topics = self._broker.topics(self._names)
         for name, id_ in sorted(here.ids.items()):
             if name not in self._topics:
                 raise external(
@@ -71,7 +70,7 @@ class Survey:
                 raise _recreated(name)
         if leaderless := [str(p) for topic in self._topics.values() for p in topic.leaderless]:
             raise TemporaryError("PARTITION_UNAVAILABLE", f"No leader for {', '.join(leaderless)}.")
-        self._looked = time.monotonic()
+        self._described_at = time.monotonic()
 
 
 def _recreated(topic: str) -> JobError:

@@ -1,4 +1,4 @@
-"""Rows that are no data: notes, which say what a range held, or that event time goes on without it.
+"""Control rows: rows that are no data, and say what a range held, or that event time goes on without it.
 
 They pass the watermark as data does, so one `observe` above it counts exactly, once for each committed batch,
 and looks at little more than a NULL in each row of data.
@@ -17,16 +17,16 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 ROWTIME = "rowtime"
-TALLY = "__tally"
+STATISTICS = "__statistics"
 TIME = pa.timestamp("us", tz="UTC")
 # Of rows that have no event time: moves no watermark, whatever the age of the data.
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-_NUMBERS = ("rows", "late", "ticks", "data", "reached", "late_newest", "ahead_ms")
-_BAD = "bad_"
+_NUMBERS = ("rows", "late", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
+_INVALID = "invalid_"
 
 
 class Reason(StrEnum):
-    """Why a record was set aside."""
+    """Why a record was quarantined."""
 
     MALFORMED = "MALFORMED"
     FROM_THE_FUTURE = "FROM_THE_FUTURE"
@@ -35,7 +35,7 @@ class Reason(StrEnum):
 
 
 @dataclass(slots=True)
-class Tally:
+class RangeStatistics:
     """What a range held. Event times are microseconds after the epoch."""
 
     rows: int = 0
@@ -44,23 +44,23 @@ class Tally:
     """Rows that came after their last window was closed: Spark drops them."""
     late_newest: int | None = None
     """The greatest event time of those."""
-    ticks: int = 0
-    data: int | None = None
+    idle_advances: int = 0
+    newest: int | None = None
     """The greatest event time of a record; None without one."""
-    reached: int | None = None
-    """The greatest event time of a record or a tick."""
-    place: str | None = None
-    """Where the record stands whose event time is `data`, for a person."""
+    observed: int | None = None
+    """The greatest event time of a record or an idle advance."""
+    newest_record: str | None = None
+    """Topic, partition and offset of the record whose event time is `newest`, for a person."""
     ahead_ms: int | None = None
     """How far that is ahead of the earlier of its Kafka time and the time its batch was planned."""
-    aside: Counter[Reason] = field(default_factory=Counter)
-    bad: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[Reason] = field(default_factory=Counter)
+    invalid_inputs: Counter[str] = field(default_factory=Counter)
     """Values that functions which are computed where records are read could not use, by function."""
 
     def add(self, micros: np.ndarray, late_before_ms: int | None) -> int | None:
         """Count rows with these event times, late before a time.
 
-        Returns the index of the row that is now the newest of all; None when one from before is.
+        Returns the index of the row that is now the newest of all; None when an earlier one still is.
         """
         if not len(micros):
             return None
@@ -70,54 +70,54 @@ class Tally:
             newest = int(late.max())
             self.late_newest = newest if self.late_newest is None else max(newest, self.late_newest)
         index = int(micros.argmax())
-        if self.data is not None and micros[index] <= self.data:
+        if self.newest is not None and micros[index] <= self.newest:
             return None
-        self.data = self.reached = int(micros[index])
+        self.newest = self.observed = int(micros[index])
         return index
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to tell."""
-        return not (self.rows or self.ticks or self.aside)
+        return not (self.rows or self.idle_advances or self.quarantined)
 
 
-def bad(function: str) -> str:
-    """Where a note counts the values that a function could not use."""
-    return _BAD + function
+def invalid_inputs(function: str) -> str:
+    """The field of the statistics that counts the values a function could not use."""
+    return _INVALID + function
 
 
 def function_of(name: str) -> str | None:
-    """Whose bad values a note counts under this name; None when it counts something else."""
-    return name.removeprefix(_BAD) if name.startswith(_BAD) else None
+    """Whose invalid inputs a field of the statistics counts; None when it counts something else."""
+    return name.removeprefix(_INVALID) if name.startswith(_INVALID) else None
 
 
-def with_notes(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -> pa.Schema:
-    """The schema of rows with these columns, and of notes, to Spark's mind.
+def with_statistics(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -> pa.Schema:
+    """The schema of rows with these columns, and of control rows, as Spark types it.
 
-    `computed` are the functions whose bad values notes tell of.
+    `computed` are the functions whose invalid inputs are counted.
     """
-    names = (*_NUMBERS, *Reason, *map(bad, computed))
+    names = (*_NUMBERS, *Reason, *map(invalid_inputs, computed))
     numbers = [pa.field(name, pa.int64()) for name in names]
-    tally = pa.struct([*numbers, pa.field("place", pa.string())])
-    told = pa.schema([*columns, pa.field(TALLY, tally)])
-    return to_arrow_schema(from_arrow_schema(told), timezone="UTC")
+    statistics = pa.struct([*numbers, pa.field("newest_record", pa.string())])
+    schema = pa.schema([*columns, pa.field(STATISTICS, statistics)])
+    return to_arrow_schema(from_arrow_schema(schema), timezone="UTC")
 
 
-def note(schema: pa.Schema, tally: Tally) -> pa.RecordBatch:
+def statistics_row(schema: pa.Schema, statistics: RangeStatistics) -> pa.RecordBatch:
     """One row that says what a range held."""
-    told: dict[str, int | str | None] = {name: getattr(tally, name) for name in _NUMBERS}
-    told |= {reason: tally.aside[reason] for reason in Reason}
-    told |= {bad(function): count for function, count in tally.bad.items()}
-    told["place"] = tally.place
-    time = _BEFORE_EVERYTHING_US if tally.reached is None else tally.reached
-    fixed: Mapping[str, pa.Array] = {
+    values: dict[str, int | str | None] = {name: getattr(statistics, name) for name in _NUMBERS}
+    values |= {reason: statistics.quarantined[reason] for reason in Reason}
+    values |= {invalid_inputs(function): count for function, count in statistics.invalid_inputs.items()}
+    values["newest_record"] = statistics.newest_record
+    time = _BEFORE_EVERYTHING_US if statistics.observed is None else statistics.observed
+    columns: Mapping[str, pa.Array] = {
         ROWTIME: pa.array([time]).cast(TIME),
-        TALLY: pa.array([told], schema.field(TALLY).type),
+        STATISTICS: pa.array([values], schema.field(STATISTICS).type),
     }
-    arrays = [fixed[field.name] if field.name in fixed else pa.nulls(1, field.type) for field in schema]
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(1, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def tick(schema: pa.Schema, time_ms: int) -> pa.RecordBatch:
+def idle_advance_row(schema: pa.Schema, time_ms: int) -> pa.RecordBatch:
     """One row that carries event time to `time_ms`, and nothing else."""
-    return note(schema, Tally(ticks=1, reached=time_ms * 1000))
+    return statistics_row(schema, RangeStatistics(idle_advances=1, observed=time_ms * 1000))

@@ -1,4 +1,8 @@
-"""What records become on their way to Spark: a row each, or a row for all that agree, with their sums."""
+"""What a task gives Spark: a row for each record, or a partial aggregate of all records that agree.
+
+Pre-aggregation (`daggersql.PartialAggregation`) applies to single-stream TUMBLE and HOP aggregations that use
+only COUNT, SUM, AVG, MIN and MAX.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ import pyarrow.compute as pc
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, Value, exact
 from runtime import functions
 from runtime.decode.decoder import follow
-from runtime.source.reader.control_rows import ROWTIME, TALLY, TIME, Tally, with_notes
+from runtime.source.reader.control_rows import ROWTIME, STATISTICS, TIME, RangeStatistics, with_statistics
 from runtime.values import badvalues
 
-# What is added up at a time: some hundred thousand records of a few short keys.
+# What is aggregated at a time: some hundred thousand records of a few short keys.
 _BYTES = 16 * 2**20
-# The first records are added up by themselves, to see whether it is worth it.
+# The first records are aggregated by themselves, to see whether it is worth it.
 _FIRST = 10_000
 # Above so many groups for each record it costs more than it saves.
 _WORTH = 0.9
@@ -27,43 +31,43 @@ _MOST = 2**63 - 1
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
 
 
-class View(Protocol):
-    """The rows of one task. `schema` is that of what it gives, notes included."""
+class Output(Protocol):
+    """The rows of one task. `schema` is that of what it gives, control rows included."""
 
     schema: pa.Schema
 
-    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+    def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
         """Take decoded records; the rows that are ready."""
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The rows that were waiting for more records."""
 
 
-def of(records: pa.Schema, partial: PartialAggregation | None) -> View:
-    """The view of records with this schema."""
-    return Records(records) if partial is None else Sums(records, partial)
+def output(records: pa.Schema, partial: PartialAggregation | None) -> Output:
+    """The output of a task that reads records of this schema."""
+    return EachRecord(records) if partial is None else PreAggregation(records, partial)
 
 
-class Records:
+class EachRecord:
     """Every record is a row."""
 
     def __init__(self, records: pa.Schema) -> None:
-        self.schema = with_notes(list(records))
+        self.schema = with_statistics(list(records))
 
-    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
-        """The same, without a tally."""
-        no_tally = pa.nulls(len(records), self.schema.field(TALLY).type)
-        yield pa.RecordBatch.from_arrays([*records.columns, no_tally], schema=self.schema)
+    def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
+        """The same, without statistics."""
+        no_statistics = pa.nulls(len(records), self.schema.field(STATISTICS).type)
+        yield pa.RecordBatch.from_arrays([*records.columns, no_statistics], schema=self.schema)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing waits."""
         return iter(())
 
 
-class Sums:
+class PreAggregation:
     """A row stands for all records of a pane that agree in the keys; see `daggersql.PartialAggregation`.
 
-    Where hardly any agree, each record is a row, which means the same. Records are added up in pieces that
+    Where hardly any agree, each record is a row, which means the same. Records are aggregated in pieces that
     are cut by what has come since the task began, never by how it came: Kafka hands over the same records in
     other portions each time, and a batch that is repeated has to give the same rows.
     """
@@ -74,7 +78,7 @@ class Sums:
         self._keys = [f"c{number}" for number in range(len(partial.keys))]
         # More than one partial may be of one value.
         self._values = list(dict.fromkeys(each.value for each in partial.partials))
-        self.schema = with_notes(
+        self.schema = with_statistics(
             [
                 pa.field(ROWTIME, TIME),
                 *(
@@ -90,9 +94,9 @@ class Sums:
         self._waiting_bytes = 0
         self._agree: bool | None = None
 
-    def add(self, records: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+    def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
         """Rows, once there are enough records."""
-        left = self._computed(records, tally)
+        left = self._computed(records, statistics)
         while len(left):
             if self._agree is False:
                 yield self._single(left)
@@ -111,7 +115,7 @@ class Sums:
         # In one chunk: the order in which Arrow gives groups depends on where chunks begin.
         records = pa.Table.from_batches(waiting).combine_chunks()
         if self._fits(records):
-            yield self._added_up(records)
+            yield self._aggregated(records)
         else:
             yield from map(self._single, waiting)
 
@@ -126,7 +130,7 @@ class Sums:
             return len(records), False
         return taken, True
 
-    def _computed(self, records: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
+    def _computed(self, records: pa.RecordBatch, statistics: RangeStatistics) -> pa.RecordBatch:
         """Pane, keys and values of each record."""
         known: dict[Value, pa.Array] = {}
         micros = np.asarray(records.column(ROWTIME).cast(pa.int64()))
@@ -135,7 +139,7 @@ class Sums:
         values = [*self._partial.keys, *self._values]
         names = [ROWTIME, *self._keys, *(f"v{at}" for at in range(len(self._values)))]
         return pa.RecordBatch.from_arrays(
-            [panes, *(_compute(value, records, known, tally) for value in values)], names
+            [panes, *(_compute(value, records, known, statistics) for value in values)], names
         )
 
     def _fits(self, records: pa.Table) -> bool:
@@ -147,7 +151,7 @@ class Sums:
                     return False
         return True
 
-    def _added_up(self, records: pa.Table) -> pa.RecordBatch:
+    def _aggregated(self, records: pa.Table) -> pa.RecordBatch:
         asked = [(self._name(each), each.function) for each in self._partial.partials]
         groups = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
         found = groups.aggregate([*asked, ([], "count_all")])
@@ -174,14 +178,16 @@ class Sums:
     ) -> pa.RecordBatch:
         columns = [groups.column(name) for name in (ROWTIME, *self._keys)] + [*partials, counts]
         arrays = [_one(column).cast(field.type) for column, field in zip(columns, self.schema, strict=False)]
-        arrays.append(pa.nulls(len(groups), self.schema.field(TALLY).type))
+        arrays.append(pa.nulls(len(groups), self.schema.field(STATISTICS).type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _name(self, partial: Partial) -> str:
         return f"v{self._values.index(partial.value)}"
 
 
-def _compute(value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array], tally: Tally) -> pa.Array:
+def _compute(
+    value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array], statistics: RangeStatistics
+) -> pa.Array:
     """The value of each record. Counts what functions could not use, once for each of them."""
     if value not in known:
         match value:
@@ -191,13 +197,13 @@ def _compute(value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array]
                 given = tuple(
                     pa.repeat(pa.scalar(each.value, _TYPES[to]), len(records))
                     if isinstance(each, Constant)
-                    else _compute(each, records, known, tally).cast(_TYPES[to], safe=False)
+                    else _compute(each, records, known, statistics).cast(_TYPES[to], safe=False)
                     for each, to in zip(arguments, takes, strict=True)
                 )
                 known[value] = functions.load(function).compute(*given)
-                tally.bad[function] += badvalues.bad_rows(given, known[value])
+                statistics.invalid_inputs[function] += badvalues.bad_rows(given, known[value])
             case Part(of=of):
-                parts = _parts(_compute(of, records, known, tally).cast(pa.float64()))
+                parts = _parts(_compute(of, records, known, statistics).cast(pa.float64()))
                 known |= {Part(of, number): part for number, part in enumerate(parts)}
     return known[value]
 

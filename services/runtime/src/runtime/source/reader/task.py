@@ -1,61 +1,67 @@
-"""The half of a reader that runs in executors' Python workers: a range of offsets in, Arrow batches out."""
+"""Runs the tasks of a batch in executors' Python workers: a range of offsets in, Arrow batches out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from runtime.clients.quarantine import Quarantine
+from runtime.source.event_times import descriptor
 from runtime.source.plan import ReaderPlan
-from runtime.source.reader import control_rows as notes
-from runtime.source.reader.control_rows import Tally
-from runtime.source.reader.ranges import Consumers, Range
-from runtime.source.reader.rows import Aside, Rows
+from runtime.source.reader import preaggregate
+from runtime.source.reader.consumers import ConsumerCache
+from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
+from runtime.source.reader.preaggregate import Output
+from runtime.source.reader.rows import Rows
+from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
 WATERMARK_PROPERTY = "daggers.lateWatermark"
 
-_consumers = Consumers()
+_consumers = ConsumerCache()
 
 
-def read_tick(plan: ReaderPlan, time_ms: int) -> Iterator[pa.RecordBatch]:
-    """The one row of a tick."""
-    yield notes.tick(plan.view().schema, time_ms)
+def output(plan: ReaderPlan) -> Output:
+    """What a task of this reader gives Spark."""
+    return preaggregate.output(_rows_of(plan).schema, plan.pre_aggregation)
 
 
-def read_ranges(
-    plan: ReaderPlan, ranges: Sequence[Range], planned_ms: int, siblings: int
-) -> Iterator[pa.RecordBatch]:
-    """The rows of ranges, in order. Records that were set aside are in the quarantine before this ends.
+def run(plan: ReaderPlan, task: Task) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, data and control rows."""
+    match task:
+        case AdvanceWatermark():
+            return iter([idle_advance_row(output(plan).schema, task.time_ms)])
+        case ReadRanges():
+            return _read(plan, task)
 
-    `siblings` is the number of partitions the reader reads. Raises `JobError` when Kafka refuses; waits while
-    it does not answer.
+
+def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
+    """The rows of ranges, in order. Quarantined records are in the quarantine before this ends.
+
+    Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
-    rows, view, tally = plan.rows(), plan.view(), Tally()
+    rows, out, statistics = _rows_of(plan), output(plan), RangeStatistics()
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
-    for what in ranges:
-        for messages in _consumers.read(what, plan.kafka, plan.group, siblings):
-            batch, aside = rows.rows(messages, what.partition, planned_ms, late_before_ms, tally)
-            if aside:
-                quarantine = quarantine or _quarantine(plan)
-                _set_aside(quarantine, plan, rows, what, aside)
-            yield from view.add(batch, tally)
-    yield from view.rest()
-    if not tally.is_empty:
-        yield notes.note(view.schema, tally)
+    for range_ in task.ranges:
+        for messages in _consumers.read(plan, range_, task.siblings):
+            batch, quarantined = rows.rows(
+                messages, range_.partition, task.planned_ms, late_before_ms, statistics
+            )
+            for each in quarantined:
+                quarantine = quarantine or _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))
+                record = rows.quarantine_record(each, range_.partition)
+                record.dagger, record.generation = plan.dagger, plan.generation
+                quarantine.put(record, range_.id)
+            yield from out.add(batch, statistics)
+    yield from out.rest()
+    if not statistics.is_empty:
+        yield statistics_row(out.schema, statistics)
     if quarantine is not None:
         quarantine.flush()
-
-
-def _set_aside(quarantine: Quarantine, plan: ReaderPlan, rows: Rows, what: Range, aside: list[Aside]) -> None:
-    for one in aside:
-        record = rows.quarantined(one, what.partition)
-        record.dagger, record.generation = plan.dagger, plan.generation
-        quarantine.put(record, what.id)
 
 
 def _late_before(plan: ReaderPlan) -> int | None:
@@ -67,13 +73,32 @@ def _late_before(plan: ReaderPlan) -> int | None:
     watermark = None if task is None else task.getLocalProperty(WATERMARK_PROPERTY)
     if watermark is None:
         return None
-    return max((each.first_in_time(int(watermark)) for each in plan.late_for), default=None)
+    return max((windows.first_on_time(int(watermark)) for windows in plan.late_for), default=None)
 
 
-def _quarantine(plan: ReaderPlan) -> Quarantine:
-    return _quarantine_of(tuple(sorted(plan.platform.items())))
+def _rows_of(plan: ReaderPlan) -> Rows:
+    return _rows(plan.files, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.equal)
+
+
+@lru_cache(maxsize=16)
+def _rows(
+    files: bytes,
+    message: str,
+    paths: tuple[str, ...],
+    time_field: str,
+    tolerance: int,
+    equal: tuple[tuple[str, str], ...],
+) -> Rows:
+    """What decodes records: one for all tasks of a process, whosever they are."""
+    return Rows(descriptor(files, message), paths, time_field, tolerance, equal)
 
 
 @lru_cache(maxsize=4)
-def _quarantine_of(properties: tuple[tuple[str, str], ...]) -> Quarantine:
+def _quarantine(dagger: str, generation: int, properties: tuple[tuple[str, str], ...]) -> Quarantine:
+    """One for each launch: what Kafka refuses of one launch ends no other."""
+    del dagger, generation
     return Quarantine(dict(properties))
+
+
+def _frozen(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(properties.items()))

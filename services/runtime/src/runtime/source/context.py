@@ -1,0 +1,44 @@
+"""What the source must know of the job it reads for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from runtime.source.planner.start_offsets import Predecessor
+from runtime.source.status import ReaderRegistry
+from runtime.source.watermark import Windows
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """The job of one launch.
+
+    `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
+    launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
+    record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
+    from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
+    unless everything there is fits into a trigger.
+    """
+
+    dagger: str
+    generation: int
+    checkpoint: str
+    run_dir: Path
+    platform: spec_pb2.KafkaAddress
+    descriptors: FileDescriptorSet
+    windows: Windows | None
+    late_for: tuple[Windows, ...] = ()
+    consumer_group: str = ""
+    past: Predecessor | None = None
+    open: datetime | None = None
+    max_rows: int = 2_000_000
+
+    @property
+    def registry(self) -> ReaderRegistry:
+        """What its readers publish."""
+        return ReaderRegistry(self.run_dir)

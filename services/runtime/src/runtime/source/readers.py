@@ -1,0 +1,126 @@
+"""Who reads what in a query, decided before it starts: an assignment that goes on from the checkpoint's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC
+
+from daggers.v1 import spec_pb2
+from pyspark.sql import SparkSession
+
+from runtime.clients.kafka import client_properties
+from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.source.assignment_store import AssignmentStore
+from runtime.source.context import SourceContext
+from runtime.source.event_times import EventTimes
+from runtime.source.offsets import Offsets, Positions
+from runtime.source.plan import group_of, milliseconds
+from runtime.source.planner import start_offsets
+from runtime.source.planner.assignment import Assignment, next_assignment, planned, together
+from runtime.source.planner.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of a query: an assignment, and what is to be told of it, by table.
+
+    `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
+    their topics are not the wanted ones any more. `gone` are topics that cannot be read to it, and `lost`
+    says which of their records that were to be read are in no row.
+    """
+
+    assignment: Assignment
+    warnings: Mapping[str, Sequence[str]]
+    until: Mapping[str, Positions]
+    gone: frozenset[str] = frozenset()
+    lost: Sequence[str] = ()
+
+
+def assign(
+    spark: SparkSession, streams: Mapping[str, spec_pb2.ResolvedStream], context: SourceContext
+) -> Readers:
+    """The readers of the streams, by table, and where they begin: as decided before, while the topics are the
+    same.
+
+    What is decided now is kept in the checkpoint. With `until` in the answer, the query has to be run to its
+    end, and this is to be asked again. Raises `JobError`.
+    """
+    context.registry.clear()
+    store = AssignmentStore(spark, context.checkpoint)
+    before, logged = store.assignment(), store.logged()
+    begun = bool(logged.ends) and (context.windows is None or context.open is not None)
+    warnings: dict[str, list[str]] = {}
+
+    def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
+        with closing(_broker(streams[table], context)) as broker:
+            if begun:
+                offsets, told = _joining(broker, streams[table], topics, ended, context)
+                warnings[table] = told
+                return offsets
+            asked = start_offsets.start_position(streams[table].input.start)
+            times = _event_times(streams[table], context)
+            return start_offsets.start_offsets(broker, topics, asked, context.past, times)
+
+    wanted = {table: stream.stream.topics for table, stream in streams.items()}
+    assignment, until = next_assignment(before, logged, wanted, join)
+    if not until:
+        store.keep(assignment)
+        return Readers(assignment, warnings, {})
+    gone: set[str] = set()
+    for table, stream in streams.items():
+        unwanted = set(assignment.topics()[table]) - set(stream.stream.topics)
+        with closing(_broker(stream, context)) as broker:
+            gone |= start_offsets.missing(broker, together(assignment.shares[table]).only(unwanted))
+    lost = [_gone(topic, count) for topic, count in planned(assignment, logged, gone).items()]
+    return Readers(assignment, warnings, until, frozenset(gone), lost)
+
+
+def _joining(
+    broker: Broker,
+    stream: spec_pb2.ResolvedStream,
+    topics: Sequence[str],
+    ended: Offsets,
+    context: SourceContext,
+) -> tuple[Offsets, list[str]]:
+    """Where topics begin that join a stream, and what a person should know of that."""
+    times = _event_times(stream, context)
+    open_ms = None if context.open is None else start_offsets.millis(context.open) - times.tolerance_ms
+    shares, warnings = [], []
+    for topic in topics:
+        since = stream.joined[topic].ToDatetime(UTC) if topic in stream.joined else None
+        asked = start_offsets.start_position(stream.input.start, since)
+        share, skipped = start_offsets.joining_offsets(broker, (topic,), asked, ended, open_ms, times)
+        shares.append(share)
+        if skipped:
+            warnings.append(_joined(topic, skipped))
+    return together(shares), warnings
+
+
+def _broker(stream: spec_pb2.ResolvedStream, context: SourceContext) -> Broker:
+    return Broker(client_properties(stream.kafka), group_of(context.dagger, context.consumer_group))
+
+
+def _event_times(stream: spec_pb2.ResolvedStream, context: SourceContext) -> EventTimes:
+    """What is known of the stream's event times."""
+    message = find_message(message_pool(context.descriptors), stream.stream.message)
+    return EventTimes(
+        Decoder(message, (), stream.stream.time_field),
+        milliseconds(stream.input.future_tolerance),
+        milliseconds(stream.input.watermark_delay),
+    )
+
+
+def _joined(topic: str, skipped: int) -> str:
+    return (
+        f"TOPIC_JOINED {topic}: read from where the open windows begin; up to {skipped} earlier "
+        "records are not read, because their windows are closed"
+    )
+
+
+def _gone(topic: str, lost: int) -> str:
+    return (
+        f"TOPIC_GONE {topic}: up to {lost} of its records, which a batch was to read when the driver ended, "
+        "are in no row: the topic was deleted before they were read"
+    )

@@ -1,0 +1,60 @@
+"""What a batch gives its tasks to do. Pure; planned in the driver, pickled, and done in executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from runtime.source.offsets import Partition
+
+_RECORDS = 10_000  # worth a task
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Records to read: offsets from `start` up to, not including, `end`; `id` is the topic's."""
+
+    partition: Partition
+    id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRanges:
+    """Read these ranges, in order.
+
+    `planned_ms` is when the batch was planned; `siblings` the number of partitions that the reader reads.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    planned_ms: int
+    siblings: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceWatermark:
+    """Emit an idle advance to this event time."""
+
+    time_ms: int
+
+
+Task: TypeAlias = ReadRanges | AdvanceWatermark
+
+
+def grouped(ranges: Iterable[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+    """The ranges, each group to be read by one task: small ones together, in order.
+
+    A task costs Spark and its workers a tenth of a second, whatever it reads.
+    """
+    groups: list[list[OffsetRange]] = []
+    room = 0
+    for one in ranges:
+        size = one.end - one.start
+        if not groups or size > room:
+            groups.append([])
+            room = _RECORDS
+        groups[-1].append(one)
+        room -= size
+    return [tuple(group) for group in groups]

@@ -1,0 +1,86 @@
+"""Event time: the windows of a query, and how far each reader lets event time go. Pure; times are in ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import daggersql
+
+NEVER = -(2**62)
+"""The watermark before the first row."""
+# A session may end at any instant: this is how fine its ends are told apart.
+_SESSION_STEP = 1000
+_MILLISECOND = timedelta(milliseconds=1)
+# A partner may come until the bound itself has passed: a moment later the wait is over.
+_JOIN_MARGIN = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a query: each `size` long, one beginning every `slide` since the epoch.
+
+    A session has the gap as its size, and no slide: 0.
+    """
+
+    size: int
+    slide: int
+
+    def last_end(self, time: int) -> int:
+        """When the last window ends that a row of this time belongs to."""
+        if not self.slide:
+            return time + self.size
+        return time // self.slide * self.slide + self.size
+
+    def closes_one(self, before: int, after: int) -> bool:
+        """Whether a window ends in (before, after]."""
+        step = self.slide or _SESSION_STEP
+        return (after - self.size) // step > (before - self.size) // step
+
+    def first_on_time(self, watermark: int) -> int:
+        """The earliest time whose last window is still open at `watermark`: older rows are late."""
+        if not self.slide:
+            return watermark - self.size + 1
+        return ((watermark - self.size) // self.slide + 1) * self.slide
+
+
+def windows(window: daggersql.Window) -> Windows:
+    """A window of a plan. What ends at any instant (a session, a join) has no slide."""
+    slide = window.slide if window.kind in ("TUMBLE", "HOP") else timedelta()
+    return Windows(window.size // _MILLISECOND, slide // _MILLISECOND)
+
+
+def windows_of(plan: daggersql.Plan) -> Windows | None:
+    """What waits for event time in a plan: its windows; None for a plan that keeps nothing.
+
+    Sessions, joins, and windows over windows end at any instant, a horizon after their last record.
+    """
+    window = plan.window
+    if window is not None and window.kind != "SESSION":
+        return windows(window)
+    margin = _JOIN_MARGIN if window is None else timedelta()
+    return Windows((plan.horizon + margin) // _MILLISECOND, 0) if plan.horizon else None
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkState:
+    """How far event time is for one reader. None before the first row.
+
+    `observed` is the greatest event time that its watermark operator has seen during this launch, idle
+    advances included; `newest_record` the greatest of a record; `delay` the watermark's delay; `idle` that
+    the reader advances its watermark itself.
+    """
+
+    observed: int | None
+    newest_record: int | None
+    delay: int
+    idle: bool
+
+    def after(self, advance: int) -> WatermarkState:
+        """This state, once an idle advance to `advance` has been seen."""
+        return replace(self, observed=advance if self.observed is None else max(self.observed, advance))
+
+    @property
+    def watermark(self) -> int:
+        """How far this reader lets event time go."""
+        return NEVER if self.observed is None else self.observed - self.delay
