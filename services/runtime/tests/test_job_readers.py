@@ -14,16 +14,16 @@ from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
 from services.runtime.tests.test_sink_contract import create
 from tests.integration.bookings import booking, recount, spread
 
-from runtime.source.planner.assignment import allot
+from runtime.source.planner.assignment import reader_counts
 
 TOPICS = 10
 
 
 def test_readers_go_where_the_most_topics_share_one() -> None:
-    assert allot({"a": 1, "b": 10}, 8) == {"a": 1, "b": 7}
-    assert allot({"a": 2, "b": 2}, 8) == {"a": 2, "b": 2}
-    assert allot({"a": 3, "b": 3, "c": 3}, 4) == {"a": 2, "b": 1, "c": 1}
-    assert allot(dict.fromkeys("abcdefghijk", 1), 8) == dict.fromkeys("abcdefghijk", 1)
+    assert reader_counts({"a": 1, "b": 10}, 8) == {"a": 1, "b": 7}
+    assert reader_counts({"a": 2, "b": 2}, 8) == {"a": 2, "b": 2}
+    assert reader_counts({"a": 3, "b": 3, "c": 3}, 4) == {"a": 2, "b": 1, "c": 1}
+    assert reader_counts(dict.fromkeys("abcdefghijk", 1), 8) == dict.fromkeys("abcdefghijk", 1)
 
 
 @dataclass

@@ -96,7 +96,7 @@ def grown_by_a_flood(kafka: str, topic: str, run_dir: Path) -> int:
     """How many bytes more this process holds at most while it reads a flood than while it reads a few."""
     plan = replace(
         reader_plan(run_dir), topics=(topic,), message="t.Booking", time_field="event_timestamp",
-        files=FILES.SerializeToString(), kafka={"bootstrap.servers": kafka},
+        descriptors=FILES.SerializeToString(), kafka={"bootstrap.servers": kafka},
         platform={"bootstrap.servers": kafka}, start=Offsets({topic: "id"}, {Partition(topic, 0): 0}),
     )  # fmt: skip
     peaks = []

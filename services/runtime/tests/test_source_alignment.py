@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runtime.source.offsets import Partition, Positions
 from runtime.source.planner.alignment import aligned, follows_event_time, search, shares
-from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, Seen
+from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, SampledRecord
 
 DELAY = 20
 
@@ -39,7 +39,9 @@ class Log:
             offsets = self.offsets[partition]
             first = bisect_left(offsets, offset)
             times = self.times[partition]
-            found[partition] = [Seen(one, times[one], self.size) for one in offsets[first : first + count]]
+            found[partition] = [
+                SampledRecord(one, times[one], self.size) for one in offsets[first : first + count]
+            ]
         return found
 
     def first_at(self, horizon: int, start: Positions, end: Positions) -> Positions:

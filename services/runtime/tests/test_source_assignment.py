@@ -18,9 +18,9 @@ from runtime.source.planner.assignment import (
     MAX_READERS,
     Assignment,
     LoggedBatch,
+    merged,
     next_assignment,
-    planned,
-    together,
+    planned_records,
 )
 from runtime.source.tasks import ReadRanges
 
@@ -54,7 +54,7 @@ def ends(assignment: Assignment, far: Mapping[str, int]) -> tuple[Offsets, ...]:
 def positions(assignment: Assignment) -> dict[str, dict[str, int]]:
     """Where each topic of each table is read on."""
     return {
-        table: {p.topic: offset for p, offset in together(shares).next.items()}
+        table: {p.topic: offset for p, offset in merged(shares).next.items()}
         for table, shares in assignment.shares.items()
     }
 
@@ -161,11 +161,11 @@ def test_what_is_still_to_be_read_of_a_topic_is_counted_from_where_each_reading_
     made = first({"s": ["a", "b"]})
     near, far = (ends(made, {"a": 0, "b": end}) for end in (2, 9))
 
-    assert planned(made, LoggedBatch(near, committed=False), {"a", "b"}) == {"b": 2}
-    assert planned(made, LoggedBatch(far, committed=False, begins=near), {"b"}) == {"b": 7}
-    assert planned(made, LoggedBatch((*near, *far)), {"b"}) == {"b": 7}
-    assert planned(made, LoggedBatch(far), {"b"}) == {}
-    assert planned(made, LoggedBatch(far, committed=False), {"a"}) == {}
+    assert planned_records(made, LoggedBatch(near, committed=False), {"a", "b"}) == {"b": 2}
+    assert planned_records(made, LoggedBatch(far, committed=False, begins=near), {"b"}) == {"b": 7}
+    assert planned_records(made, LoggedBatch((*near, *far)), {"b"}) == {"b": 7}
+    assert planned_records(made, LoggedBatch(far), {"b"}) == {}
+    assert planned_records(made, LoggedBatch(far, committed=False), {"a"}) == {}
 
 
 def test_a_topic_that_was_taken_out_goes_on_where_it_ended() -> None:
@@ -194,14 +194,14 @@ def reader_plan(run_dir: Path) -> ReaderPlan:
     start = Offsets({"a": "id-a", "b": "id-b"}, {HERE: 5, THERE: 5}, reader="1/s.0")
     return ReaderPlan(
         key="s.0", dagger="d", generation=1, group="g", topics=("a", "b"), message="", time_field="",
-        paths=(), files=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
+        paths=(), descriptors=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
         tolerance=0, windows=None, late_for=(), run_dir=str(run_dir), max_rows=1,
     )  # fmt: skip
 
 
-def reader(run_dir: Path, until: Positions, gone: Sequence[str] = ()) -> KafkaReader:
+def reader(run_dir: Path, until: Positions, missing: Sequence[str] = ()) -> KafkaReader:
     """The same, that only comes to its end."""
-    return KafkaReader(replace(reader_plan(run_dir), until=until, gone=frozenset(gone)))
+    return KafkaReader(replace(reader_plan(run_dir), until=until, missing=frozenset(missing)))
 
 
 def test_a_reader_that_is_handed_the_offsets_of_another_begins_at_its_own_start(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_reader_that_is_handed_the_offsets_of_another_begins_at_its_own_start(
 
 
 def test_nothing_is_read_of_a_topic_that_is_gone(tmp_path: Path) -> None:
-    made = reader(tmp_path, {HERE: 7, THERE: 8}, gone=["a"])
+    made = reader(tmp_path, {HERE: 7, THERE: 8}, missing=["a"])
 
     (part,) = made.partitions(
         made.initialOffset(), made.latestOffset(made.initialOffset(), ReadAllAvailable())

@@ -153,7 +153,7 @@ class Job(StreamingQueryListener):
         who = readers.assign(session, by_table, context)
         frames = [stream.open_stream(session, one, daggersql.Read(table, paths, equal), context, who)
                   for table, one in by_table.items()]  # fmt: skip
-        self.closing, self.gone = bool(who.until), who.gone
+        self.closing, self.gone = bool(who.until), who.missing
         self.frame = frames[0]
         for more in frames[1:]:
             self.frame = self.frame.unionByName(more)

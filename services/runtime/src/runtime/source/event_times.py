@@ -15,9 +15,9 @@ from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.source.plan import ReaderPlan
 
 
-def descriptor(files: bytes, message: str) -> Descriptor:
-    """The message's descriptor; `files` is a serialised FileDescriptorSet."""
-    return find_message(message_pool(FileDescriptorSet.FromString(files)), message)
+def descriptor(descriptors: bytes, message: str) -> Descriptor:
+    """The message's descriptor; `descriptors` is a serialised FileDescriptorSet."""
+    return find_message(message_pool(FileDescriptorSet.FromString(descriptors)), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class EventTimes:
     @staticmethod
     def of_plan(plan: ReaderPlan) -> EventTimes:
         """Those of a reader's records."""
-        decoder = Decoder(descriptor(plan.files, plan.message), (), plan.time_field)
+        decoder = Decoder(descriptor(plan.descriptors, plan.message), (), plan.time_field)
         return EventTimes(decoder, plan.tolerance, plan.delay)
 
     def of(self, messages: Sequence[Message], now_ms: int) -> Iterator[tuple[Message, int]]:

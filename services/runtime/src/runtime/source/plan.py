@@ -16,7 +16,7 @@ class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins: `start`.
 
     `key` names it among the readers of its launch. `until` is set for a reader that only comes to its end,
-    and `gone` are topics of it that cannot be read any more.
+    and `missing` are topics of it that cannot be read any more.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -32,7 +32,7 @@ class ReaderPlan:
     message: str
     time_field: str
     paths: tuple[str, ...]
-    files: bytes = field(repr=False)
+    descriptors: bytes = field(repr=False)
     kafka: Mapping[str, str] = field(repr=False)
     platform: Mapping[str, str] = field(repr=False)
     start: Offsets
@@ -47,7 +47,7 @@ class ReaderPlan:
     equal: tuple[tuple[str, str], ...] = ()
     pre_aggregation: PartialAggregation | None = None
     until: Positions | None = None
-    gone: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import group_of, milliseconds
 from runtime.source.planner import start_offsets
-from runtime.source.planner.assignment import Assignment, next_assignment, planned, together
+from runtime.source.planner.assignment import Assignment, merged, next_assignment, planned_records
 from runtime.source.planner.broker import Broker
 
 
@@ -27,14 +27,14 @@ class Readers:
     """The readers of a query: an assignment, and what is to be told of it, by table.
 
     `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
-    their topics are not the wanted ones any more. `gone` are topics that cannot be read to it, and `lost`
+    their topics are not the wanted ones any more. `missing` are topics that cannot be read to it, and `lost`
     says which of their records that were to be read are in no row.
     """
 
     assignment: Assignment
     warnings: Mapping[str, Sequence[str]]
     until: Mapping[str, Positions]
-    gone: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
     lost: Sequence[str] = ()
 
 
@@ -68,13 +68,13 @@ def assign(
     if not until:
         store.keep(assignment)
         return Readers(assignment, warnings, {})
-    gone: set[str] = set()
+    missing: set[str] = set()
     for table, stream in streams.items():
         unwanted = set(assignment.topics()[table]) - set(stream.stream.topics)
         with closing(_broker(stream, context)) as broker:
-            gone |= start_offsets.missing(broker, together(assignment.shares[table]).only(unwanted))
-    lost = [_gone(topic, count) for topic, count in planned(assignment, logged, gone).items()]
-    return Readers(assignment, warnings, until, frozenset(gone), lost)
+            missing |= start_offsets.missing(broker, merged(assignment.shares[table]).only(unwanted))
+    lost = [_gone(topic, count) for topic, count in planned_records(assignment, logged, missing).items()]
+    return Readers(assignment, warnings, until, frozenset(missing), lost)
 
 
 def _joining(
@@ -95,7 +95,7 @@ def _joining(
         shares.append(share)
         if skipped:
             warnings.append(_joined(topic, skipped))
-    return together(shares), warnings
+    return merged(shares), warnings
 
 
 def _broker(stream: spec_pb2.ResolvedStream, context: SourceContext) -> Broker:

@@ -103,7 +103,7 @@ def _plans(
             message=stream.stream.message,
             time_field=stream.stream.time_field,
             paths=tuple(path for path in read.paths if path != ROWTIME),
-            files=context.descriptors.SerializeToString(),
+            descriptors=context.descriptors.SerializeToString(),
             kafka=client_properties(stream.kafka),
             platform=client_properties(context.platform),
             start=share,
@@ -118,7 +118,7 @@ def _plans(
             equal=read.equal,
             pre_aggregation=pre_aggregation,
             until=readers.until.get(share.reader),
-            gone=readers.gone,
+            missing=readers.missing,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]

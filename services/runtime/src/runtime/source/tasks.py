@@ -50,11 +50,11 @@ def grouped(ranges: Iterable[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
     """
     groups: list[list[OffsetRange]] = []
     room = 0
-    for one in ranges:
-        size = one.end - one.start
+    for wanted in ranges:
+        size = wanted.end - wanted.start
         if not groups or size > room:
             groups.append([])
             room = _RECORDS
-        groups[-1].append(one)
+        groups[-1].append(wanted)
         room -= size
     return [tuple(group) for group in groups]

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runtime.source.offsets import Partition, Positions
-from runtime.source.planner.sampling import Sample, Samples, newest, reach, together, weight
+from runtime.source.planner.sampling import Sample, Samples, newest, reach, walked, weight
 
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]
 
 
 def shares(backlog: Mapping[Partition, float], rows: float) -> dict[Partition, float]:
-    """How many records each partition may give, when together they may give `rows` (at least one each).
+    """How many records each partition may give, when walked they may give `rows` (at least one each).
 
     What a partition does not need, the others get.
     """
@@ -35,7 +35,7 @@ def shares(backlog: Mapping[Partition, float], rows: float) -> dict[Partition, f
 
 
 def furthest(start: Positions, end: Positions, rows: int, samples: Samples) -> dict[Partition, int]:
-    """How far each partition may go, when together they may give about `rows` records."""
+    """How far each partition may go, when walked they may give about `rows` records."""
     heads = samples({partition: offset for partition, offset in start.items() if offset < end[partition]})
     backlog = {
         partition: weight(start[partition], heads[partition], end[partition])
@@ -45,7 +45,7 @@ def furthest(start: Positions, end: Positions, rows: int, samples: Samples) -> d
         if offset < end[partition]
     }
     walks = {p: reach(start[p], end[p], share) for p, share in shares(backlog, rows).items()}
-    return {**start, **together(walks, samples)}
+    return {**start, **walked(walks, samples)}
 
 
 def aligned(
@@ -66,13 +66,13 @@ def aligned(
     open_ = {partition: offset for partition, offset in most.items() if offset > start[partition]}
     heads = oldest(samples({partition: start[partition] for partition in open_}))
     horizon = min(heads.values(), default=0) + 1
-    reached = together({partition: newest(start[partition], most[partition]) for partition in cut}, samples)
+    reached = walked({partition: newest(start[partition], most[partition]) for partition in cut}, samples)
     times = [time for time in reached.values() if time is not None]
     if len(times) == len(cut):
         horizon = max(horizon, min(times))
-    found = first_at(horizon, {partition: start[partition] for partition in open_}, open_)
+    firsts = first_at(horizon, {partition: start[partition] for partition in open_}, open_)
     until = {
-        partition: max(start[partition], min(most[partition], found.get(partition, most[partition])))
+        partition: max(start[partition], min(most[partition], firsts.get(partition, most[partition])))
         for partition in start
     }
     # Only unreadable records at hand: there is nothing to align them by.
@@ -107,13 +107,13 @@ def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> 
                 low[partition] = middle[partition] + 1
             else:
                 high[partition] = middle[partition]
-    found: dict[Partition, int] = {}
+    firsts: dict[Partition, int] = {}
     for partition, sample in samples({p: low[p] for p in low if low[p] < end[p]}).items():
         for record in sample:
             if record.time is not None and record.time >= horizon and record.offset < end[partition]:
-                found[partition] = record.offset
+                firsts[partition] = record.offset
                 break
-    return found
+    return firsts
 
 
 def oldest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:

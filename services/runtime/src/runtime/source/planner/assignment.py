@@ -36,7 +36,7 @@ class Assignment:
 
     def topics(self) -> dict[str, tuple[str, ...]]:
         """The topics of each table, sorted."""
-        return {table: together(shares).topics for table, shares in self.shares.items()}
+        return {table: merged(shares).topics for table, shares in self.shares.items()}
 
     def as_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -84,42 +84,42 @@ def next_assignment(
     if before is not None:
         if before.topics() == {table: tuple(sorted(set(topics))) for table, topics in wanted.items()}:
             return before, {}
-        stand, level = _stand(before, logged)
+        positioned, level = _positioned(before, logged)
         if not (logged.committed and level):
-            return before, {share.reader: share.next for share in _readers(stand)}
-        before = stand
+            return before, {share.reader: share.next for share in _readers(positioned)}
+        before = positioned
     number = 0 if before is None else before.number + 1
-    counts = allot({table: len(set(topics)) for table, topics in wanted.items()})
+    counts = reader_counts({table: len(set(topics)) for table, topics in wanted.items()})
     shares, ended = {}, {}
     for table, topics in wanted.items():
-        known = together(before.shares[table]) if before else together(())
-        past = together((before.ended[table],)) if before else together(())
-        new = sorted(set(topics) - set(known.topics))
-        every = together((known, join(table, new, past.only(new)) if new else together(())))
-        ended[table] = together(
-            (past.only(set(past.topics) - set(new)), known.only(set(known.topics) - set(topics)))
+        read = merged(before.shares[table]) if before else merged(())
+        past = merged((before.ended[table],)) if before else merged(())
+        new = sorted(set(topics) - set(read.topics))
+        start = merged((read, join(table, new, past.only(new)) if new else merged(())))
+        ended[table] = merged(
+            (past.only(set(past.topics) - set(new)), read.only(set(read.topics) - set(topics)))
         )
         shares[table] = tuple(
-            replace(every.only(group), reader=f"{number}/{table}.{index}")
-            for index, group in enumerate(shared(sorted(set(topics)), counts[table]))
+            replace(start.only(group), reader=f"{number}/{table}.{index}")
+            for index, group in enumerate(_split(sorted(set(topics)), counts[table]))
         )
     return Assignment(number, shares, ended), {}
 
 
-def planned(assignment: Assignment, logged: LoggedBatch, topics: Collection[str]) -> dict[str, int]:
-    """How many records of these topics, at most, are to be read for the readers to come to a common end."""
+def planned_records(assignment: Assignment, logged: LoggedBatch, topics: Collection[str]) -> dict[str, int]:
+    """How many records of these topics, at most, the readers have to read to come to a common end."""
     done = logged.ends if logged.committed else logged.begins
-    stand, _ = _stand(assignment, logged)
+    positioned, _ = _positioned(assignment, logged)
     counts = dict.fromkeys(sorted(topics), 0)
-    for share, begun in zip(_readers(stand), _readers(assignment), strict=True):
-        starts = [each for each in done if each.reader == share.reader] or [begun]
-        for partition, end in share.next.items():
+    for share, begun in zip(_readers(positioned), _readers(assignment), strict=True):
+        starts = [end for end in done if end.reader == share.reader] or [begun]
+        for partition, offset in share.next.items():
             if partition.topic in counts:
-                counts[partition.topic] += end - min(start.next.get(partition, 0) for start in starts)
+                counts[partition.topic] += offset - min(start.next.get(partition, 0) for start in starts)
     return {topic: count for topic, count in counts.items() if count}
 
 
-def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
+def reader_counts(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
     """How many readers each stream gets, by its name and its number of topics.
 
     One each, and the rest of `readers` one by one to the stream whose topics share the fewest.
@@ -132,13 +132,13 @@ def allot(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, in
     return given
 
 
-def shared(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
+def _split(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
     """The topics of each reader: one each, as far as there are readers."""
     count = min(len(topics), readers)
     return [tuple(topics[index::count]) for index in range(count)]
 
 
-def together(shares: Iterable[Offsets]) -> Offsets:
+def merged(shares: Iterable[Offsets]) -> Offsets:
     """Offsets as one, under no name: rows are whole, and were written before, as far as in any of them."""
     ids: dict[str, str] = {}
     next_: dict[Partition, int] = {}
@@ -151,7 +151,7 @@ def together(shares: Iterable[Offsets]) -> Offsets:
     return Offsets(ids, next_, complete_from=complete_from, closed=closed)
 
 
-def _stand(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
+def _positioned(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
     """The assignment with every reader where the log says, and whether each has one place only.
 
     A query that reads a stream twice has each of its readers twice, and the two may stand apart: then the

@@ -88,16 +88,16 @@ class Broker:
         topics = {}
         for name, future in futures.items():
             try:
-                told = future.result()
+                described = future.result()
             except KafkaException as problem:
                 raise job_error(problem.args[0], f"reading the topic {name!r}") from None
             topics[name] = Topic(
-                id=str(told.topic_id),
-                partitions=tuple(Partition(name, one.id) for one in told.partitions),
+                id=str(described.topic_id),
+                partitions=tuple(Partition(name, partition.id) for partition in described.partitions),
                 leaderless=tuple(
-                    Partition(name, one.id)
-                    for one in told.partitions
-                    if one.leader is None or one.leader.id < 0
+                    Partition(name, partition.id)
+                    for partition in described.partitions
+                    if partition.leader is None or partition.leader.id < 0
                 ),
             )
         return topics
@@ -112,8 +112,8 @@ class Broker:
 
     def first_at(self, time_ms: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The offset of the first record whose Kafka time is not before `time_ms`; left out: no such."""
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(max(time_ms, 0)))
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+        offsets = self._offsets(partitions, OffsetSpec.for_timestamp(max(time_ms, 0)))
+        return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def samples(self, start: Positions, count: int) -> dict[Partition, list[Message]]:
         """The first `count` records (fewer at the end of a partition) from these offsets on, in order."""
@@ -140,8 +140,8 @@ class Broker:
         """What was read, and in which partitions there was not enough in time."""
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
         room = dict.fromkeys(start, (count, most_bytes))
-        places = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
-        self._consumer.assign(places)
+        assigned = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
+        self._consumer.assign(assigned)
         deadline = time.monotonic() + _TIMEOUT_S
         try:
             while room and time.monotonic() < deadline:
@@ -149,7 +149,7 @@ class Broker:
                     self._gather(message, gathered, room)
         finally:
             # A pause outlives the assignment.
-            self._consumer.resume(places)
+            self._consumer.resume(assigned)
             self._consumer.unassign()
         return gathered, set(room)
 
@@ -192,16 +192,16 @@ class Broker:
             futures = self._admin.list_offsets(
                 asked, isolation_level=self._isolation, request_timeout=_TIMEOUT_S
             )
-            for place, future in futures.items():
-                partition = Partition(place.topic, place.partition)
+            for wanted, future in futures.items():
+                partition = Partition(wanted.topic, wanted.partition)
                 error = _put(offsets, partition, future)
                 if error is None:
-                    del asked[place]
+                    del asked[wanted]
                 elif error.code() not in _MOVING or time.monotonic() > deadline:
                     raise job_error(error, f"asking for the offsets of {partition}")
             if asked:
                 time.sleep(_PAUSE_S)
-                self._learn_leaders({place.topic for place in asked})
+                self._learn_leaders({wanted.topic for wanted in asked})
         return offsets
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.planner.idle import next_advance
 from runtime.source.planner.record_samples import RecordSamples
-from runtime.source.planner.sampling import newest, together
+from runtime.source.planner.sampling import newest, walked
 from runtime.source.status import StatusPublisher
 
 
@@ -59,7 +59,7 @@ class IdleSource:
         if self._sampled == here:
             return
         walks = {partition: newest(0, offset) for partition, offset in here.items() if offset}
-        times = together(walks, self._samples().by_event_time).values()
+        times = walked(walks, self._samples().by_event_time).values()
         self._sampled = here
         newest_record = max((time for time in times if time is not None), default=None)
         self._publisher.update(newest_record=newest_record)

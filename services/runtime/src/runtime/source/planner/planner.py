@@ -80,7 +80,7 @@ class Planner:
         ranges = [
             OffsetRange(partition, end.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(end.next.items())
-            if partition.topic not in plan.gone
+            if partition.topic not in plan.missing
         ]
         tasks: list[Task] = [
             ReadRanges(group, end.planned, len(ranges))
@@ -122,7 +122,7 @@ class Planner:
         """Makes sure that the topics are still those that a batch of an earlier launch was to read up to
         `end`: others have other records at its offsets. Raises `JobError`; waits for no Kafka, tasks do.
         """
-        held = [topic for topic in self._plan.topics if topic not in self._plan.gone]
+        held = [topic for topic in self._plan.topics if topic not in self._plan.missing]
         try:
             TopicMetadata(self._broker, held).ends(end.only(held))
         except TemporaryError as problem:

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Partition, Positions
 from runtime.source.planner.broker import Broker
-from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, Sample, Seen
+from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, Sample, SampledRecord
 
 
 class _Record(NamedTuple):
@@ -33,17 +33,23 @@ class RecordSamples:
 
     def by_kafka_time(self, at: Positions) -> dict[Partition, Sample]:
         """The records from these offsets on, with the time (ms) that Kafka has of each."""
-        return {p: [Seen(r.offset, r.written, r.size) for r in some] for p, some in self._sampled(at).items()}
+        return {
+            p: [SampledRecord(r.offset, r.written, r.size) for r in sample]
+            for p, sample in self._sampled(at).items()
+        }
 
     def by_event_time(self, at: Positions) -> dict[Partition, Sample]:
         """The records from these offsets on, with the event time (ms) of each that can be used."""
-        return {p: [Seen(r.offset, r.event, r.size) for r in some] for p, some in self._sampled(at).items()}
+        return {
+            p: [SampledRecord(r.offset, r.event, r.size) for r in sample]
+            for p, sample in self._sampled(at).items()
+        }
 
     def lags(self, at: Positions) -> dict[Partition, float]:
         """Kafka time minus event time (ms), the median at each offset where there is one."""
         sampled = self._sampled(at).items()
-        lags = {p: [r.written - r.event for r in some if r.event is not None] for p, some in sampled}
-        return {partition: median(some) for partition, some in lags.items() if some}
+        lags = {p: [r.written - r.event for r in sample if r.event is not None] for p, sample in sampled}
+        return {partition: median(lag) for partition, lag in lags.items() if lag}
 
     def weight(self, at: Positions) -> float:
         """As how many records one counts, where they are heaviest."""
@@ -52,11 +58,13 @@ class RecordSamples:
 
     def _sampled(self, at: Positions) -> dict[Partition, list[_Record]]:
         new = {p: offset for p, offset in at.items() if (p, offset) not in self._known}
-        told = self._broker.bounded_samples(new, SAMPLE, SAMPLE_BYTES) if new else {}
+        messages = self._broker.bounded_samples(new, SAMPLE, SAMPLE_BYTES) if new else {}
         for partition, offset in new.items():
-            self._known[partition, offset] = self._records(told[partition]) if partition in told else None
+            self._known[partition, offset] = (
+                self._records(messages[partition]) if partition in messages else None
+            )
         records = {partition: self._known[partition, offset] for partition, offset in at.items()}
-        return {partition: some for partition, some in records.items() if some is not None}
+        return {partition: sample for partition, sample in records.items() if sample is not None}
 
     def _records(self, messages: list[Message]) -> list[_Record]:
         times = {m.offset(): micros // 1000 for m, micros in self._times.of(messages, self._now_ms)}

@@ -1,7 +1,7 @@
 """What a few records here and there tell of a partition: how far so many records reach, and what is newest.
 
 Offsets are no count: transactions and compaction leave gaps, which may be as long as all else. Pure: a walk
-yields the offset from which it wants to see records and is sent what is there; `together` asks for all
+yields the offset from which it wants to see records and is sent what is there; `walked` asks for all
 partitions at once.
 """
 
@@ -24,7 +24,7 @@ _SLACK = 1 / 8
 _BACK = 8
 
 
-class Seen(NamedTuple):
+class SampledRecord(NamedTuple):
     """A record: its offset, its time (ms; None when it cannot be used), the bytes of its value."""
 
     offset: int
@@ -39,16 +39,16 @@ class Seen(NamedTuple):
 
 _T = TypeVar("_T")
 # The first records from an offset on, in order of offset.
-Sample = Sequence[Seen]
+Sample = Sequence[SampledRecord]
 # The sample at each offset; left out: Kafka found no record in time, as in a gap of gigabytes.
 Samples = Callable[[Positions], Mapping[Partition, Sample]]
 
 
-def together(
+def walked(
     walks: Mapping[Partition, Generator[int, Sample | None, _T]], samples: Samples
 ) -> dict[Partition, _T]:
     """What each walk returns; each round is one question for all of them."""
-    found: dict[Partition, _T] = {}
+    results: dict[Partition, _T] = {}
     asked = {partition: next(walk) for partition, walk in walks.items()}
     while asked:
         answers, before, asked = samples(asked), asked, {}
@@ -56,8 +56,8 @@ def together(
             try:
                 asked[partition] = walks[partition].send(answers.get(partition))
             except StopIteration as end:
-                found[partition] = end.value
-    return found
+                results[partition] = end.value
+    return results
 
 
 def weight(at: int, sample: Sample, end: int) -> float:
@@ -117,11 +117,11 @@ def newest(start: int, end: int) -> Generator[int, Sample | None, int | None]:
     # Between `low` and `high` there may be more of them.
     while time is not None and low < high:
         middle = (low + high) // 2
-        found, after = _before(end, (yield middle) or ())
-        if found is None:
+        later, after = _before(end, (yield middle) or ())
+        if later is None:
             high = middle
         else:
-            time, low = max(time, found), after
+            time, low = max(time, later), after
     return time
 
 

