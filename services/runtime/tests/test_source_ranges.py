@@ -20,7 +20,7 @@ from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.reader.consumers import ConsumerCache
-from runtime.source.tasks import OffsetRange
+from runtime.source.tasks import OffsetRange, grouped
 
 pytestmark = pytest.mark.integration
 
@@ -79,7 +79,7 @@ def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int,
 
 
 @pytest.mark.parametrize(
-    ("sizes", "grouped"),
+    ("sizes", "groups"),
     [
         ([], []),
         ([25, 25, 25, 25], [[25, 25, 25, 25]]),
@@ -87,13 +87,13 @@ def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int,
         ([6_000, 6_000, 1, 20_000, 3], [[6_000], [6_000, 1], [20_000], [3]]),
     ],
 )
-def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], grouped: list[list[int]]) -> None:
+def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], groups: list[list[int]]) -> None:
     ranges = [OffsetRange(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
 
-    groups = grouped(ranges)
+    tasks = grouped(ranges)
 
-    assert [one for group in groups for one in group] == ranges
-    assert [[one.end - one.start for one in group] for group in groups] == grouped
+    assert [one for group in tasks for one in group] == ranges
+    assert [[one.end - one.start for one in group] for group in tasks] == groups
 
 
 def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition: Partition) -> None:
