@@ -1,11 +1,18 @@
-"""What the runtime's tests stand on, beside the real stack: a way to a service that can be cut."""
+"""What the runtime's tests stand on, beside the real stack: a way to a service that can be cut, streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from daggers.v1 import spec_pb2
+from pyspark.sql import SparkSession
+from services.runtime.tests.streams import FILES, WINDOWS, Feed, Job, running, source_session
 from tests.proxy import Proxy, port_of
+
+from runtime.source.context import SourceContext
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +38,33 @@ def detour(influx: dict[str, str]) -> Iterator[Proxy]:
     """A way to the database that can be cut."""
     with Proxy(port_of(influx["url"])) as way:
         yield way
+
+
+@pytest.fixture
+def feed(kafka: str) -> Feed:
+    """A topic to create and to write to."""
+    return Feed(kafka)
+
+
+@pytest.fixture
+def run(stream_session: SparkSession, kafka: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    """Makes jobs of one dagger."""
+    context = SourceContext(
+        dagger=f"d{uuid4().hex[:8]}",
+        generation=1,
+        checkpoint=str(tmp_path / "checkpoint"),
+        run_dir=tmp_path,
+        platform=spec_pb2.KafkaAddress(bootstrap_servers=kafka),
+        descriptors=FILES,
+        windows=WINDOWS,
+        late_for=(WINDOWS,),
+    )
+    with running(stream_session, context) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def stream_session() -> Iterator[SparkSession]:
+    """What they run in."""
+    with source_session() as session:
+        yield session

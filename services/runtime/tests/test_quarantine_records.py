@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 from daggers.v1 import telemetry_pb2
+from services.runtime.tests.streams import FILES, Feed
 from services.runtime.tests.test_source_assignment import reader_plan
-from services.runtime.tests.test_source_stream import FILES, Feed
 
 from daggerspec.topics import QUARANTINE
 from runtime import errors

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import TopicPartition
-from services.runtime.tests.test_source_stream import BEGIN, FILES, Feed, booking
+from services.runtime.tests.streams import BEGIN, FILES, Feed, booking
 
 from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.source.event_times import EventTimes
@@ -19,11 +19,6 @@ from runtime.source.planner.start_offsets import Predecessor, start_offsets
 
 pytestmark = pytest.mark.integration
 DELAY_S, TOLERANCE_S = 2, 300
-
-
-@pytest.fixture
-def feed(kafka: str) -> Feed:
-    return Feed(kafka)
 
 
 def begun(feed: Feed, start: int | str, before: Predecessor | None = None) -> Offsets:
