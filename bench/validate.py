@@ -20,11 +20,12 @@ from pathlib import Path
 import grpc
 import structlog
 from daggers.v1 import gateway_pb2 as pb
-from daggers.v1 import gateway_pb2_grpc, spec_pb2, telemetry_pb2
+from daggers.v1 import gateway_pb2_grpc, spec_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from machine import header
 
 from api_gateway.projection import Projection
+from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
 from cli.schema import load
@@ -112,7 +113,12 @@ async def _measure(runs: int, database: str) -> None:
     endpoint = Endpoint("127.0.0.1:0")
     async with (
         serving(
-            MemoryLog(), Projection(database), _nothing, endpoint, alerts=MemoryLog(), source="/bench"
+            MemoryLog(),
+            Projection(database),
+            MemoryQuarantine(),
+            endpoint,
+            alerts=MemoryLog(),
+            source="/bench",
         ) as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):
@@ -160,11 +166,6 @@ def _table(schema: spec_pb2.Schema) -> Table:
     for file in schema.files.file:
         pool.Add(file)
     return Table("data_stream", pool.FindMessageTypeByName(MESSAGE), TIME_FIELD)
-
-
-async def _nothing(_dagger: str, _limit: int) -> list[telemetry_pb2.Quarantined]:
-    """No record is set aside here."""
-    return []
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog
 
 from api_gateway.projection import Projection
+from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
@@ -48,10 +48,6 @@ sinks:
   - influx:
       measurement: orders
 """
-
-
-async def _none_quarantined(_dagger: str, _limit: int) -> list[Any]:
-    return []
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ def _served(
         async with serving(
             log(),
             Projection(database),
-            _none_quarantined,
+            MemoryQuarantine(),
             endpoint,
             alerts=alerts(),
             source="/api-gateway/test",

@@ -17,6 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
+from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
 from chassis.interceptors import first_token, read_tokens
@@ -63,9 +64,6 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
     service = HostService(tmp_path / "host" / "runs", "afar", RowReader(sys.executable, {}))
     records = MemoryLog()
 
-    async def none_quarantined(_dagger: str, _limit: int) -> list[object]:
-        return []
-
     async with hostservice.serving(service, Endpoint("127.0.0.1:0", None, read_tokens(tokens))) as port:
         said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
         for number, message in enumerate((*HISTORY, said)):
@@ -73,7 +71,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
         async with serving(
             records,
             Projection(f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"),
-            none_quarantined,  # type: ignore[arg-type] # never of another type: there is none
+            MemoryQuarantine(),
             Endpoint("127.0.0.1:0"),
             alerts=MemoryLog(),
             source="/t",

@@ -17,11 +17,12 @@ from typing import Any
 import grpc
 import psycopg
 import pytest
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
+from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
@@ -109,7 +110,7 @@ class Client:
     gateway: Gateway
     log: Any
     channel: grpc.aio.Channel
-    quarantined: list[telemetry_pb2.Quarantined]
+    quarantined: MemoryQuarantine
     database_url: str
 
     @property
@@ -139,7 +140,7 @@ class Harness:
 
     stack: AsyncExitStack
     database_url: str
-    quarantined: list[telemetry_pb2.Quarantined] = field(default_factory=list)
+    quarantined: MemoryQuarantine = field(default_factory=MemoryQuarantine)
     alerts: Any = field(default_factory=MemoryLog)
 
     async def start(self, log: Log | None = None, *, database_url: str | None = None) -> Client:
@@ -157,15 +158,12 @@ class Harness:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
 
-        async def newest(dagger: str, limit: int) -> list[telemetry_pb2.Quarantined]:
-            return [record for record in self.quarantined if record.dagger == dagger][:limit]
-
         endpoint = Endpoint("127.0.0.1:0")
         async with (
             serving(
                 log,
                 Projection(url),
-                newest,
+                self.quarantined,
                 endpoint,
                 alerts=self.alerts,
                 source="/api-gateway/test",

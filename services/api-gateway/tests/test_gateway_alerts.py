@@ -253,12 +253,9 @@ async def test_a_watch_that_reads_slowly_ends_up_with_every_alert_as_it_is(harne
 async def test_a_drained_watch_of_alerts_ends_with_where_to_resume(harness: Any) -> None:
     await write(harness, CLAIM, fired("abc"))
 
-    async def nothing(dagger: str, limit: int) -> list[Any]:
-        return []
-
     projection, endpoint = Projection(harness.database_url), Endpoint("127.0.0.1:0")
     async with serving(
-        MemoryLog(), projection, nothing, endpoint, alerts=harness.alerts, source="/x"
+        MemoryLog(), projection, harness.quarantined, endpoint, alerts=harness.alerts, source="/x"
     ) as gateway:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
         watching = gateway_pb2_grpc.AlertServiceStub(channel).WatchAlerts(pb.WatchAlertsRequest())

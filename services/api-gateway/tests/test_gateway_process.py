@@ -14,14 +14,7 @@ from typing import Any
 
 import grpc
 import pytest
-from aiokafka import AIOKafkaProducer
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
-
-from api_gateway.quarantine import KafkaQuarantine
-from eventlog import Draft, topics
-from eventlog.admin import ensure_topics
-from eventlog.testing import START
-from kafkaclient import Connection
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
 pb = gateway_pb2
 
@@ -141,29 +134,3 @@ async def test_an_address_that_is_taken_ends_it_with_code_69(kafka: str, tmp_pat
         _, said = await running.communicate()
 
     assert (running.returncode, f"cannot serve on {bind}" in said.decode()) == (69, True)
-
-
-@pytest.mark.integration
-async def test_the_newest_quarantined_records_of_a_dagger_are_found_in_every_partition(kafka: str) -> None:
-    topic = f"gateway-test-{uuid.uuid4().hex[:12]}"
-    await ensure_topics(Connection(kafka), (topics.Topic(topic, 3, {}),))
-    producer = AIOKafkaProducer(bootstrap_servers=kafka)
-    await producer.start()
-    for number in range(1_500):
-        dagger = "mine" if number % 10 == 0 else "other"
-        message = telemetry_pb2.Quarantined(dagger=dagger, offset=number)
-        draft = Draft(f"q-{number}", "/runtime", dagger, START, message)
-        await producer.send(
-            topic,
-            message.SerializeToString(),
-            key=dagger.encode(),
-            headers=draft.headers(),
-            partition=number // 10 % 3,
-            timestamp_ms=1_700_000_000_000 + number,
-        )
-    await producer.stop()
-
-    found = await KafkaQuarantine(Connection(kafka), topic).newest("mine", 7)
-    none = await KafkaQuarantine(Connection(kafka), topic).newest("nobody", 7)
-
-    assert ([record.offset for record in found], none) == ([1490, 1480, 1470, 1460, 1450, 1440, 1430], [])

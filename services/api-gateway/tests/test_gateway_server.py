@@ -7,12 +7,14 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.contracts.quarantine import set_aside
 
 from api_gateway.projection import Projection
-from api_gateway.quarantine import KafkaQuarantine
+from api_gateway.quarantine.memory import MemoryQuarantine
+from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import CannotBind, Endpoint
 from chassis.errors import from_rpc_error
@@ -21,6 +23,7 @@ from eventlog.memory import MemoryLog
 from kafkaclient import Connection
 
 pb = gateway_pb2
+NOON = 1_700_000_000_000
 SERVICES = (
     "daggers.v1.AlertService",
     "daggers.v1.CatalogService",
@@ -29,10 +32,6 @@ SERVICES = (
 )
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 SERVING = health_pb2.HealthCheckResponse.SERVING
-
-
-async def nothing(dagger: str, limit: int) -> list[telemetry_pb2.Quarantined]:
-    return []
 
 
 async def test_every_service_is_healthy_by_its_name(client: Any) -> None:
@@ -64,7 +63,7 @@ async def test_a_draining_gateway_is_not_serving_and_ends_watches_with_where_to_
 ) -> None:
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'gateway.db'}")
     async with serving(
-        log, projection, nothing, Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
+        log, projection, MemoryQuarantine(), Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
     ) as gateway:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}")
         catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -94,7 +93,9 @@ async def test_an_address_that_is_taken_is_one_clear_error(client: Any, tmp_path
     projection = Projection(f"sqlite:///{tmp_path / 'second.db'}")
 
     with pytest.raises(CannotBind, match=f"cannot serve on 127.0.0.1:{client.gateway.port}"):
-        async with serving(MemoryLog(), projection, nothing, endpoint, alerts=MemoryLog(), source="/x"):
+        async with serving(
+            MemoryLog(), projection, MemoryQuarantine(), endpoint, alerts=MemoryLog(), source="/x"
+        ):
             pass
 
 
@@ -130,7 +131,9 @@ async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_th
     endpoint = Endpoint("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'tls.db'}")
     request = pb.RegisterClusterRequest(cluster=samples.cluster())
-    async with serving(log, projection, nothing, endpoint, alerts=MemoryLog(), source="/x") as gateway:
+    async with serving(
+        log, projection, MemoryQuarantine(), endpoint, alerts=MemoryLog(), source="/x"
+    ) as gateway:
         address, trust = f"localhost:{gateway.port}", grpc.ssl_channel_credentials(chain)
         async with grpc.aio.secure_channel(address, trust) as channel:
             stub = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -163,25 +166,11 @@ async def test_bytes_that_are_no_protobuf_are_invalid_for_every_method(
     assert from_rpc_error(caught.value).reason == "MALFORMED_REQUEST"
 
 
-def quarantined(
-    dagger: str, offset: int, size: int = 3, generation: int = 1_000
-) -> telemetry_pb2.Quarantined:
-    return telemetry_pb2.Quarantined(
-        dagger=dagger,
-        generation=generation,
-        topic="t",
-        offset=offset,
-        reason="MALFORMED",
-        value=b"x" * size,
-    )
-
-
 async def test_quarantined_records_of_one_dagger_are_listed(ready: Any, refusal: Any) -> None:
     await ready.create()
-    of_its_predecessor = quarantined("completed_bookings", 3, generation=0)
-    ready.quarantined.extend(
-        [of_its_predecessor, quarantined("completed_bookings", 2), quarantined("other", 1)]
-    )
+    of_its_predecessor = set_aside("completed_bookings", 3, generation=0)
+    for record in of_its_predecessor, set_aside("completed_bookings", 2), set_aside("other", 1):
+        ready.quarantined.place(0, *record, time_ms=NOON)
 
     listed = await ready.quarantine.ListQuarantined(
         pb.ListQuarantinedRequest(dagger="completed_bookings"), timeout=10
@@ -204,16 +193,28 @@ async def test_quarantined_records_of_one_dagger_are_listed(ready: Any, refusal:
     )
 
 
-async def test_quarantined_records_beyond_one_answer_are_cut_at_the_oldest(ready: Any) -> None:
+async def test_quarantined_records_beyond_one_answer_are_on_the_next_page(ready: Any, refusal: Any) -> None:
     await ready.create()
-    ready.quarantined.extend(quarantined("completed_bookings", 50 - n, 512 * 1024) for n in range(50))
+    await ready.create(name="another_one")
+    for number in range(12):
+        record = set_aside("completed_bookings", number, value=b"x" * 512 * 1024)
+        ready.quarantined.place(number % 2, *record, time_ms=NOON + number)
+    pages, token = [], ""
+    while not pages or token:
+        request = pb.ListQuarantinedRequest(dagger="completed_bookings", page_token=token)
+        answer = await ready.quarantine.ListQuarantined(request, timeout=20)
+        pages.append([record.offset for record in answer.records])
+        token, last = answer.next_page_token, request.page_token
+    refused = [
+        await refusal(ready.quarantine.ListQuarantined(wrong, timeout=10))
+        for wrong in (
+            pb.ListQuarantinedRequest(dagger="another_one", page_token=last),
+            pb.ListQuarantinedRequest(dagger="completed_bookings", page_token="nothing"),
+        )
+    ]
 
-    listed = await ready.quarantine.ListQuarantined(
-        pb.ListQuarantinedRequest(dagger="completed_bookings"),
-        timeout=10,
-    )
-
-    assert [record.offset for record in listed.records] == list(range(50, 45, -1))
+    assert pages == [[11, 10, 9, 8, 7], [6, 5, 4, 3, 2], [1, 0]]
+    assert [error.violations[0].field for error in refused] == ["page_token", "page_token"]
 
 
 async def test_a_quarantine_that_cannot_be_read_is_unavailable(
@@ -226,9 +227,7 @@ async def test_a_quarantine_that_cannot_be_read_is_unavailable(
         await samples.fill(client)
         await client.create()
     async with (
-        serving(
-            log, projection, away.newest, Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x"
-        ) as gateway,
+        serving(log, projection, away, Endpoint("127.0.0.1:0"), alerts=MemoryLog(), source="/x") as gateway,
         grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
     ):
         stub = gateway_pb2_grpc.QuarantineServiceStub(channel)

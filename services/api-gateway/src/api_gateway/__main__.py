@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
-from api_gateway.quarantine import KafkaQuarantine
+from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, service
@@ -67,14 +67,13 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     kafka = found.kafka()
     await ensure_topics(kafka)
-    quarantine = KafkaQuarantine(kafka)
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
         KafkaLog(kafka, topics.ALERTS) as alerts,
         serving(
             log,
             projection,
-            quarantine.newest,
+            KafkaQuarantine(kafka),
             reached,
             alerts=alerts,
             source=source,

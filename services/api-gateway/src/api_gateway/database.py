@@ -76,8 +76,8 @@ class Database:
 
     def _create(self, tables: list[Any], *, anew: bool) -> None:
         if anew:
-            SQLModel.metadata.drop_all(self.engine, tables)
-        SQLModel.metadata.create_all(self.engine, tables)
+            SQLModel.metadata.drop_all(self._writing, tables)
+        SQLModel.metadata.create_all(self._writing, tables)
 
     def _look(self, context: ExceptionContext) -> None:
         code = getattr(context.original_exception, "sqlite_errorcode", 0)

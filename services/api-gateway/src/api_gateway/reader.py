@@ -28,7 +28,7 @@ DEGRADED: Final = "x-daggers-degraded"
 _RETRY: Final = timedelta(seconds=1)
 _MARGIN_S: Final = 0.05
 # gRPC clients take messages of 4 MiB unless told otherwise.
-_MAX_ANSWER_BYTES: Final = 3 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 3 * 1024 * 1024
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
@@ -38,7 +38,7 @@ def fitting(messages: Sequence[M]) -> Sequence[M]:
     size = 0
     for number, message in enumerate(messages):
         size += message.ByteSize()
-        if size > _MAX_ANSWER_BYTES and number:
+        if size > MAX_ANSWER_BYTES and number:
             return messages[:number]
     return messages
 
@@ -91,7 +91,7 @@ class Reader:
             try:
                 return await asyncio.to_thread(query)
             except SQLAlchemyError as error:
-                raise _no_database(type(error).__name__) from error
+                raise no_database(type(error).__name__) from error
 
     @asynccontextmanager
     async def _in_time(
@@ -118,7 +118,7 @@ class Reader:
         needed = self._follower.sequence
         await self._projector.reached(needed)
         if self._projector.sequence < needed:
-            raise _no_database(self._projector.failure)
+            raise no_database(self._projector.failure)
         if self._projector.sequence < asked:
             raise self._damaged(self._projector.sequence)
 
@@ -131,7 +131,8 @@ class Reader:
         )
 
 
-def _no_database(why: str) -> ApiError:
+def no_database(why: str) -> ApiError:
+    """What is asked of the database cannot be answered now."""
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "DATABASE_UNAVAILABLE",

@@ -20,7 +20,10 @@ from api_gateway.fold import Fold
 from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
-from api_gateway.quarantine import Newest, QuarantineService
+from api_gateway.quarantine.follower import QuarantineFollower
+from api_gateway.quarantine.index import QuarantineIndex
+from api_gateway.quarantine.service import QuarantineService
+from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
@@ -57,7 +60,7 @@ class Gateway:
 async def serving(
     log: Log,
     projection: Projection,
-    newest: Newest,
+    quarantine: QuarantineTopic,
     endpoint: Endpoint,
     *,
     alerts: Log,
@@ -69,10 +72,10 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
-    `log` is the control topic, `alerts` that of the health monitor; `source` is the ce_source of what it
-    writes; `reference_places` are the folders and base URLs that reference tables may be in; `away` is as
-    `Reader` takes it; `host_access` is for the schedulers of hosts; `drain_s` is how many seconds calls may
-    take once the gateway drains.
+    `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
+    monitor; `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs
+    that reference tables may be in; `away` is as `Reader` takes it; `host_access` is for the schedulers of
+    hosts; `drain_s` is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -84,20 +87,24 @@ async def serving(
     projecting = asyncio.create_task(projector.run(since=max(end, seen.sequence)))
     told = Alerts(alerts)
     watching = asyncio.create_task(told.run())
-    tasks = [folding, projecting, watching]
+    index = QuarantineIndex(projection.database)
+    set_aside = QuarantineFollower(quarantine, index)
+    indexing = asyncio.create_task(set_aside.run())
+    tasks = [folding, projecting, watching, indexing]
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
         logger().info(
             "folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
         )
+        reader = Reader(follower, fold, projector, away)
         async with _served(
             log,
             follower,
             fold,
-            Reader(follower, fold, projector, away),
+            reader,
             projection,
-            newest,
+            QuarantineService(reader, set_aside, index),
             endpoint,
             source,
             reference_places,
@@ -110,6 +117,7 @@ async def serving(
     finally:
         folding.cancel()
         watching.cancel()
+        indexing.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -153,7 +161,7 @@ async def _served(
     fold: Fold,
     reader: Reader,
     projection: Projection,
-    newest: Newest,
+    quarantine: QuarantineService,
     endpoint: Endpoint,
     source: str,
     reference_places: Sequence[str],
@@ -176,7 +184,6 @@ async def _served(
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
-    quarantine = QuarantineService(reader, newest)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()

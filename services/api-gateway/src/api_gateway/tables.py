@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import LargeBinary, String
+from sqlalchemy import BigInteger, Index, LargeBinary, String
 from sqlmodel import Field, SQLModel
 
 # Names sort by their bytes on every database; PostgreSQL would use the locale's order.
@@ -104,3 +104,36 @@ class MessageRow(SQLModel, table=True):
 
 CONTENT: tuple[type[SQLModel], ...] = (DaggerRow, ClusterRow, StreamRow, ReferenceRow, MessageRow)
 """What lists are answered from."""
+
+
+class PartitionRow(SQLModel, table=True):
+    """How far a partition of `daggers.quarantine` is read; changed in the transaction that adds its rows."""
+
+    __tablename__ = "quarantine_partitions"
+
+    partition: int = Field(primary_key=True)
+    next: int = Field(sa_type=BigInteger)
+    """Offset of the record to be read next."""
+    last: bytes = Field(sa_type=LargeBinary)
+    """Digest of the record before it: tells the topic from another of its name."""
+    shape: str
+    """Digest of the tables and the code they were made with."""
+
+
+class QuarantineRow(SQLModel, table=True):
+    """A record that was set aside."""
+
+    __tablename__ = "quarantine"
+    __table_args__ = (
+        # The newest of a dagger's launches are read from the index alone, and in its order.
+        Index("quarantine_newest", "dagger", "time_ms", "offset", "partition", "generation"),
+    )
+
+    partition: int = Field(primary_key=True)
+    offset: int = Field(primary_key=True, sa_type=BigInteger)
+    dagger: str = Field(sa_type=_Name)
+    generation: int = Field(sa_type=BigInteger)
+    time_ms: int = Field(sa_type=BigInteger)
+    """Kafka's timestamp."""
+    data: bytes = Field(sa_type=LargeBinary)
+    """daggers.v1.Quarantined, as it stands in the topic."""

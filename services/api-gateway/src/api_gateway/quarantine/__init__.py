@@ -1,0 +1,1 @@
+"""Records that were set aside: their topic, its index in the database, and the service in front."""

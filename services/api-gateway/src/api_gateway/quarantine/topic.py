@@ -1,0 +1,110 @@
+"""`daggers.quarantine` as it stands in Kafka: partitions, of which retention takes the oldest records."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from eventlog import topics
+from kafkaclient import Connection
+
+_POLL_MS: Final = 1_000
+_MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record of the topic."""
+
+    partition: int
+    offset: int
+    time_ms: int
+    """Kafka's timestamp."""
+    key: bytes
+    headers: Sequence[tuple[str, bytes]]
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a partition holds: offsets from `first` to before `end`."""
+
+    first: int
+    end: int
+
+
+class TopicReader(Protocol):
+    """Reads a topic from where it is told. Raises, from every method: KafkaError, OSError, TimeoutError."""
+
+    async def bounds(self) -> Mapping[int, Bounds]:
+        """What each partition holds now. May be asked while `read` waits."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read a partition from this offset on, or from the first there is behind it."""
+
+    async def read(self) -> Sequence[Message]:
+        """What comes next, of each partition in order; nothing when nothing came for a while."""
+
+
+class QuarantineTopic(Protocol):
+    """The topic, to be opened."""
+
+    def opened(self) -> AbstractAsyncContextManager[TopicReader]:
+        """A reader of all partitions there are now. Raises: KafkaError, OSError, TimeoutError."""
+
+
+class KafkaQuarantine:
+    """The topic in Kafka."""
+
+    def __init__(self, connection: Connection, topic: str = topics.QUARANTINE) -> None:
+        self._connection = connection
+        self._topic = topic
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[TopicReader, None]:
+        """As `QuarantineTopic.opened`."""
+        consumer = AIOKafkaConsumer(
+            self._topic,
+            **self._connection.aiokafka(),
+            group_id=None,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            request_timeout_ms=10_000,
+        )
+        try:
+            await consumer.start()
+            consumer.unsubscribe()  # its partitions are known now
+            numbers = sorted(consumer.partitions_for_topic(self._topic) or ())
+            consumer.assign([TopicPartition(self._topic, number) for number in numbers])
+            yield _KafkaReader(consumer, self._topic, numbers)
+        finally:
+            await consumer.stop()
+
+
+class _KafkaReader:
+    def __init__(self, consumer: AIOKafkaConsumer, topic: str, numbers: Sequence[int]) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._partitions = [TopicPartition(topic, number) for number in numbers]
+
+    async def bounds(self) -> Mapping[int, Bounds]:
+        first = await self._consumer.beginning_offsets(self._partitions)
+        end = await self._consumer.end_offsets(self._partitions)
+        return {each.partition: Bounds(first[each], end[each]) for each in self._partitions}
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(TopicPartition(self._topic, partition), offset)
+
+    async def read(self) -> Sequence[Message]:
+        fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MOST)
+        return [
+            Message(
+                each.partition, each.offset, each.timestamp, each.key or b"", each.headers, each.value or b""
+            )
+            for messages in fetched.values()
+            for each in messages
+        ]
