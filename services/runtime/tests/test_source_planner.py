@@ -1,0 +1,55 @@
+"""A planner works wherever it is asked, and keeps to its own launch."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import StructType
+from services.runtime.tests.test_source_assignment import HERE, THERE, reader_plan
+
+from runtime.source.datasource import data_source
+from runtime.source.planner.planner import Planner
+from runtime.source.status import ReaderRegistry
+from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges
+
+
+def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.source.planner.broker._TIMEOUT_S", 0.1)
+    nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+    one = replace(reader_plan(tmp_path / "one"), kafka=nowhere)
+    other = replace(reader_plan(tmp_path / "other"), generation=2, until={HERE: 7, THERE: 5})
+    with closing(Planner(one)) as away, closing(Planner(other)) as here, ThreadPoolExecutor(2) as threads:
+        ends = threads.map(lambda planner: planner.batch_end(one.start, None).next, (away, here))
+        found = list(ends)
+
+    assert found == [one.start.next, other.until]
+    assert not ReaderRegistry(tmp_path / "one").is_reachable()
+    assert ReaderRegistry(tmp_path / "other").statuses() == {}
+
+
+def test_readers_of_two_launches_have_sources_of_their_own(tmp_path: Path) -> None:
+    plan = reader_plan(tmp_path)
+    launches = [plan, replace(plan, generation=2), replace(plan, dagger="e"), replace(plan, key="s.1")]
+
+    assert len({data_source(each, StructType()).name() for each in launches}) == len(launches)
+
+
+def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp_path: Path) -> None:
+    plan = replace(reader_plan(tmp_path), until={HERE: 7, THERE: 5})
+    with closing(Planner(plan)) as planner:
+        end = planner.batch_end(plan.start, None)
+        advanced = end.moved(end.next, idle_advance=99)
+        read, idle, empty = (
+            planner.tasks(*ends) for ends in ((plan.start, advanced), (end, advanced), (end, end))
+        )
+
+    ranges = (OffsetRange(HERE, "id-a", 5, 7),)
+    assert read == [ReadRanges(ranges, end.planned, 2), AdvanceWatermark(99)]
+    assert idle == [AdvanceWatermark(99)]
+    assert empty == [ReadRanges((OffsetRange(HERE, "id-a", 7, 7),), end.planned, 2)]
