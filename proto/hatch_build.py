@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 import sysconfig
 from importlib import resources
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PUBLIC = re.compile(r'^import public "(.+)\.proto";', re.MULTILINE)
 
 
 class ProtoBuildHook(BuildHookInterface):
@@ -35,6 +39,8 @@ class ProtoBuildHook(BuildHookInterface):
         ]
         if protoc.main(command) != 0:
             raise RuntimeError("protoc refused the .proto files; its messages are above")
+        for source in sources:
+            pass_on_services(Path(source), root, out)
         package = out / "daggers" / "v1"
         package.joinpath("py.typed").touch()
         modules = sorted(path.stem for path in package.glob("*_pb2.py"))
@@ -43,3 +49,28 @@ class ProtoBuildHook(BuildHookInterface):
             f'"""The messages and services of Daggers."""\n\nfrom daggers.v1 import {names}\n\n'
             f"__all__ = {modules!r}\n"
         )
+
+
+def pass_on_services(source: Path, root: Path, out: Path) -> None:
+    """Let the gRPC module of a file have the services of the files that it imports publicly.
+
+    protoc does so for messages only.
+    """
+    passed_on = PUBLIC.findall(source.read_text())
+    for ending in ("_pb2_grpc.py", "_pb2_grpc.pyi") if passed_on else ():
+        lines = []
+        for other in passed_on:
+            names = public_names(out / f"{other}{ending}")
+            listed = ", ".join(f"{name} as {name}" for name in names)
+            if names:
+                lines.append(f"from {other.replace('/', '.')}_pb2_grpc import {listed}\n")
+        module = (out / source.relative_to(root)).with_suffix("")
+        with module.with_name(f"{module.name}{ending}").open("a") as file:
+            file.writelines(["\n", *lines])
+
+
+def public_names(module: Path) -> list[str]:
+    """The classes and functions of a generated module; none if there is no such module."""
+    parsed = ast.parse(module.read_text() if module.exists() else "")
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in parsed.body if isinstance(node, kinds) and not node.name.startswith("_")]

@@ -8,6 +8,8 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.contracts.quarantine import set_aside
@@ -56,6 +58,34 @@ async def test_reflection_lists_every_service(client: Any) -> None:
     assert sorted(names) == sorted(
         [*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
     )
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_reflection_describes_every_service_with_all_that_it_refers_to(
+    client: Any, service: str
+) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(client.channel)
+
+    async def files(**asked: str) -> list[descriptor_pb2.FileDescriptorProto]:
+        request = reflection_pb2.ServerReflectionRequest(**asked)
+        answer = await stub.ServerReflectionInfo(iter([request]), timeout=10).read()
+        found = answer.file_descriptor_response.file_descriptor_proto
+        return [descriptor_pb2.FileDescriptorProto.FromString(file) for file in found]
+
+    # As grpcurl does it: the file of a symbol, and then whatever that imports.
+    pool, known = DescriptorPool(), dict[str, descriptor_pb2.FileDescriptorProto]()
+    unread = await files(file_containing_symbol=service)
+    while unread:
+        file = unread.pop()
+        if file.name not in known:
+            known[file.name] = file
+            unread += [each for name in file.dependency for each in await files(file_by_filename=name)]
+    while known:
+        for name, file in list(known.items()):
+            if not known.keys() & set(file.dependency):
+                pool.Add(known.pop(name))
+
+    assert pool.FindServiceByName(service).methods
 
 
 async def test_a_draining_gateway_is_not_serving_and_ends_watches_with_where_to_resume(
@@ -150,14 +180,15 @@ async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_th
     ("service", "method"),
     [
         (service.full_name, method.name)
-        for service in gateway_pb2.DESCRIPTOR.services_by_name.values()
+        for file in gateway_pb2.DESCRIPTOR.public_dependencies
+        for service in file.services_by_name.values()
         for method in service.methods
     ],
 )
 async def test_bytes_that_are_no_protobuf_are_invalid_for_every_method(
     client: Any, service: str, method: str
 ) -> None:
-    streaming = method == "WatchEvents"
+    streaming = method.startswith("Watch") or method in ("ReadLog", "ReadRows")
     call = (client.channel.unary_stream if streaming else client.channel.unary_unary)(f"/{service}/{method}")
     running = call(b"\xff\xff\xff", timeout=10)
     with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -40,7 +40,11 @@ _LAST_ANSWERS_S: Final = 0.5
 # How long a request may take from the log back into the fold.
 _PATIENCE_S: Final = 30.0
 _MAX_MESSAGE: Final = 16 * 1024 * 1024
-_SERVICES: Final = tuple(service.full_name for service in gateway_pb2.DESCRIPTOR.services_by_name.values())
+_SERVICES: Final = tuple(
+    service.full_name
+    for file in gateway_pb2.DESCRIPTOR.public_dependencies
+    for service in file.services_by_name.values()
+)
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 
 
