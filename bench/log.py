@@ -1,12 +1,15 @@
-"""The control log: CreateDagger calls a second with 64 in flight, and the fold of 1,000,000 events.
+"""The control log: CreateDagger calls a second with 64 in flight, the fold of 1,000,000 events, and starts.
 
-    .venv/bin/python bench/log.py [--runs N] [--creates N] [--events N]
+    .venv/bin/python bench/log.py [--runs N] [--creates N] [--events N] [--quarantined N]
 
 Creates go over gRPC to the gateway of the embedded stack, its log in the stack's Kafka: a call is answered
 when its request was read back and folded. The scheduler is killed before, so that nothing is launched. The
 first 500 are not counted. The caller is this one process, on the same cores; so are Kafka and all else of the
 stack. The fold: the lives of 1,000 daggers, launched again and again, read from Kafka and applied in this
-process, as every service does when it starts.
+process, as every service does when it starts. A start is a gateway's, from the start of its process to where
+it serves: on the snapshot of a gateway that read all but the last hundredth of the events, and on an empty
+database; both must have the same bytes in their tables. The list of quarantine is of one dagger, by gRPC, a
+page of 100 from an index of 1,000,000 records.
 """
 
 from __future__ import annotations
@@ -15,25 +18,42 @@ import argparse
 import asyncio
 import itertools
 import os
+import resource
 import signal
+import sqlite3
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import dagger
 import grpc
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import events_pb2 as pb
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from machine import Meter, header
 from stack import Stack, stack
 
-from eventlog import Draft
+from api_gateway.projection import Projection
+from api_gateway.quarantine.index import QuarantineIndex
+from api_gateway.quarantine.memory import MemoryQuarantine
+from api_gateway.quarantine.topic import KafkaQuarantine
+from api_gateway.quarantine.topic import Message as TopicMessage
+from api_gateway.server import serving
+from chassis import logging
+from chassis.endpoint import Endpoint
+from eventlog import Draft, topics
 from eventlog.kafka import KafkaLog
+from eventlog.memory import MemoryLog
 from fleet import Fleet
 from kafkaclient import Connection
 
@@ -47,15 +67,22 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=5, help="runs of calls, one after the other")
     arguments.add_argument("--creates", type=int, default=5_000, help="calls of a run that are counted")
     arguments.add_argument("--events", type=int, default=1_000_000, help="events that are folded")
+    arguments.add_argument("--quarantined", type=int, default=1_000_000, help="records that are listed from")
+    arguments.add_argument("--start", nargs=2, metavar=("KAFKA", "DATABASE"), help=argparse.SUPPRESS)
     given = arguments.parse_args()
+    if given.start:
+        asyncio.run(_start(*given.start))
+        return
     print(header("grpcio", "aiokafka", "protobuf"), flush=True)
     with stack() as on:
         dagger.prepare(on)
         pids = {one["name"]: one["pid"] for one in on.daggers("local", "status")["processes"]}
         os.kill(pids["scheduler"], signal.SIGKILL)
         _calls(on, pids["gateway"], given.creates, given.runs)
-        _write(on, given.events)
+        _starts(on, given.events)
         asyncio.run(_fold(on, given.events))
+    with TemporaryDirectory() as folder:
+        asyncio.run(_quarantine(Path(folder) / "quarantine.db", given.quarantined))
 
 
 def _calls(on: Stack, gateway_session: int, creates: int, runs: int) -> None:
@@ -130,13 +157,11 @@ def _lives(count: int) -> Iterator[tuple[str, Message]]:
                 at += 1
 
 
-def _write(on: Stack, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": on.kafka})
-    for done in admin.create_topics([NewTopic(FOLD_TOPIC, 1, 1)]).values():
-        done.result(30)
+def _write(on: Stack, lives: Iterator[tuple[str, Message]], first: int) -> None:
+    """Append the events; `first` is the sequence of the first of them."""
     producer = Producer({"bootstrap.servers": on.kafka, "linger.ms": 20, "enable.idempotence": True})
     now = datetime.now(UTC)
-    for number, (subject, message) in enumerate(_lives(count)):
+    for number, (subject, message) in enumerate(lives, start=first):
         draft = Draft(f"{number:032x}", "/bench", subject, now, message)
         while True:
             try:
@@ -145,6 +170,127 @@ def _write(on: Stack, count: int) -> None:
             except BufferError:
                 producer.poll(0.05)
     producer.flush()
+
+
+def _starts(on: Stack, count: int) -> None:
+    """Starts of gateways: on a snapshot and on nothing."""
+    admin = AdminClient({"bootstrap.servers": on.kafka})
+    for done in admin.create_topics([NewTopic(FOLD_TOPIC, 1, 1)]).values():
+        done.result(30)
+    lives, before = _lives(count), count - count // 100
+    _write(on, islice(lives, before), 0)
+    with TemporaryDirectory() as folder:
+        kept, empty = Path(folder) / "kept.db", Path(folder) / "empty.db"
+        _timed(on, kept)
+        _write(on, lives, before)
+        from_snapshot, again, full = _timed(on, kept), _timed(on, kept), _timed(on, empty)
+        print(
+            f"start of a gateway with {count} events: {full} from the first record, {from_snapshot} from a"
+            f" snapshot {count - before} records back, {again} from one at the end; tables byte-equal:"
+            f" {'yes' if _rows(kept) == _rows(empty) else 'no'}; the database has"
+            f" {_megabytes(empty):.1f} MB",
+            flush=True,
+        )
+
+
+def _timed(on: Stack, database: Path) -> str:
+    """How long it is from the start of a gateway's process until it serves, and the process's CPU."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, __file__, "--start", on.kafka, f"sqlite:///{database}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        took = time.perf_counter() - begin
+    if line != "serving\n" or process.returncode:
+        raise SystemExit(f"a gateway did not start: {line}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return f"{took:.1f} s ({cpu:.1f} CPU-s)"
+
+
+async def _start(kafka: str, database: str) -> None:
+    """A gateway on the topic of the fold, until it serves."""
+    logging.configure("bench", level="ERROR")
+    connection = Connection(kafka)
+    async with (
+        KafkaLog(connection, FOLD_TOPIC) as log,
+        KafkaLog(connection, topics.ALERTS) as alerts,
+        serving(
+            log,
+            Projection(database),
+            KafkaQuarantine(connection),
+            Endpoint("127.0.0.1:0"),
+            alerts=alerts,
+            source="/bench",
+        ),
+    ):
+        print("serving", flush=True)
+
+
+def _megabytes(file: Path) -> float:
+    return file.stat().st_size / 1e6
+
+
+def _rows(database: Path) -> list[Any]:
+    """Every row of the projection and its snapshot."""
+    tables = "projection", "snapshot", "daggers", "clusters", "streams", "messages", "reference_tables"
+    with closing(sqlite3.connect(database)) as opened:
+        return [sorted(opened.execute(f"SELECT * FROM {table}")) for table in tables]
+
+
+async def _quarantine(file: Path, count: int) -> None:
+    """How long a page takes of a dagger that set aside so many records."""
+    logging.configure("bench", level="ERROR")
+    projection, log = Projection(f"sqlite:///{file}"), MemoryLog()
+    index = QuarantineIndex(projection.database)
+    index.prepare()
+    begin = time.perf_counter()
+    for at in range(0, count, 1_000):
+        index.write([_set_aside(number) for number in range(at, min(at + 1_000, count))])
+    took = time.perf_counter() - begin
+    asked = pb.DaggerRequested(name="dagger-0", spec=_spec())
+    await log.append(Draft("asked", "/bench", "dagger-0", datetime.now(UTC), asked))
+    paged: list[float] = []
+    async with (
+        serving(
+            log,
+            projection,
+            MemoryQuarantine(0),
+            Endpoint("127.0.0.1:0"),
+            alerts=MemoryLog(),
+            source="/bench",
+        ) as gateway,
+        grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
+    ):
+        stub, token = gateway_pb2_grpc.QuarantineServiceStub(channel), ""
+        for _ in range(50):
+            begin = time.perf_counter()
+            request = gateway_pb2.ListQuarantinedRequest(dagger="dagger-0", page_token=token)
+            answer = await stub.ListQuarantined(request, timeout=60)
+            paged.append(time.perf_counter() - begin)
+            token = answer.next_page_token
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"quarantine of {count} records: a page of {len(answer.records)} in {paged[0] * 1000:.0f} ms the"
+        f" first, {statistics.median(paged) * 1000:.0f} ms the median of {len(paged)} pages; indexed in"
+        f" {took:.0f} s, {_megabytes(file):.0f} MB, at most {peak / 1024:.0f} MiB of memory"
+    )
+
+
+def _set_aside(number: int) -> TopicMessage:
+    record = telemetry_pb2.Quarantined(
+        dagger="dagger-0",
+        generation=1,
+        topic="bookings",
+        offset=number,
+        stage="decode",
+        reason="MALFORMED",
+        detail="it ends in the middle of field 3",
+        value=b"x" * 200,
+    )
+    draft = Draft(f"{number:032x}", "/bench", "dagger-0", datetime.now(UTC), record)
+    value = record.SerializeToString()
+    return TopicMessage(number % 4, number // 4, number, b"dagger-0", draft.headers(), value)
 
 
 async def _fold(on: Stack, count: int) -> None:
