@@ -53,27 +53,11 @@ def _timestamp(time: datetime) -> Timestamp:
 
 def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
     """Every field of it, by name."""
-    state = state_pb2.DaggerState()
-    for each in fields(Dagger):
-        value = getattr(dagger, each.name)
-        match value:
-            case None:
-                pass
-            case datetime():
-                getattr(state, each.name).FromDatetime(value)
-            case Message():
-                getattr(state, each.name).CopyFrom(value)
-                getattr(state, each.name).SetInParent()
-            case tuple():
-                held = getattr(state, each.name)
-                for one in value:
-                    if each.name == "references":
-                        held.add(table=one[0], version=one[1])
-                    else:
-                        held.append(one)
-            case _:
-                setattr(state, each.name, value)
-    return state
+    known = {name: value for name in _FIELDS if (value := getattr(dagger, name)) is not None}
+    known["references"] = [
+        state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
+    ]
+    return state_pb2.DaggerState(**known)
 
 
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
@@ -96,6 +80,7 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
         fleet.occupied.add(dagger.name)
 
 
+_FIELDS: Final = tuple(each.name for each in fields(Dagger))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
 _OPTIONAL: Final = frozenset({"driver", "last_error", "not_before", "starved"})
 
