@@ -54,16 +54,9 @@ FIELD: Final[Mapping[str, Change]] = {
     "libs/spec/src/daggerspec/defaults.py": behind(
         "    spec.emit = spec.emit or spec_pb2.EMIT_FINAL\n", "    spec.dummy = spec.dummy or 1\n"
     ),
-    "libs/client/src/daggerclient/daggerfile/parse.py": both(
-        behind('    "consumer_group", "state",', ' "dummy",'),
-        behind(
-            '        spec.driver_memory_mib = _memory(reader, found["driver_memory"])\n',
-            '    if "dummy" in found:\n        spec.dummy = int(reader.text(found["dummy"], "dummy"))\n',
-        ),
-    ),
-    "libs/client/src/daggerclient/daggerfile/show.py": behind(
-        '        document["consumer_group"] = spec.consumer_group\n',
-        '    if spec.dummy:\n        document["dummy"] = str(spec.dummy)\n',
+    "libs/client/src/daggerclient/daggerfile/table.py": behind(
+        '    Row("consumer_group", TEXT),\n',
+        '    Row("dummy", Form(lambda reader, node, path: reader.integer(node, path), int)),\n',
     ),
     "tests/parity/corpus.py": behind(
         '    Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),\n',
