@@ -29,6 +29,7 @@ from fleet.health import SHOWN, Limits
 from fleet.observation import Policy
 from health_monitor.alert import Policy as AlertPolicy
 from health_monitor.monitor import Identity, Monitor
+from health_monitor.recall import SPAN
 from health_monitor.receivers import slack
 from health_monitor.webhook import Channel
 from scheduler.shell import Options, Scheduler
@@ -177,6 +178,10 @@ async def watch(
         for follower in built.followers:
             tasks.create_task(follower.run())
         await built.catch_up()
+        built.recall(world.now() - SPAN)
+        async for record in world.beats.replay():
+            built.heard(record, record.time)
+        built.begin()
         tasks.create_task(listen())
         tasks.create_task(every(JUDGE_S, built.lead))
         tasks.create_task(every(JUDGE_S, built.judge))

@@ -21,6 +21,7 @@ from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.monitor import Identity, Monitor
+from health_monitor.recall import SPAN
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack
 from health_monitor.webhook import Channel, Webhooks
@@ -90,16 +91,28 @@ class World:
         await self.tell(events_pb2.StopRequested(name="bookings"))
         await self.fact(events_pb2.Stopped)
 
-    async def beat(self, *, progressed: datetime | None = None, ui_url: str = "") -> None:
-        """What the driver says now; progress was just made unless told otherwise."""
-        message = telemetry_pb2.Heartbeat(dagger="bookings", generation=self.generation, ui_url=ui_url)
-        message.time.FromDatetime(self.now)
-        message.last_progress.FromDatetime(progressed or self.now)
-        await self.beats.append(Draft("b", "/test", "bookings", self.now, message))
+    async def delete_dagger(self) -> None:
+        await self.stop_dagger()
+        await self.tell(events_pb2.DeleteRequested(name="bookings"))
 
-    def monitor(self, name: str = "one") -> Running:
-        """A monitor; run it by `async with`."""
-        return Running(self, name)
+    async def beat(
+        self, *, progressed: datetime | None = None, skew: timedelta = timedelta(), **fields: Any
+    ) -> None:
+        """What the driver says now, its clock ahead by `skew`; progress was just made unless told."""
+        said = self.now + skew
+        message = telemetry_pb2.Heartbeat(dagger="bookings", generation=self.generation, **fields)
+        message.time.FromDatetime(said)
+        message.last_progress.FromDatetime(progressed or said)
+        await self.beats.append(Draft("b", "/test", "bookings", said, message))
+
+    async def leader_beat(self) -> None:
+        """The leading scheduler lives."""
+        message = telemetry_pb2.SchedulerBeat(epoch=self.epoch, scheduler_id="s")
+        await self.beats.append(Draft("s", "/test", "scheduler", self.now, message))
+
+    def monitor(self, name: str = "one", *, recalls: bool = True) -> Running:
+        """A monitor; run it by `async with`. `recalls`: whether it reads first what was said before."""
+        return Running(self, name, recalls=recalls)
 
     async def events(self) -> list[str]:
         """The log of alerts: each event's type, and to whom it is told."""
@@ -118,8 +131,8 @@ class World:
 class Running:
     """A monitor with its followers; leaving kills it as SIGKILL does."""
 
-    def __init__(self, world: World, name: str = "one") -> None:
-        self.world = world
+    def __init__(self, world: World, name: str = "one", *, recalls: bool = True) -> None:
+        self.world, self.recalls = world, recalls
         listed = Allowed.parse(f"127.0.0.1:{world.receiver.port}")
         self.spark = httpx.AsyncClient(trust_env=False)
         self.monitor = Monitor(
@@ -150,6 +163,13 @@ class Running:
     async def __aenter__(self) -> Self:
         self.follow()
         await self.monitor.catch_up()
+        if self.recalls:
+            self.monitor.recall(self.world.now - SPAN)
+            async for record in self.world.beats.replay():
+                if record.time >= self.world.now - SPAN:
+                    self.monitor.heard(record, record.time)
+        self.heard = await self.world.beats.end()
+        self.monitor.begin()
         return self
 
     def follow(self) -> None:

@@ -19,7 +19,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from chassis.settings import variable
-from eventlog import Draft
+from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver
@@ -69,6 +69,8 @@ class Stage:
     beating: asyncio.Task[None] | None = None
     quiet: asyncio.Event = field(default_factory=asyncio.Event)
     progress: bool = True
+    silence_s: float = 3
+    progress_s: float = 4
     progressed: datetime = field(default_factory=lambda: datetime.now(UTC))
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -81,8 +83,8 @@ class Stage:
             allowed_hosts=f"127.0.0.1:{self.receiver.port}",
             hold_s=0.2,
             resolve_hold_s=0.2,
-            silence_s=3,
-            progress_s=4,
+            silence_s=self.silence_s,
+            progress_s=self.progress_s,
             leader_timeout_s=3,
         )
 
@@ -181,7 +183,8 @@ class Stage:
 
     async def _beat(self) -> None:
         while not self.quiet.is_set():
-            await self.tell(self.beat(), self.heartbeats)
+            with suppress(LogUnavailable):  # a driver goes on without the broker, too
+                await self.tell(self.beat(), self.heartbeats)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.quiet.wait(), timeout=0.3)
 
@@ -200,6 +203,11 @@ class Stage:
         """What stands in the log of alerts, by type."""
         return [record.type.rpartition(".")[2] async for record in self.alerts.replay()]
 
+    async def first(self, kind: str) -> Any:
+        """The first event of a type in the log of alerts."""
+        found = [each.message async for each in self.alerts.replay() if each.type.endswith(f".{kind}")]
+        return found[0]
+
     async def until_event(self, kind: str, count: int = 1) -> None:
         async with asyncio.timeout(DEADLINE_S):
             seen = 0
@@ -208,9 +216,24 @@ class Stage:
                 if seen == count:
                     return
 
+    async def until_beaten(self, count: int) -> None:
+        """Wait until the driver has said so much more."""
+        async with asyncio.timeout(DEADLINE_S):
+            end = await self.heartbeats.end() + count
+            async for record in self.heartbeats.follow():
+                if record.sequence == end:
+                    return
+
 
 @pytest.fixture
 async def stage(kafka: str) -> AsyncIterator[Stage]:
+    async with stage_on(kafka) as made:
+        yield made
+
+
+@asynccontextmanager
+async def stage_on(kafka: str) -> AsyncIterator[Stage]:
+    """A stage on this broker."""
     run = uuid.uuid4().hex[:10]
     names = {f"{each}_topic": f"health-{each}-{run}" for each in ("control", "alerts", "heartbeats")}
     shown = Shown()
@@ -321,3 +344,33 @@ async def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_wakes(sta
         "MonitorStarted",
     ]
     assert code == 0
+
+
+async def test_what_was_set_aside_before_a_monitor_began_is_told_by_it(stage: Stage) -> None:
+    await stage.until_beaten(1)
+    stage.counters["MALFORMED"] = 200
+    await stage.until_beaten(3)
+    began = datetime.now(UTC)
+    async with stage.monitor():
+        told = await stage.shown.until(2)
+        fired = await stage.first("AlertFired")
+
+    assert kinds(told) == FIRED
+    assert "200 records were set aside" in told[0]
+    assert fired.since.ToDatetime(UTC) < began
+
+
+async def test_an_incident_outlives_a_kill_9_of_the_monitor_by_what_was_said_before(stage: Stage) -> None:
+    first = stage.process()
+    await stage.until_event("MonitorStarted")
+    stage.counters["MALFORMED"] = 200
+    await stage.until_event("NotificationSent", 2)
+    first.kill()
+    first.wait(timeout=30)
+    async with stage.monitor():
+        await stage.until_event("MonitorStarted", 2)
+        await stage.until_beaten(15)  # all in order by these alone, for longer than an incident is held
+        await stage.fail()
+        await stage.until_event("AlertFired", 2)
+
+    assert "AlertResolved" not in await stage.events()

@@ -20,7 +20,7 @@ from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
-from health_monitor import host
+from health_monitor import host, recall
 from health_monitor.addresses import Allowed
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
@@ -81,17 +81,24 @@ async def serve(
             await monitor.catch_up()
             if not channels:
                 log.warning("nobody is told: no receiver is set; alerts are only recorded")
+            since = datetime.now(UTC) - recall.SPAN
+            group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
+            recalled = await recall.rewind(kafka, topic=heartbeats_topic, group=group, since=since)
+            monitor.recall(since)
             # Faust wants a directory to start with; without tables nothing is ever kept there.
             with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
                 app = host.build(
                     monitor,
+                    recalled,
                     connection=kafka,
                     topic=heartbeats_topic,
-                    group=f"daggers.health-monitor.{uuid.uuid4().hex[:12]}",
+                    group=group,
                     datadir=Path(datadir),
                 )
                 await app.start()
-            log.info("ready", daggers=len(monitor.fleet.daggers), receivers=[each.name for each in channels])
+            log.info(
+                "ready", daggers=len(monitor.fleet.daggers), receivers=[channel.name for channel in channels]
+            )
             hosted = asyncio.create_task(app.wait_until_stopped())
             asked = asyncio.create_task(stop.wait())
             await asyncio.wait([*following, hosted, asked], return_when=asyncio.FIRST_COMPLETED)

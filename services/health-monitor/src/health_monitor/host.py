@@ -1,15 +1,18 @@
-"""Faust hosts the monitor: an agent reads the heartbeats topic, timers do what is due.
+"""Faust hosts the monitor: its agent keeps the watches by the heartbeats topic, its timers do what is due.
 
-Faust is kept to that: no table, no web server, no topic of its own, raw bytes. Each monitor has a consumer
-group of its own, because each must hear everything, and begins at the end of the topic: what counts is what
-comes. Kafka forgets a group that nobody is in after a week.
+The watches are a table whose changelog is the heartbeats topic. A monitor that begins is a consumer group of
+its own, which `recall.rewind` has put a window back. It judges nothing until the agent has read what stood
+there. With tables of Faust's own and one group for all monitors, heartbeats go unheard until the session of
+a dead monitor has timed out (ADR 35). No web server, no topic of its own, raw bytes.
+Kafka forgets a group that nobody is in after a week.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -20,15 +23,23 @@ import faust
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
 from health_monitor.monitor import Monitor
+from health_monitor.recall import Recall
 from kafkaclient import Connection
 
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
+RECALL_S: Final = 60.0
+"""What could not be recalled by then, in seconds, is not waited for."""
 
 
-def build(monitor: Monitor, *, connection: Connection, topic: str, group: str, datadir: Path) -> faust.App:
-    """The Faust application around a monitor. The topic must exist; `datadir` stays empty."""
+def build(
+    monitor: Monitor, recall: Recall, *, connection: Connection, topic: str, group: str, datadir: Path
+) -> faust.App:
+    """The Faust application around a monitor. The topic must exist; `datadir` stays empty.
+
+    `recall`: what the group is to read first.
+    """
     # A notification may well take longer than the interval of its timer.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     app = faust.App(
@@ -51,12 +62,28 @@ def build(monitor: Monitor, *, connection: Connection, topic: str, group: str, d
     async def listen(stream: Any) -> None:
         async for event in stream.events():
             message = event.message
+            came = None
+            if recall.holds(message.partition, message.offset):
+                came = datetime.fromtimestamp(message.timestamp, UTC)
             try:
-                monitor.heard(read_record(message.offset, message.headers or (), message.value))
+                monitor.heard(read_record(message.offset, message.headers or (), message.value), came)
             except Exception as error:  # noqa: BLE001 - Faust would drop the event and end the agent
                 set_aside(message.partition, message.offset, message.value or b"", error)
+            recall.read(message.partition, message.offset)
+            if recall.done:
+                begin()
+
+    async def lose_patience() -> None:
+        await asyncio.sleep(0 if recall.done else RECALL_S)
+        begin()
+
+    def begin() -> None:
+        if not monitor.judges:
+            monitor.begin()
+            logger().info("recalled", records=recall.count, all=recall.done)
 
     app.agent(source, name="heartbeats")(listen)
+    app.task(lose_patience)
     every(app, JUDGE_S, "lead", monitor.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
     every(app, PROBE_S, "probe", monitor.probe)

@@ -26,8 +26,8 @@ from fleet import Applied, Dagger, Fleet
 from fleet.alert import Condition, Event, Notify, dedup_key
 from fleet.health import Limits
 from fleet.ledger import Ledger
-from health_monitor import alert, condition, liveness, watch
-from health_monitor.condition import SEVERITIES
+from health_monitor import alert, liveness, watch
+from health_monitor.condition import SEVERITIES, diagnose, to_probe
 from health_monitor.finding import Finding
 from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
@@ -105,7 +105,9 @@ class Monitor:
         self._lives: dict[str, int] = {}
         self._held: dict[tuple[str, Condition], alert.Held] = {}
         self._hearing = Hearing(gap=max(limits.silence, patience))
-        self._caught_up = False
+        self._recalls_since: datetime | None = None
+        self.judges = False
+        """Whether it judges already: not while it recalls."""
         self._under_way: set[asyncio.Task[None]] = set()
         self._draining = False
 
@@ -125,16 +127,30 @@ class Monitor:
         """Wait until both logs are folded to their ends. Nothing is done before. Raises: LogError."""
         await self._control.catch_up()
         await self._alerts.catch_up()
+        self._election.claimed()  # a leader is heard anew: what it said before we came is not known
+
+    def recall(self, since: datetime) -> None:
+        """What came `since` then is heard again first. Called between `catch_up` and `begin`, or never."""
+        self._recalls_since = since
+
+    def begin(self) -> None:
+        """Judge from now on: what there is to recall was heard."""
+        if self.judges:
+            return
         now = self._clock()
         for name, dagger in self.fleet.daggers.items():
-            self._watches[name] = watch.begin(now, dagger.generation)
+            since = self._recalls_since or now
+            launched = min(max(since, dagger.phase_time), now)
+            watched = self._watches.get(name) or watch.begin(
+                min(max(since, dagger.create_time), now), dagger.generation, launched=launched
+            )
+            self._watches[name] = watch.launch(watched, dagger.generation, launched)
             self._lives[name] = dagger.create_sequence
-        self._election.claimed()  # a leader is heard anew: what it said before we came is not known
-        self._caught_up = True
+        self.judges = True
 
     def _on_control(self, step: Step[Applied]) -> None:
         dagger = self.fleet.daggers.get(step.applied.subject)
-        if self._caught_up and step.applied.changed and dagger is not None:
+        if self.judges and step.applied.changed and dagger is not None:
             self._attend(dagger)
 
     def _on_alert(self, step: Step[bool]) -> None:
@@ -144,20 +160,34 @@ class Monitor:
                 self._election.resign()
                 logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
 
-    def heard(self, record: Record) -> None:
-        """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside."""
+    def heard(self, record: Record, came: datetime | None = None) -> None:
+        """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside.
+
+        `came`: when it came, of one that is recalled.
+        """
         now = self._clock()
-        self._hearing = self._hearing.hears(now)
+        at = now if came is None else min(came, now)
+        self._hearing = self._hearing.hears(now) if came is None else self._hearing.recalls(at)
         message = record.message
         match message:
             case telemetry_pb2.Heartbeat():
-                watched = self._watches.get(message.dagger)
-                if watched is not None:  # else the control topic is still to tell of the dagger
-                    self._watches[message.dagger] = watch.hear(watched, message, now)
-            case alerts_pb2.MonitorBeat():
+                self._hear(message, at)
+            case alerts_pb2.MonitorBeat() if came is None:  # whether a leader lives now is heard now
                 self._election.heard(message.epoch)
             case None:
                 raise UnreadableHeartbeat(f"a record of type {record.type or 'unknown'!r} cannot be read")
+
+    def _hear(self, heartbeat: telemetry_pb2.Heartbeat, at: datetime) -> None:
+        watched = self._watches.get(heartbeat.dagger)
+        if watched is None and not self.judges:
+            dagger = self.fleet.daggers.get(heartbeat.dagger)
+            if dagger is not None and heartbeat.generation > dagger.create_sequence:
+                watched = watch.begin(at, heartbeat.generation)
+        if watched is None:  # the control topic is still to tell of the dagger
+            return
+        if not self.judges:  # two of its drivers need not have one clock
+            at = max(at, watched.heard or at)
+        self._watches[heartbeat.dagger] = watch.hear(watched, heartbeat, at)
 
     def _attend(self, dagger: Dagger) -> None:
         now = self._clock()
@@ -179,12 +209,14 @@ class Monitor:
 
     async def probe(self) -> None:
         """Ask the Spark drivers of silent daggers whether they live."""
+        if not self.judges:
+            return
         now = self._clock()
         hearing = self._hearing.begin(now)
         asked = []
         for dagger in self.fleet.daggers.values():
             watched = self._watches[dagger.name]
-            url = condition.to_probe(dagger, watched, now=now, hearing=hearing, limits=self._limits)
+            url = to_probe(dagger, watched, now=now, hearing=hearing, limits=self._limits)
             if url is not None:
                 asked.append((dagger, watched, url))
         room = asyncio.Semaphore(_PROBES)
@@ -195,28 +227,30 @@ class Monitor:
             if self._watches[dagger.name] is watched:  # else it was heard, or launched anew, in the meantime
                 self._watches[dagger.name] = watch.probe(watched, answers=answers)
 
-        await asyncio.gather(*(ask(*each) for each in asked))
+        await asyncio.gather(*(ask(*silent) for silent in asked))
 
     async def judge(self) -> None:
         """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
-        for name, each in product(tuple(self.fleet.daggers), SEVERITIES):
-            event = self._due(name, each)
+        if not self.judges:
+            return
+        for name, condition in product(tuple(self.fleet.daggers), SEVERITIES):
+            event = self._due(name, condition)
             if event is not None:
                 await self._write_fact(event)
 
-    def _due(self, name: str, each: Condition) -> Event | None:
+    def _due(self, name: str, condition: Condition) -> Event | None:
         """What is to be written of one condition of a dagger, as both are now: the fleet goes on while the
         fact before is written.
         """
         now = self._clock()
         hearing = self._hearing.begin(now)
         dagger = self.fleet.daggers[name]
-        found = condition.diagnose(dagger, self._watches[name], now=now, hearing=hearing, limits=self._limits)
-        held = self._hold(name, each, found.get(each), now)
+        findings = diagnose(dagger, self._watches[name], now=now, hearing=hearing, limits=self._limits)
+        held = self._hold(name, condition, findings.get(condition), now)
         if not self.leads or self._draining:
             return None
         return alert.decide(
-            self.ledger.alert(name, each),
+            self.ledger.alert(name, condition),
             held,
             dagger=dagger,
             receivers=[channel.name for channel in self.channels],
@@ -224,12 +258,14 @@ class Monitor:
             policy=self._policy,
         )
 
-    def _hold(self, name: str, each: Condition, finding: Finding | None, now: datetime) -> alert.Held | None:
-        held = alert.hold(self._held.get((name, each)), finding, now)
+    def _hold(
+        self, name: str, condition: Condition, finding: Finding | None, now: datetime
+    ) -> alert.Held | None:
+        held = alert.hold(self._held.get((name, condition)), finding, now)
         if held is None:
-            self._held.pop((name, each), None)
+            self._held.pop((name, condition), None)
         else:
-            self._held[name, each] = held
+            self._held[name, condition] = held
         return held
 
     async def notify(self, channel: Channel) -> None:

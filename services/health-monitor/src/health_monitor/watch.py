@@ -1,6 +1,7 @@
 """What is observed of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
 
 Every instant here is of the monitor's clock: a driver's clock is used only for differences of its own times.
+What was said before the monitor began came when Kafka says, but never later than now.
 """
 
 from __future__ import annotations
@@ -84,9 +85,12 @@ def launch(watch: Watch, generation: int, now: datetime) -> Watch:
     )
 
 
-def begin(now: datetime, generation: int = 0) -> Watch:
-    """The watch of a dagger from now on; how far a launch that runs already has counted is not known."""
-    return Watch(since=now, launched=now, generation=generation)
+def begin(since: datetime, generation: int = 0, *, launched: datetime | None = None) -> Watch:
+    """The watch of a dagger from `since` on; how far a launch that runs already has counted is not known.
+
+    `launched`: since when that launch could be heard, where it is later.
+    """
+    return Watch(since=since, launched=launched or since, generation=generation)
 
 
 def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
@@ -131,7 +135,7 @@ def probe(watch: Watch, *, answers: bool) -> Watch:
 def _within(window: timedelta, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """The samples of the window that ends with the last, and the newest before it."""
     begin = samples[-1].time - window
-    first = max((n for n, each in enumerate(samples) if each.time <= begin), default=0)
+    first = max((number for number, sample in enumerate(samples) if sample.time <= begin), default=0)
     return samples[first:]
 
 
@@ -153,6 +157,10 @@ class Hearing:
         """A record of the topic came."""
         whole = self.last is not None and now - self.last < self.gap
         return Hearing(self.gap, self.since if whole else now, now)
+
+    def recalls(self, came: datetime) -> Hearing:
+        """A record of the topic came earlier; those who wrote when need not have one clock."""
+        return self.hears(max(came, self.last or came))
 
     def begin(self, now: datetime) -> datetime | None:
         """Since when silence means something; None while deaf."""

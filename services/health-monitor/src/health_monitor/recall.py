@@ -1,0 +1,67 @@
+"""What drivers said before this monitor began: it is read again from the heartbeats topic.
+
+The topic is the changelog of the watches. A table of ours beside it would be a second truth (ADR 35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from eventlog.admin import started
+from eventlog.reader import client
+from health_monitor.watch import WINDOW
+from kafkaclient import Connection
+
+SPAN: Final = WINDOW + timedelta(seconds=30)
+"""How far back: a whole window, and a heartbeat at or before its begin."""
+
+
+class Recall:
+    """How much of what stood in a topic was read; pure."""
+
+    def __init__(self, ends: Mapping[int, int]) -> None:
+        """`ends`: the offset behind the last record of each partition that has something to recall."""
+        self._ends = dict(ends)
+        self._unread = set(ends)
+        self.count = 0
+        """Records of it that were read."""
+
+    def holds(self, partition: int, offset: int) -> bool:
+        """Whether a record stood there before."""
+        return offset < self._ends.get(partition, 0)
+
+    def read(self, partition: int, offset: int) -> None:
+        """A record was read."""
+        self.count += self.holds(partition, offset)
+        if offset + 1 >= self._ends.get(partition, 0):
+            self._unread.discard(partition)
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it was read."""
+        return not self._unread
+
+
+async def rewind(connection: Connection, *, topic: str, group: str, since: datetime) -> Recall:
+    """Have a consumer group that nobody is in begin at what came `since` then. Raises: LogUnavailable."""
+    async with started(connection) as admin:
+        (described,) = await admin.describe_topics([topic])
+        partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
+        consumer = AIOKafkaConsumer(**client(connection), group_id=group, enable_auto_commit=False)
+        try:
+            await consumer.start()
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            instant_ms = int(since.timestamp() * 1000)
+            starts = await consumer.offsets_for_times(dict.fromkeys(partitions, instant_ms))
+            begins = {
+                place: start.offset if (start := starts[place]) else ends[place] for place in partitions
+            }
+            await consumer.commit(begins)
+        finally:
+            await consumer.stop()
+    return Recall({place.partition: ends[place] for place in partitions if begins[place] < ends[place]})
