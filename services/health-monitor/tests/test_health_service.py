@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from conftest import Stack
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
+from tests.integration.faults import kill, lasting, up
 
 from chassis.settings import variable
 from eventlog import Draft, LogUnavailable
@@ -374,3 +376,22 @@ async def test_an_incident_outlives_a_kill_9_of_the_monitor_by_what_was_said_bef
         await stage.until_event("AlertFired", 2)
 
     assert "AlertResolved" not in await stage.events()
+
+
+async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what_happened(
+    stack: Stack,
+) -> None:
+    async with stage_on(stack.kafka) as stage:
+        stage.silence_s, stage.progress_s = 10, 120  # as by default, deaf before progress is missing
+        async with stage.monitor():
+            await stage.until_event("MonitorStarted")
+            await stage.until_beaten(2)
+            await asyncio.to_thread(kill, stack, "kafka")
+            await asyncio.to_thread(lasting, 2 * stage.silence_s)
+            await asyncio.to_thread(up, stack)
+            await stage.until_beaten(15)
+            before = list(stage.shown.lines)
+            await stage.fail()
+            told = await stage.shown.until(2)
+
+        assert (before, kinds(told)) == ([], FIRED)
