@@ -48,7 +48,7 @@ def main() -> None:
     if given.bomb:
         print(json.dumps(_refuse(given.bomb)))
         return
-    print(header("sqlglot", "protobuf"))
+    print(header("protobuf"))
     for name in BOMBS:
         runs = [_run(name) for _ in range(given.runs)]
         wall, cpu, memory = (max(run[what] for run in runs) for what in ("wall_s", "cpu_s", "mib"))

@@ -95,7 +95,7 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=500, help="checks that are counted, of each way")
     runs = arguments.parse_args().runs
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
-    print(header("sqlglot", "protobuf", "grpcio"))
+    print(header("protobuf", "grpcio"))
     print(f"# a query of {len(QUERY.splitlines())} lines, {runs} runs after {WARM_UP} that are not counted")
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_measure(runs, f"sqlite:///{folder}/projection.db"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlglot import exp
-
 from daggersql.analyse.outputs import check_outputs
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
@@ -20,7 +18,8 @@ from daggersql.limits import check_size
 from daggersql.lints.early import object_to_early
 from daggersql.lints.timeseries import warn_of_points, warn_of_records
 from daggersql.plan import Checked, Plan, Table
-from daggersql.syntax.dialect import parse
+from daggersql.syntax import tree
+from daggersql.syntax.parsing import parse
 
 
 def check(
@@ -54,7 +53,7 @@ def check(
 
 
 def _plan(
-    query: exp.Expr, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool
+    query: tree.Node, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool
 ) -> Plan | None:
     select = QueryChecker(tables, report, sql_of).check(query)
     if select is None:

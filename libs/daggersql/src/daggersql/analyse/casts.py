@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
 from daggersql.ir.ops import Op
@@ -28,13 +26,14 @@ from daggersql.ir.types import (
     family,
 )  # fmt: skip
 from daggersql.operators.coercion import describe
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
-_Kind = exp.DataType.Type
+_Kind = tree.TypeName
 _TYPES: dict[object, Type] = {
     _Kind.BOOLEAN: BOOLEAN, _Kind.TINYINT: TINYINT, _Kind.SMALLINT: SMALLINT, _Kind.INT: INT,
-    _Kind.BIGINT: BIGINT, _Kind.FLOAT: FLOAT, _Kind.DOUBLE: DOUBLE, _Kind.VARCHAR: STRING,
-    _Kind.VARBINARY: BINARY, _Kind.DATE: DATE, _Kind.TIMESTAMP: TIMESTAMP,
+    _Kind.BIGINT: BIGINT, _Kind.FLOAT: FLOAT, _Kind.DOUBLE: DOUBLE, _Kind.STRING: STRING,
+    _Kind.BINARY: BINARY, _Kind.DATE: DATE, _Kind.TIMESTAMP: TIMESTAMP,
 }  # fmt: skip
 _FROM: dict[Family, frozenset[Family]] = {
     Family.TEXT: NUMERIC | {Family.TEXT, Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINARY},
@@ -46,7 +45,7 @@ _FROM: dict[Family, frozenset[Family]] = {
 }
 
 
-def check_cast(value: Expr, to: exp.DataType, place: Span, report: Report) -> Expr:
+def check_cast(value: Expr, to: tree.DataType, place: Span, report: Report) -> Expr:
     """CAST(value AS to)."""
     kind = _target(to, report)
     if kind is None or value.wrong:
@@ -72,7 +71,7 @@ def _converted(value: Expr, kind: Type) -> Expr:
     return cast(value, kind)
 
 
-def _target(to: exp.DataType, report: Report) -> Type | None:
+def _target(to: tree.DataType, report: Report) -> Type | None:
     if to.this == _Kind.DECIMAL:
         precision, scale = (*_numbers(to), *(10, 0)[len(_numbers(to)) :])
         if 1 <= precision <= 38 and 0 <= scale <= precision:
@@ -85,7 +84,7 @@ def _target(to: exp.DataType, report: Report) -> Type | None:
     return _TYPES.get(to.this)
 
 
-def _numbers(to: exp.DataType) -> tuple[int, ...]:
+def _numbers(to: tree.DataType) -> tuple[int, ...]:
     """The numbers in brackets behind a type's name."""
     texts = (each.name for each in to.expressions)
     return tuple(int(text) for text in texts if text.isdigit() and len(text) < 10)

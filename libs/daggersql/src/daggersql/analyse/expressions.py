@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sqlglot import exp
-
 from daggersql.analyse import casts, literals, windows
 from daggersql.analyse.calls import call_function, find_function
 from daggersql.analyse.scope import Scope
@@ -31,13 +29,19 @@ from daggersql.ir.types import (
 )
 from daggersql.operators import arithmetic, collections, comparisons
 from daggersql.operators.coercion import choose, condition
-from daggersql.syntax import units
+from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span
 
-_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "!<=>",
+_SIGNS: dict[type[tree.Node], str] = {
+    tree.Add: "+",
+    tree.Sub: "-",
+    tree.Mul: "*",
+    tree.Div: "/",
+    tree.Mod: "%",
+}
+_COMPARISONS: dict[type[tree.Node], str] = {
+    tree.EQ: "=", tree.NEQ: "<>", tree.LT: "<", tree.LTE: "<=", tree.GT: ">", tree.GTE: ">=",
+    tree.NullSafeEQ: "<=>", tree.NullSafeNEQ: "!<=>",
 }  # fmt: skip
 _BY_TIME = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
 
@@ -49,45 +53,45 @@ class Analyser:
         self.scope = scope
         self.report = report
         self.window = window
-        self._rules: dict[type[exp.Expr], Callable[[exp.Expr], Expr]] = {
-            exp.Column: self._name,
-            exp.Dot: self._name,
-            exp.Bracket: self._element,
-            exp.Array: lambda node: collections.make_list(
+        self._rules: dict[type[tree.Node], Callable[[tree.Node], Expr]] = {
+            tree.Column: self._name,
+            tree.Dot: self._name,
+            tree.Bracket: self._element,
+            tree.Array: lambda node: collections.make_list(
                 self._all(node.expressions), span(node), self.report
             ),
-            exp.Map: lambda node: collections.make_map(
+            tree.Map: lambda node: collections.make_map(
                 self._all(node.args["keys"]), self._all(node.args["values"]), span(node), self.report
             ),
-            exp.Literal: self._literal,
-            exp.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
-            exp.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
-            exp.Null: lambda node: null(span(node)),
-            exp.Interval: self._interval,
-            exp.Neg: lambda node: arithmetic.negate(self.check(node.this), span(node), self.report),
-            exp.Not: self._not,
-            exp.And: self._junction,
-            exp.Or: self._junction,
-            exp.DPipe: self._arithmetic,
-            exp.Is: self._is,
-            exp.In: self._in,
-            exp.Between: self._between,
-            exp.Like: self._like,
-            exp.Escape: self._like,
-            exp.SimilarTo: self._like,
-            exp.Case: self._case,
-            exp.Cast: self._cast,
-            exp.Anonymous: self._call,
-            exp.Filter: self._filter,
-            exp.Star: self._star,
-            exp.Window: lambda node: wrong(span(node)),
-            exp.Subquery: self._subquery,
-            exp.Exists: self._subquery,
+            tree.Literal: self._literal,
+            tree.HexString: lambda node: literals.hexadecimal(node.name, span(node)),
+            tree.Boolean: lambda node: constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node)),
+            tree.Null: lambda node: null(span(node)),
+            tree.Interval: self._interval,
+            tree.Neg: lambda node: arithmetic.negate(self.check(node.this), span(node), self.report),
+            tree.Not: self._not,
+            tree.And: self._junction,
+            tree.Or: self._junction,
+            tree.DPipe: self._arithmetic,
+            tree.Is: self._is,
+            tree.In: self._in,
+            tree.Between: self._between,
+            tree.Like: self._like,
+            tree.Escape: self._like,
+            tree.SimilarTo: self._like,
+            tree.Case: self._case,
+            tree.Cast: self._cast,
+            tree.Anonymous: self._call,
+            tree.Filter: self._filter,
+            tree.Star: self._star,
+            tree.Window: lambda node: wrong(span(node)),
+            tree.Subquery: self._subquery,
+            tree.Exists: self._subquery,
             **dict.fromkeys(_SIGNS, self._arithmetic),
             **dict.fromkeys(_COMPARISONS, self._comparison),
         }
 
-    def check(self, node: exp.Expr) -> Expr:
+    def check(self, node: tree.Node) -> Expr:
         """The checked expression; something `wrong`, with findings, when it cannot be."""
         rule = self._rules.get(type(node))
         if rule is None:
@@ -95,26 +99,26 @@ class Analyser:
             return wrong(span(node))
         return rule(node)
 
-    def _all(self, nodes: Sequence[exp.Expr]) -> list[Expr]:
+    def _all(self, nodes: Sequence[tree.Node]) -> list[Expr]:
         return [self.check(each) for each in nodes]
 
-    def condition(self, node: exp.Expr, where: str) -> Expr:
+    def condition(self, node: tree.Node, where: str) -> Expr:
         """An expression that must be true or false."""
         return condition(self.check(node), self.report, where)
 
     # --- names -----------------------------------------------------------------------------------------
 
-    def _name(self, node: exp.Expr) -> Expr:
-        fields: list[exp.Identifier] = []
+    def _name(self, node: tree.Node) -> Expr:
+        fields: list[tree.Identifier] = []
         base = node
-        while isinstance(base, exp.Dot):
+        while isinstance(base, tree.Dot):
             field = base.expression
-            if not isinstance(field, exp.Identifier):
+            if not isinstance(field, tree.Identifier):
                 self.report.error("SYNTAX_ERROR", span(base), "A star stands only in the SELECT list.")
                 return wrong(span(node))
             fields.insert(0, field)
             base = base.this
-        if isinstance(base, exp.Column):
+        if isinstance(base, tree.Column):
             if not fields and (bare := self._bare_function(base)) is not None:
                 return bare
             return self.scope.column([base.this, *fields])
@@ -123,7 +127,7 @@ class Analyser:
             value = self.scope.field(value, field)
         return value
 
-    def _bare_function(self, node: exp.Column) -> Expr | None:
+    def _bare_function(self, node: tree.Column) -> Expr | None:
         """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
         name, place = node.name, span(node)
         if node.this.args.get("quoted") or any(name in source.columns for source in self.scope.sources):
@@ -133,49 +137,49 @@ class Analyser:
             return call_function(function, [], place, self.report) if function else wrong(place)
         return None
 
-    def _element(self, node: exp.Expr) -> Expr:
+    def _element(self, node: tree.Node) -> Expr:
         value, index = self.check(node.this), self.check(node.expressions[0])
         return collections.element(value, index, span(node), self.report)
 
     # --- constants -------------------------------------------------------------------------------------
 
-    def _literal(self, node: exp.Expr) -> Expr:
-        if node.is_string:
+    def _literal(self, node: tree.Node) -> Expr:
+        if isinstance(node, tree.Literal) and node.is_string:
             return text_constant(node.name, STRING, span(node))
         return literals.number(node.name, span(node), self.report)
 
-    def _interval(self, node: exp.Expr) -> Expr:
+    def _interval(self, node: tree.Node) -> Expr:
         length = windows.interval(node, self.report)
         return wrong(span(node)) if length is None else literals.interval(length, span(node))
 
     # --- operators -------------------------------------------------------------------------------------
 
-    def _arithmetic(self, node: exp.Expr) -> Expr:
+    def _arithmetic(self, node: tree.Node) -> Expr:
         left, right = self.check(node.this), self.check(node.expression)
-        if isinstance(node, exp.DPipe):
+        if isinstance(node, tree.DPipe):
             return arithmetic.join_text(left, right, span(node), self.report)
         return arithmetic.arithmetic(_SIGNS[type(node)], left, right, span(node), self.report)
 
-    def _comparison(self, node: exp.Expr) -> Expr:
+    def _comparison(self, node: tree.Node) -> Expr:
         left, right = self.check(node.this), self.check(node.expression)
         return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), self.report)
 
-    def _not(self, node: exp.Expr) -> Expr:
+    def _not(self, node: tree.Node) -> Expr:
         return call(Op.NOT, BOOLEAN, span(node), self.condition(node.this, "NOT"))
 
-    def _junction(self, node: exp.Expr) -> Expr:
-        op, word = (Op.AND, "AND") if isinstance(node, exp.And) else (Op.OR, "OR")
+    def _junction(self, node: tree.Node) -> Expr:
+        op, word = (Op.AND, "AND") if isinstance(node, tree.And) else (Op.OR, "OR")
         left, right = self.condition(node.this, word), self.condition(node.expression, word)
         return call(op, BOOLEAN, span(node), left, right)
 
-    def _is(self, node: exp.Expr) -> Expr:
+    def _is(self, node: tree.Node) -> Expr:
         right = node.expression
-        if isinstance(right, exp.Null):
+        if isinstance(right, tree.Null):
             return call(Op.IS_NULL, BOOLEAN, span(node), self.check(node.this))
         op, word = (Op.IS_TRUE, "TRUE") if right.this else (Op.IS_FALSE, "FALSE")
         return call(op, BOOLEAN, span(node), self.condition(node.this, f"IS {word}"))
 
-    def _in(self, node: exp.Expr) -> Expr:
+    def _in(self, node: tree.Node) -> Expr:
         value = self.check(node.this)
         if node.args.get("query") is not None:
             return self._subquery(node.args["query"])
@@ -193,20 +197,20 @@ class Analyser:
             return call(Op.NULL, BOOLEAN, span(node))
         return call(Op.IN, BOOLEAN, span(node), value, *choices)
 
-    def _between(self, node: exp.Expr) -> Expr:
+    def _between(self, node: tree.Node) -> Expr:
         value = self.check(node.this)
         low = comparisons.compare(">=", value, self.check(node.args["low"]), span(node), self.report)
         high = comparisons.compare("<=", value, self.check(node.args["high"]), span(node), self.report)
         return call(Op.AND, BOOLEAN, span(node), low, high)
 
-    def _like(self, node: exp.Expr) -> Expr:
-        escape = self.check(node.expression) if isinstance(node, exp.Escape) else None
-        like = node.this if isinstance(node, exp.Escape) else node
+    def _like(self, node: tree.Node) -> Expr:
+        escape = self.check(node.expression) if isinstance(node, tree.Escape) else None
+        like = node.this if isinstance(node, tree.Escape) else node
         value, pattern = self.check(like.this), self.check(like.expression)
-        compare = similar if isinstance(like, exp.SimilarTo) else comparisons.like
+        compare = similar if isinstance(like, tree.SimilarTo) else comparisons.like
         return compare(value, pattern, escape, span(node), self.report)
 
-    def _case(self, node: exp.Expr) -> Expr:
+    def _case(self, node: tree.Node) -> Expr:
         operand = self.check(node.this) if node.this is not None else None
         conditions, values = [], []
         for branch in node.args["ifs"]:
@@ -223,16 +227,16 @@ class Analyser:
             return wrong(span(node))
         return call(Op.CASE, chosen[0], span(node), *conditions, *chosen[1])
 
-    def _cast(self, node: exp.Expr) -> Expr:
+    def _cast(self, node: tree.Node) -> Expr:
         if node.args.get("default"):
             return literals.of_type(node.args["to"].this.name, node.name, span(node), self.report)
         return casts.check_cast(self.check(node.this), node.args["to"], span(node), self.report)
 
     # --- calls -----------------------------------------------------------------------------------------
 
-    def _call(self, node: exp.Expr, where: Expr | None = None) -> Expr:
+    def _call(self, node: tree.Node, where: Expr | None = None) -> Expr:
         name, place = node.name.upper(), span(node)
-        if isinstance(node, exp.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
+        if isinstance(node, tree.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
             return self._window_call(node, name)
         if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"):
             return self._of_time(node, name)
@@ -240,18 +244,18 @@ class Analyser:
             left, right = (self.check(each) for each in node.expressions)
             return arithmetic.arithmetic("%", left, right, place, self.report)
         if name == "IF" and len(node.expressions) == 3:
-            branch = exp.If(this=node.expressions[0], true=node.expressions[1])
-            case = exp.Case(ifs=[branch], default=node.expressions[2])
+            branch = tree.If(this=node.expressions[0], true=node.expressions[1])
+            case = tree.Case(ifs=[branch], default=node.expressions[2])
             case.meta.update(node.meta)
             return self._case(case)
         first = node.expressions[0] if node.expressions else None
-        if name in BY_UNIT and isinstance(first, exp.Column | exp.Literal):
+        if name in BY_UNIT and isinstance(first, tree.Column | tree.Literal):
             return self._by_unit(node, name, first)
-        if isinstance(first, exp.Distinct):
+        if isinstance(first, tree.Distinct):
             return self._distinct(node, first, where)
         arguments = (
             [constant("1", 1, INT, span(first))]
-            if isinstance(first, exp.Star) and name == "COUNT" and len(node.expressions) == 1
+            if isinstance(first, tree.Star) and name == "COUNT" and len(node.expressions) == 1
             else [self.check(each) for each in node.expressions]
         )
         if name in _BY_TIME and self.window is not None and len(arguments) == 1:
@@ -277,7 +281,7 @@ class Analyser:
             return wrong(place)
         return call_function(function, arguments, place, self.report, where)
 
-    def check_rows(self, node: exp.Expr) -> Expr:
+    def check_rows(self, node: tree.Node) -> Expr:
         """A call that gives rows, which stands in FROM."""
         function = find_function(node.name, span(node), self.report)
         arguments = [self.check(each) for each in node.expressions]
@@ -285,7 +289,7 @@ class Analyser:
             return wrong(span(node))
         return call_function(function, arguments, span(node), self.report)
 
-    def _window_call(self, node: exp.Anonymous, name: str) -> Expr:
+    def _window_call(self, node: tree.Anonymous, name: str) -> Expr:
         if name not in windows.KINDS:
             return windows.bound(node, self.window, self.check, self.report)
         self.report.error(
@@ -306,7 +310,7 @@ class Analyser:
         time = call(Op.CASE, TIMESTAMP, place, when, self.window.time)
         return Expr(op, value.type, place, (value, time), aggregate=True)
 
-    def _by_unit(self, node: exp.Expr, name: str, unit: exp.Expr) -> Expr:
+    def _by_unit(self, node: tree.Node, name: str, unit: tree.Node) -> Expr:
         """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""
         functions = BY_UNIT[name]
         function = functions.get(unit.name.upper().removeprefix("SQL_TSI_").removesuffix("S"))
@@ -316,7 +320,7 @@ class Analyser:
         arguments = [self.check(each) for each in node.expressions[1:]]
         return call_function(function, arguments, span(node), self.report)
 
-    def _distinct(self, node: exp.Expr, distinct: exp.Distinct, where: Expr | None) -> Expr:
+    def _distinct(self, node: tree.Node, distinct: tree.Distinct, where: Expr | None) -> Expr:
         values = [self.check(each) for each in distinct.expressions]
         name = node.name.upper()
         function = COUNT_DISTINCT if name == "COUNT" and len(values) == 1 else once.FORMS.get(name)
@@ -342,14 +346,14 @@ class Analyser:
             return wrong(span(node))
         return call_function(function, values, span(node), self.report, where)
 
-    def _filter(self, node: exp.Expr) -> Expr:
+    def _filter(self, node: tree.Node) -> Expr:
         where = self.condition(node.expression.this, "FILTER")
         if where.has_aggregate:
             self.report.error("AGGREGATE_NOT_ALLOWED", where.span, "FILTER goes by single rows.")
             return wrong(span(node))
         return replace(self._call(node.this, where), span=span(node))
 
-    def _of_time(self, node: exp.Expr, name: str) -> Expr:
+    def _of_time(self, node: tree.Node, name: str) -> Expr:
         """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
         first, second = node.expressions[:2]
         unit, value = (first, second) if name == "EXTRACT" else (second, first)
@@ -357,13 +361,13 @@ class Analyser:
 
     # --- what stands elsewhere -------------------------------------------------------------------------
 
-    def _star(self, node: exp.Expr) -> Expr:
+    def _star(self, node: tree.Node) -> Expr:
         self.report.error(
             "SYNTAX_ERROR", span(node), "A star stands only in the SELECT list and in COUNT(*)."
         )
         return wrong(span(node))
 
-    def _subquery(self, node: exp.Expr) -> Expr:
+    def _subquery(self, node: tree.Node) -> Expr:
         self.report.error(
             "UNSUPPORTED_SUBQUERY",
             span(node),

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from sqlglot import exp
-
 from daggersql.analyse import windows
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.results import object_to_join
@@ -20,10 +18,11 @@ from daggersql.ir.relations import Alone, Join, Picked, Relation
 from daggersql.ir.types import BOOLEAN, ROWTIME, WINDOW_TIME
 from daggersql.ir.whole import has_session
 from daggersql.limits import MAX_JOIN_BOUND
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 _BOUND = "AND {right}.rowtime BETWEEN {left}.rowtime AND {left}.rowtime + INTERVAL '5' MINUTE"
-_ORDER: dict[type[exp.Expr], int] = {exp.GT: 1, exp.GTE: 1, exp.LT: -1, exp.LTE: -1, exp.EQ: 0}
+_ORDER: dict[type[tree.Node], int] = {tree.GT: 1, tree.GTE: 1, tree.LT: -1, tree.LTE: -1, tree.EQ: 0}
 _NEVER = timedelta.max
 
 
@@ -42,7 +41,7 @@ class JoinChecker:
         self._names = {value.ref.relation for value in self._right.columns.values() if value.ref}
 
     def check(
-        self, join: exp.Expr, where: exp.Expr | None, left: Relation, right: Relation, place: Span
+        self, join: tree.Node, where: tree.Node | None, left: Relation, right: Relation, place: Span
     ) -> Join | None:
         """The join; None, with findings, when it is none that can be."""
         outer, comma = (join.args.get("kind") or "").startswith("LEFT"), join.args.get("kind") == "COMMA"
@@ -84,7 +83,7 @@ class JoinChecker:
         object_to_join(found, place, self._report)
         return found
 
-    def _with_where(self, on: Expr, conditions: Iterator[exp.Expr]) -> Expr:
+    def _with_where(self, on: Expr, conditions: Iterator[tree.Node]) -> Expr:
         """The condition with the keys and bounds of WHERE, which partial sessions pass."""
         for node in conditions:
             if self._is_key(node) or self._bounds([node]) != (None, None):
@@ -116,16 +115,16 @@ class JoinChecker:
 
     # --- what the condition says -----------------------------------------------------------------------
 
-    def _is_key(self, node: exp.Expr) -> bool:
+    def _is_key(self, node: tree.Node) -> bool:
         """Whether it says that a value of one side equals one of the other."""
-        if not isinstance(node, exp.EQ):
+        if not isinstance(node, tree.EQ):
             return False
         sides = [self._relations(part) for part in (node.this, node.expression)]
         return all(sides) and any(
             one <= self._names and not other & self._names for one, other in (sides, sides[::-1])
         )
 
-    def _relations(self, node: exp.Expr) -> set[str]:
+    def _relations(self, node: tree.Node) -> set[str]:
         """The relations whose columns an expression names."""
         return {
             each.ref.relation
@@ -133,7 +132,7 @@ class JoinChecker:
             if each.ref and each.kind is Kind.COLUMN
         }
 
-    def _bounds(self, conditions: list[exp.Expr]) -> tuple[timedelta | None, timedelta | None]:
+    def _bounds(self, conditions: list[tree.Node]) -> tuple[timedelta | None, timedelta | None]:
         """The least and the greatest difference between the times of right and left."""
         lower: timedelta | None = None
         upper: timedelta | None = None
@@ -143,8 +142,8 @@ class JoinChecker:
                 upper = most if most is not None and (upper is None or most < upper) else upper
         return lower, upper
 
-    def _differences(self, node: exp.Expr) -> Iterator[tuple[timedelta | None, timedelta | None]]:
-        if isinstance(node, exp.Between):
+    def _differences(self, node: tree.Node) -> Iterator[tuple[timedelta | None, timedelta | None]]:
+        if isinstance(node, tree.Between):
             yield from self._compared(node.this, 1, node.args["low"])
             yield from self._compared(node.this, -1, node.args["high"])
         elif type(node) in _ORDER:
@@ -153,7 +152,7 @@ class JoinChecker:
                 yield from self._compared(node.this, sign, node.expression)
 
     def _compared(
-        self, left: exp.Expr, sign: int, right: exp.Expr
+        self, left: tree.Node, sign: int, right: tree.Node
     ) -> Iterator[tuple[timedelta | None, timedelta | None]]:
         """What `left >= right` (sign 1) or `left <= right` (-1) says of the difference."""
         one, other = self._instant(left), self._instant(right)
@@ -167,16 +166,16 @@ class JoinChecker:
         else:
             yield (None, least) if of_right else (-least, None)
 
-    def _instant(self, node: exp.Expr) -> tuple[bool, timedelta] | None:
+    def _instant(self, node: tree.Node) -> tuple[bool, timedelta] | None:
         """Whether it is the right side's event time, and how much is added to it; None for anything else."""
-        if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+        if isinstance(node, tree.Add | tree.Sub) and isinstance(node.expression, tree.Interval):
             below = self._instant(node.this)
             # What is no span of time is said there; it is a bound all the same.
             length = windows.interval(node.expression, self._report) or timedelta()
             if below is None:
                 return None
-            return below[0], below[1] + (length if isinstance(node, exp.Add) else -length)
-        if not isinstance(node, exp.Column | exp.Dot):
+            return below[0], below[1] + (length if isinstance(node, tree.Add) else -length)
+        if not isinstance(node, tree.Column | tree.Dot):
             return None
         value = self._analyser.check(node)
         if value.type not in (ROWTIME, WINDOW_TIME) or value.kind is not Kind.COLUMN:
@@ -187,11 +186,11 @@ class JoinChecker:
         return of_right, timedelta()
 
 
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
     stack = [node]
     while stack:
         each = stack.pop()
-        if isinstance(each, exp.And):
+        if isinstance(each, tree.And):
             stack += [each.expression, each.this]
         else:
             yield each

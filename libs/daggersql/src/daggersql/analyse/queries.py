@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlglot import exp
-
 from daggersql.analyse.scope import Source
 from daggersql.analyse.select import SelectChecker
 from daggersql.analyse.sources import FromChecker
@@ -24,6 +22,7 @@ from daggersql.ir.types import ROWTIME, TIMESTAMP
 from daggersql.ir.walk import all_expressions, carried, identity
 from daggersql.limits import Budget
 from daggersql.plan import Table
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 
@@ -31,7 +30,7 @@ from daggersql.syntax.cursor import span
 class _Named:
     """A query under WITH."""
 
-    node: exp.CTE
+    node: tree.CTE
     source: Source | None
     """None: it was found to be wrong."""
     used: bool = False
@@ -47,18 +46,19 @@ class QueryChecker:
         self._names = Names()
         self._spelling = spelling
 
-    def check(self, node: exp.Expr, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
+    def check(self, node: tree.Node, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
         """The checked query; None, with findings, when there is nothing to go on with."""
-        named = {**(outer or {}), **self._with(node, outer or {})}
-        checked = self._set(node, named) if isinstance(node, exp.SetOperation) else self._one(node, named)
-        for each in named.values():
-            if not each.used and each.node.parent is node.args.get("with_"):
+        own = self._with(node, outer or {})
+        named = {**(outer or {}), **own}
+        checked = self._set(node, named) if isinstance(node, tree.SetOperation) else self._one(node, named)
+        for each in own.values():
+            if not each.used:
                 name = each.node.args["alias"].this
                 self._report.warn("UNUSED_TABLE", span(name), f"Nothing reads {name.name}.")
         return checked
 
-    def _one(self, node: exp.Expr, named: Mapping[str, _Named]) -> Select | None:
-        assert isinstance(node, exp.Select)
+    def _one(self, node: tree.Node, named: Mapping[str, _Named]) -> Select | None:
+        assert isinstance(node, tree.Select)
         sources = FromChecker(
             self._tables,
             self._report,
@@ -73,7 +73,7 @@ class QueryChecker:
 
     # --- UNION ALL ------------------------------------------------------------------------------------
 
-    def _set(self, node: exp.Expr, named: Mapping[str, _Named]) -> Union | None:
+    def _set(self, node: tree.Node, named: Mapping[str, _Named]) -> Union | None:
         nodes, operators = _branches(node)
         for operator in operators:
             self._refuse_set_operation(operator)
@@ -87,27 +87,27 @@ class QueryChecker:
                 fine = False
             else:
                 branches.append(branch)
-        if not fine or any(not isinstance(each, exp.Union) or each.args["distinct"] for each in operators):
+        if not fine or any(not isinstance(each, tree.Union) or each.args["distinct"] for each in operators):
             return None
         return unite(branches, self._names.fresh("q"), self._report)
 
-    def _refuse_set_operation(self, node: exp.Expr) -> None:
+    def _refuse_set_operation(self, node: tree.Node) -> None:
         place = node.meta["operator"]
-        if isinstance(node, exp.Union) and node.args["distinct"]:
+        if isinstance(node, tree.Union) and node.args["distinct"]:
             self._report.error(
                 "UNBOUNDED_STATE",
                 place,
                 "UNION remembers every row for ever: use UNION ALL.",
                 "UNION ALL",
             )
-        elif not isinstance(node, exp.Union):
+        elif not isinstance(node, tree.Union):
             self._report.error(
                 "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
             )
 
     # --- WITH -----------------------------------------------------------------------------------------
 
-    def _with(self, node: exp.Expr, outer: Mapping[str, _Named]) -> dict[str, _Named]:
+    def _with(self, node: tree.Node, outer: Mapping[str, _Named]) -> dict[str, _Named]:
         clause = node.args.get("with_")
         found: dict[str, _Named] = {}
         for each in clause.expressions if clause is not None else ():
@@ -125,12 +125,12 @@ class QueryChecker:
 
     # --- sub-queries ----------------------------------------------------------------------------------
 
-    def _source_of(self, node: exp.Expr, named: Mapping[str, _Named]) -> Source | bool | None:
+    def _source_of(self, node: tree.Node, named: Mapping[str, _Named]) -> Source | bool | None:
         """A sub-query of FROM, or a query under WITH; False for anything else."""
         alias = node.args.get("alias")
-        if isinstance(node, exp.Subquery):
+        if isinstance(node, tree.Subquery):
             return self._as_source(alias.name if alias else "", self.check(node.this, named), alias)
-        if not isinstance(node, exp.Table) or isinstance(node.this, exp.Anonymous):
+        if not isinstance(node, tree.Table) or isinstance(node.this, tree.Anonymous):
             return False
         parts = node.meta["parts"]
         if len(parts) != 1 or (query := named.get(parts[0].name)) is None:
@@ -143,7 +143,7 @@ class QueryChecker:
         query.used = True
         return replace(source, alias=alias.name if alias else parts[0].name) if source else None
 
-    def _as_source(self, alias: str, query: Select | Union | None, names: exp.Expr | None) -> Source | None:
+    def _as_source(self, alias: str, query: Select | Union | None, names: tree.Node | None) -> Source | None:
         """A query, as something to select from."""
         if query is None:
             return None
@@ -216,11 +216,11 @@ def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Un
     return replace(query, outputs=outputs)
 
 
-def _branches(node: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+def _branches(node: tree.Node) -> tuple[list[tree.Node], list[tree.Node]]:
     """The SELECTs and the operators of a chain, from left to right, without recursion."""
-    nodes: list[exp.Expr] = []
-    operators: list[exp.Expr] = []
-    while isinstance(node, exp.SetOperation):
+    nodes: list[tree.Node] = []
+    operators: list[tree.Node] = []
+    while isinstance(node, tree.SetOperation):
         operators.append(node)
         nodes.append(node.expression)
         below = node.this

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlglot import exp
-
 from daggersql.findings import Report, Span, nearest
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
@@ -24,6 +22,7 @@ from daggersql.ir.walk import METADATA
 from daggersql.limits import Budget
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.plan import Table
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 # Suggestions look this deep into messages; a schema may be recursive, and large.
@@ -67,7 +66,7 @@ class Scope:
     """All streams of the dagger, for suggestions."""
     budget: Budget = field(default_factory=Budget)
 
-    def column(self, parts: Sequence[exp.Identifier]) -> Expr:
+    def column(self, parts: Sequence[tree.Identifier]) -> Expr:
         """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
         first, place = parts[0].name, (span(parts[0])[0], span(parts[-1])[1])
         qualified = [source for source in self.sources if source.alias == first] if len(parts) > 1 else []
@@ -92,7 +91,7 @@ class Scope:
             value = self.field(value, each)
         return value
 
-    def field(self, value: Expr, name: exp.Identifier) -> Expr:
+    def field(self, value: Expr, name: tree.Identifier) -> Expr:
         """A field of a message, a Timestamp or a Duration."""
         place = (value.span[0], span(name)[1])
         if value.wrong:
@@ -116,7 +115,7 @@ class Scope:
         self._unknown_field(value, name, known)
         return wrong(place)
 
-    def stars(self, alias: exp.Identifier | None, place: Span) -> list[tuple[str, Expr]]:
+    def stars(self, alias: tree.Identifier | None, place: Span) -> list[tuple[str, Expr]]:
         """The columns that * stands for, with their names: never the metadata."""
         sources = [each for each in self.sources if alias is None or each.alias == alias.name]
         if alias is not None and not sources:
@@ -130,7 +129,9 @@ class Scope:
 
     # --- what is wrong ---------------------------------------------------------------------------------
 
-    def _unknown(self, parts: Sequence[exp.Identifier], at: exp.Identifier, owners: Sequence[Source]) -> None:
+    def _unknown(
+        self, parts: Sequence[tree.Identifier], at: tree.Identifier, owners: Sequence[Source]
+    ) -> None:
         """Nothing has this name: say what comes nearest."""
         sources = owners or self.sources
         known = [name for source in sources for name in source.columns]
@@ -152,7 +153,7 @@ class Scope:
             "UNKNOWN_COLUMN", span(at), f"There is no column {at.name} in {names}{hint}", suggestion
         )
 
-    def _unknown_table(self, name: exp.Identifier) -> None:
+    def _unknown_table(self, name: tree.Identifier) -> None:
         aliases = [source.alias for source in self.sources]
         suggestion = nearest(name.name, aliases) or (aliases[0] if aliases else None)
         hint = f": did you mean {suggestion}?" if suggestion else "."
@@ -160,7 +161,7 @@ class Scope:
             "UNKNOWN_TABLE", span(name), f"No table of FROM is called {name.name}{hint}", suggestion
         )
 
-    def _unknown_field(self, value: Expr, name: exp.Identifier, known: Sequence[str]) -> None:
+    def _unknown_field(self, value: Expr, name: tree.Identifier, known: Sequence[str]) -> None:
         shown = value.read[1] if value.read else "This value"
         match value.type:
             case Array():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
 from daggersql.analyse import windows
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.results import object_to_groups
@@ -17,6 +15,7 @@ from daggersql.ir.relations import GroupWindow, Output, Select, group_column
 from daggersql.ir.types import Family, family
 from daggersql.limits import Budget
 from daggersql.plan import Table
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 
@@ -29,7 +28,7 @@ class SelectChecker:
         self._budget = budget
         self._spelling = spelling
 
-    def check(self, node: exp.Select, found: From) -> Select:
+    def check(self, node: tree.Select, found: From) -> Select:
         """The checked SELECT over its FROM. Findings go to the report."""
         report = self._report
         scope = Scope(found.sources, report, self._tables, self._budget)
@@ -60,7 +59,7 @@ class SelectChecker:
 
     # --- clauses ---------------------------------------------------------------------------------------
 
-    def _where(self, node: exp.Select, rows: Analyser) -> Expr | None:
+    def _where(self, node: tree.Select, rows: Analyser) -> Expr | None:
         clause = node.args.get("where")
         if clause is None:
             return None
@@ -75,14 +74,14 @@ class SelectChecker:
         return where
 
     def _group(
-        self, node: exp.Select, rows: Analyser, table_window: GroupWindow | None
+        self, node: tree.Select, rows: Analyser, table_window: GroupWindow | None
     ) -> tuple[GroupWindow | None, list[Expr]]:
         clause = node.args.get("group")
         found: list[GroupWindow] = []
         keys: list[Expr] = []
         seen_window = False
         for each in clause.expressions if clause else ():
-            if isinstance(each, exp.Anonymous) and each.name.upper() in windows.KINDS:
+            if isinstance(each, tree.Anonymous) and each.name.upper() in windows.KINDS:
                 if seen_window:
                     self._report.error(
                         "MULTIPLE_WINDOWS",
@@ -126,33 +125,33 @@ class SelectChecker:
             return [key]
         return []
 
-    def _outputs(self, node: exp.Select, analyser: Analyser) -> list[Output]:
+    def _outputs(self, node: tree.Select, analyser: Analyser) -> list[Output]:
         outputs: list[Output] = []
         for each in node.expressions:
-            star = each.expression if isinstance(each, exp.Dot) else each
-            if isinstance(star, exp.Star):
+            star = each.expression if isinstance(each, tree.Dot) else each
+            if isinstance(star, tree.Star):
                 outputs += self._star(node, each, analyser)
                 continue
-            alias = each.args["alias"] if isinstance(each, exp.Alias) else None
+            alias = each.args["alias"] if isinstance(each, tree.Alias) else None
             value = analyser.check(each.this if alias else each)
             place = span(alias) if alias else value.span
             outputs.append(Output(alias.name if alias else _own_name(each), value, place))
         return outputs
 
-    def _star(self, select: exp.Select, node: exp.Expr, analyser: Analyser) -> list[Output]:
+    def _star(self, select: tree.Select, node: tree.Node, analyser: Analyser) -> list[Output]:
         place = span(node)
         if select.args.get("group") is not None:
             self._report.error(
                 "NOT_GROUPED", place, "With GROUP BY, list the columns to select: keys and aggregates."
             )
             return []
-        alias = node.this.this if isinstance(node, exp.Dot) and isinstance(node.this, exp.Column) else None
+        alias = node.this.this if isinstance(node, tree.Dot) and isinstance(node.this, tree.Column) else None
         found = analyser.scope.stars(alias, place)
         return [Output(name, value, place, star=True) for name, value in found]
 
     # --- grouping --------------------------------------------------------------------------------------
 
-    def _aggregate(self, node: exp.Select, select: Select) -> None:
+    def _aggregate(self, node: tree.Select, select: Select) -> None:
         """Turns outputs and HAVING into expressions over groups, if the query groups."""
         inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
         if node.args.get("group") is None:
@@ -229,12 +228,16 @@ def refuse_bounds_of_rows(select: Select, report: Report) -> None:
         windows.refuse_bounds([each.value for each in select.outputs], report)
 
 
-def _own_name(node: exp.Expr) -> str | None:
+def _own_name(node: tree.Node) -> str | None:
     """The name of an expression without AS: that of a column, or of the last field of a path."""
     last = (
-        node.expression if isinstance(node, exp.Dot) else node.this if isinstance(node, exp.Column) else None
+        node.expression
+        if isinstance(node, tree.Dot)
+        else node.this
+        if isinstance(node, tree.Column)
+        else None
     )
-    return last.name if isinstance(last, exp.Identifier) else None
+    return last.name if isinstance(last, tree.Identifier) else None
 
 
 def _aggregates(value: Expr) -> list[Expr]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from daggersql.analyse import scope, windows
 from daggersql.analyse.calls import find_function
 from daggersql.analyse.expressions import Analyser
@@ -22,6 +20,7 @@ from daggersql.ir.types import BIGINT, INT, Array, MapOf, Message, Struct, Type
 from daggersql.ir.walk import METADATA
 from daggersql.limits import Budget
 from daggersql.plan import Table
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 _INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
@@ -46,7 +45,7 @@ class FromChecker:
         report: Report,
         budget: Budget,
         names: Names,
-        source_of: Callable[[exp.Expr], Source | bool | None],
+        source_of: Callable[[tree.Node], Source | bool | None],
     ) -> None:
         """`source_of` gives False for what is neither."""
         self._tables = tables
@@ -55,7 +54,7 @@ class FromChecker:
         self._names = names
         self._source_of = source_of
 
-    def check(self, select: exp.Select) -> From | None:
+    def check(self, select: tree.Select) -> From | None:
         """The clause; None, with findings, when there is nothing to go on with."""
         clause = select.args.get("from_")
         if clause is None:
@@ -65,7 +64,7 @@ class FromChecker:
         nodes = [clause.this, *(join.this for join in select.args.get("joins") or ())]
         if not apart(nodes, self._report):
             for node in nodes:
-                if not isinstance(node, exp.Lateral | exp.Unnest):
+                if not isinstance(node, tree.Lateral | tree.Unnest):
                     self._source(node)  # for what else is wrong, and what is read
             return None
         first = self._source(clause.this)
@@ -76,19 +75,19 @@ class FromChecker:
 
     # --- one source ------------------------------------------------------------------------------------
 
-    def _source(self, node: exp.Expr) -> Source | None:
+    def _source(self, node: tree.Node) -> Source | None:
         place, alias, report = span(node), node.args.get("alias"), self._report
         given = self._source_of(node)
         if given is not False:
             return given if isinstance(given, Source) else None
-        if isinstance(node, exp.TableFromRows):
+        if isinstance(node, tree.TableFromRows):
             return self._window_table(node)
-        if isinstance(node, exp.Lateral | exp.Unnest):
+        if isinstance(node, tree.Lateral | tree.Unnest):
             report.error(
                 "UNSUPPORTED_JOIN", place, "Rows are unfolded beside a stream: FROM stream, LATERAL TABLE(…)."
             )
             return None
-        if not isinstance(node, exp.Table):
+        if not isinstance(node, tree.Table):
             if find_function(node.name, place, report) is not None:
                 report.error("UNSUPPORTED_FUNCTION", place, f"{node.name} does not give rows to read.")
             return None
@@ -99,7 +98,7 @@ class FromChecker:
             return None
         return scope.stream(alias.name if alias else table.name, table, self._names.fresh("s"))
 
-    def _window_table(self, node: exp.Expr) -> Source | None:
+    def _window_table(self, node: tree.Node) -> Source | None:
         """TABLE(TUMBLE(TABLE stream, DESCRIPTOR(rowtime), …)): the stream, and the bounds of its windows."""
         function = node.this
         below = self._source(function.expressions[0])
@@ -111,7 +110,7 @@ class FromChecker:
                 "UNSUPPORTED_WINDOW", span(function), f"{function.name} is not supported: use TUMBLE or HOP."
             )
             return None
-        times = exp.Anonymous(this=function.this, expressions=function.expressions[1:])
+        times = tree.Anonymous(this=function.this, expressions=function.expressions[1:])
         times.meta.update(function.meta)
         window = windows.read_window(times, analyser.check, self._report)
         if window is None:
@@ -124,9 +123,9 @@ class FromChecker:
 
     # --- joins -----------------------------------------------------------------------------------------
 
-    def _join(self, left: From | None, join: exp.Expr, select: exp.Select) -> From | None:
+    def _join(self, left: From | None, join: tree.Node, select: tree.Select) -> From | None:
         kind, node, operator = join.args.get("kind") or "", join.this, join.meta["operator"]
-        unfolds = isinstance(node, exp.Unnest | exp.Lateral)
+        unfolds = isinstance(node, tree.Unnest | tree.Lateral)
         place: Span = operator if kind == "COMMA" else (span(join)[0], operator[1])
         right = None if unfolds else self._source(node)
         if kind not in _INNER | _LEFT or join.args.get("using"):
@@ -193,9 +192,9 @@ class FromChecker:
 
     # --- lists unfolded --------------------------------------------------------------------------------
 
-    def _unfold(self, left: From, join: exp.Expr, *, outer: bool) -> From | None:
+    def _unfold(self, left: From, join: tree.Node, *, outer: bool) -> From | None:
         node, on, report = join.this, join.args.get("on"), self._report
-        if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+        if on is not None and not (isinstance(on, tree.Boolean) and on.this):
             report.error(
                 "UNSUPPORTED_JOIN", span(on), "Unfolded rows belong to their record: write ON TRUE.", "TRUE"
             )
@@ -204,7 +203,7 @@ class FromChecker:
             report.error("SYNTAX_ERROR", span(node), "LEFT JOIN needs ON TRUE here.", "ON TRUE")
             return None
         analyser = Analyser(Scope(left.sources, report, self._tables, self._budget), report)
-        if isinstance(node, exp.Lateral):
+        if isinstance(node, tree.Lateral):
             value, columns = self._rows_of_function(node.this, analyser)
         else:
             value = analyser.check(node.expressions[0])
@@ -231,7 +230,7 @@ class FromChecker:
         return From((*sources, source), unfolded, left.where)
 
     def _rows_of_function(
-        self, node: exp.Expr, analyser: Analyser
+        self, node: tree.Node, analyser: Analyser
     ) -> tuple[Expr | None, dict[str, tuple[tuple[str, ...], Type]] | None]:
         function = registry.find(node.name)
         if function is not None and function.rows is None:
@@ -256,7 +255,7 @@ class FromChecker:
             self._report.error("TYPE_MISMATCH", value.span, "UNNEST takes a list or a map.")
         return None
 
-    def _named(self, node: exp.Expr, columns: Mapping[str, Expr]) -> dict[str, Expr] | None:
+    def _named(self, node: tree.Node, columns: Mapping[str, Expr]) -> dict[str, Expr] | None:
         """The columns under the names that the alias gives them: all or none."""
         alias = node.args.get("alias")
         names = alias.args.get("columns") if alias is not None else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-
 from daggersql.findings import Report, Span, nearest
 from daggersql.plan import Table
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 _FORMATS = {
@@ -16,7 +15,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def apart(nodes: Sequence[exp.Expr], report: Report) -> bool:
+def apart(nodes: Sequence[tree.Node], report: Report) -> bool:
     """Whether every table has a name of its own: of two, nobody knows which is meant further on."""
     seen: set[str] = set()
     fine = True
@@ -34,17 +33,17 @@ def apart(nodes: Sequence[exp.Expr], report: Report) -> bool:
     return fine
 
 
-def name_of(node: exp.Expr) -> str:
+def name_of(node: tree.Node) -> str:
     """What the query calls a table; empty when it calls it nothing."""
     alias = node.args.get("alias")
     if alias is not None:
         return str(alias.name)
-    if isinstance(node, exp.TableFromRows):
+    if isinstance(node, tree.TableFromRows):
         return name_of(node.this.expressions[0])
-    return str(node.meta["parts"][-1].name) if isinstance(node, exp.Table) else ""
+    return str(node.meta["parts"][-1].name) if isinstance(node, tree.Table) else ""
 
 
-def find_table(parts: Sequence[exp.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
+def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
     """The stream of that name; None, with a finding, when there is none."""
     place: Span = (span(parts[0])[0], span(parts[-1])[1])
     name = ".".join(part.name for part in parts)

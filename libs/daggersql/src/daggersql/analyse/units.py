@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
 from daggersql.ir.expr import Expr, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.types import BIGINT, TIMESTAMP, Family, fits
 from daggersql.operators.coercion import describe
-from daggersql.syntax import units
+from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span
 
 
-def unit_of_time(name: str, unit: exp.Expr, value: Expr, place: Span, report: Report) -> Expr:
+def unit_of_time(name: str, unit: tree.Node, value: Expr, place: Span, report: Report) -> Expr:
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
     known = PARTS if name == "EXTRACT" else TIME_UNITS
     word = unit.name.removesuffix("S")

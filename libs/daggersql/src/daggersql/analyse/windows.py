@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from sqlglot import exp
-
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, Kind, call, wrong
 from daggersql.ir.ops import Op
@@ -15,6 +13,7 @@ from daggersql.ir.relations import GroupWindow, bound_column
 from daggersql.ir.types import ROWTIME, TIMESTAMP, WINDOW_TIME
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
+from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
 _UNITS = {
@@ -44,9 +43,9 @@ _CLOCK = {
 }
 
 
-def interval(node: exp.Expr, report: Report) -> timedelta | None:
+def interval(node: tree.Node, report: Report) -> timedelta | None:
     """The span of time that an INTERVAL says; None, with a finding, when it says none that is fixed."""
-    if not isinstance(node, exp.Interval):
+    if not isinstance(node, tree.Interval):
         report.error(
             "BAD_INTERVAL",
             span(node),
@@ -57,7 +56,7 @@ def interval(node: exp.Expr, report: Report) -> timedelta | None:
     if node.meta["wrong"]:
         return None
     value, unit = node.this, node.args["unit"].name.removesuffix("S")
-    if not isinstance(value, exp.Literal) or not value.is_string:
+    if not isinstance(value, tree.Literal) or not value.is_string:
         report.error(
             "BAD_INTERVAL",
             span(node),
@@ -99,7 +98,9 @@ def _read(text: str, unit: str) -> timedelta | None:
     return None
 
 
-def read_window(call: exp.Anonymous, check: Callable[[exp.Expr], Expr], report: Report) -> GroupWindow | None:
+def read_window(
+    call: tree.Anonymous, check: Callable[[tree.Node], Expr], report: Report
+) -> GroupWindow | None:
     """The window that TUMBLE(…) or HOP(…) means; None, with findings, when it means none."""
     kind, arguments = call.name.upper().partition("_")[0], call.expressions
     spans = KINDS[kind]
@@ -123,8 +124,8 @@ def read_window(call: exp.Anonymous, check: Callable[[exp.Expr], Expr], report: 
     return GroupWindow(Window(kind, size, slide), time, (start, end), text[text.find("(") :])
 
 
-def _time(node: exp.Expr, check: Callable[[exp.Expr], Expr], report: Report) -> Expr | None:
-    if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+def _time(node: tree.Node, check: Callable[[tree.Node], Expr], report: Report) -> Expr | None:
+    if isinstance(node, tree.Anonymous) and node.name.upper() == "PROCTIME":
         report.error(
             "UNSUPPORTED_WINDOW",
             span(node),
@@ -143,7 +144,7 @@ def _time(node: exp.Expr, check: Callable[[exp.Expr], Expr], report: Report) -> 
     return time
 
 
-def _long_enough(lengths: list[timedelta | None], nodes: list[exp.Expr], report: Report) -> bool:
+def _long_enough(lengths: list[timedelta | None], nodes: list[tree.Node], report: Report) -> bool:
     fine = True
     for length, node in zip(lengths, nodes[1:], strict=True):
         if length is not None and length <= timedelta():
@@ -160,7 +161,7 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[exp.Expr], report:
     return fine
 
 
-def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[exp.Expr], report: Report) -> bool:
+def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[tree.Node], report: Report) -> bool:
     if slide > size:
         report.error(
             "BAD_INTERVAL", span(nodes[1]), "HOP takes the slide first, then the size, which is not shorter."
@@ -177,9 +178,9 @@ def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[exp.Expr], r
 
 
 def bound(
-    call: exp.Anonymous,
+    call: tree.Anonymous,
     group: GroupWindow | None,
-    check: Callable[[exp.Expr], Expr],
+    check: Callable[[tree.Node], Expr],
     report: Report,
 ) -> Expr:
     """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""

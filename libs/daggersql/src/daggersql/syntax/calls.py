@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
-
 from daggersql.limits import MAX_COLUMNS
+from daggersql.syntax import tree
 from daggersql.syntax.expressions import ExpressionParser
+from daggersql.syntax.lexer import TokenKind
 
-_Type = exp.DataType.Type
+_Type = tree.TypeName
 _TYPES = {
     "BOOLEAN": _Type.BOOLEAN, "TINYINT": _Type.TINYINT, "SMALLINT": _Type.SMALLINT, "INT": _Type.INT,
     "INTEGER": _Type.INT, "BIGINT": _Type.BIGINT, "FLOAT": _Type.FLOAT, "DOUBLE": _Type.DOUBLE,
-    "DECIMAL": _Type.DECIMAL, "DEC": _Type.DECIMAL, "NUMERIC": _Type.DECIMAL, "CHAR": _Type.VARCHAR,
-    "VARCHAR": _Type.VARCHAR, "STRING": _Type.VARCHAR, "BINARY": _Type.VARBINARY, "VARBINARY":
-    _Type.VARBINARY, "BYTES": _Type.VARBINARY, "DATE": _Type.DATE, "TIMESTAMP": _Type.TIMESTAMP,
+    "DECIMAL": _Type.DECIMAL, "DEC": _Type.DECIMAL, "NUMERIC": _Type.DECIMAL, "CHAR": _Type.STRING,
+    "VARCHAR": _Type.STRING, "STRING": _Type.STRING, "BINARY": _Type.BINARY, "VARBINARY":
+    _Type.BINARY, "BYTES": _Type.BINARY, "DATE": _Type.DATE, "TIMESTAMP": _Type.TIMESTAMP,
     "TIMESTAMP_LTZ": _Type.TIMESTAMP,
 }  # fmt: skip
 
@@ -22,16 +21,16 @@ _TYPES = {
 class CallParser(ExpressionParser):
     """The grammar of calls. `F(a FROM b)` and its kin become `F(a, b)`."""
 
-    def _call(self, start: int) -> exp.Expr:
+    def _call(self, start: int) -> tree.Node:
         name = self._take().text
         self._expect_symbol("(")
-        arguments: list[exp.Expr] = []
+        arguments: list[tree.Node] = []
         if not self._is_symbol(")"):
             first = self._start
             if self._take_word("DISTINCT"):
                 arguments = [
                     self._at(
-                        exp.Distinct(expressions=self._commas(self._expression, most=MAX_COLUMNS)), first
+                        tree.Distinct(expressions=self._commas(self._expression, most=MAX_COLUMNS)), first
                     )
                 ]
             else:
@@ -42,9 +41,9 @@ class CallParser(ExpressionParser):
                 "UNSUPPORTED_CLAUSE", "An order inside a call is not supported: rows of a stream have none."
             )
         self._expect_symbol(")")
-        return self._behind_call(self._at(exp.Anonymous(this=name, expressions=arguments), start), start)
+        return self._behind_call(self._at(tree.Anonymous(this=name, expressions=arguments), start), start)
 
-    def _behind_call(self, call: exp.Expr, start: int) -> exp.Expr:
+    def _behind_call(self, call: tree.Node, start: int) -> tree.Node:
         if self._is_word("WITHIN"):
             self._refuse(
                 "UNSUPPORTED_CLAUSE", "WITHIN GROUP is not supported: rows of a stream have no order."
@@ -53,9 +52,9 @@ class CallParser(ExpressionParser):
             self._advance(2)
             begin = self._start
             self._expect_word("WHERE")
-            where = self._at(exp.Where(this=self._expression()), begin)
+            where = self._at(tree.Where(this=self._expression()), begin)
             self._expect_symbol(")")
-            call = self._at(exp.Filter(this=call, expression=where), start)
+            call = self._at(tree.Filter(this=call, expression=where), start)
         if self._is_word("OVER"):
             self.report.error(
                 "UNSUPPORTED_OVER",
@@ -63,7 +62,7 @@ class CallParser(ExpressionParser):
                 "OVER is not supported on a stream: group by TUMBLE or HOP instead.",
             )
             self._skip_over()
-            call = self._at(exp.Window(this=call), start)
+            call = self._at(tree.Window(this=call), start)
         return call
 
     def _skip_over(self) -> None:
@@ -79,7 +78,7 @@ class CallParser(ExpressionParser):
                 return
         self._expect_symbol(")")
 
-    def _special_call(self, word: str, start: int) -> exp.Expr | None:
+    def _special_call(self, word: str, start: int) -> tree.Node | None:
         match word:
             case "CAST" | "TRY_CAST":
                 return self._cast(start)
@@ -99,22 +98,22 @@ class CallParser(ExpressionParser):
                 return self._json_value(start)
             case "EXISTS":
                 self._advance(2)
-                return self._at(exp.Exists(this=self._subquery(start)), start)
+                return self._at(tree.Exists(this=self._subquery(start)), start)
             case _:
                 return None
 
-    def _cast(self, start: int) -> exp.Expr:
+    def _cast(self, start: int) -> tree.Node:
         self._advance()
         self._expect_symbol("(")
         value = self._expression()
         self._expect_word("AS")
         to = self._data_type()
         self._expect_symbol(")")
-        return self._at(exp.Cast(this=value, to=to), start)
+        return self._at(tree.Cast(this=value, to=to), start)
 
-    def _data_type(self) -> exp.DataType:
+    def _data_type(self) -> tree.DataType:
         start, name = self._start, self._curr.text.upper()
-        if self._curr.token_type is not TokenType.VAR:
+        if self._curr.kind is not TokenKind.WORD:
             self._unexpected("A type is missing here")
         self._advance()
         if name not in _TYPES:
@@ -126,7 +125,7 @@ class CallParser(ExpressionParser):
             )
         if name == "DOUBLE":
             self._take_word("PRECISION")
-        parameters: list[exp.Expr] = []
+        parameters: list[tree.Node] = []
         if self._take_symbol("("):
             parameters = self._commas(lambda: self._operand(self._start), most=2)
             self._expect_symbol(")")
@@ -135,17 +134,17 @@ class CallParser(ExpressionParser):
             self._expect_word("TIME")
             self._expect_word("ZONE")
         kind = _TYPES.get(name, _Type.UNKNOWN)
-        return self._at(exp.DataType(this=kind, expressions=parameters), start)
+        return self._at(tree.DataType(this=kind, expressions=parameters), start)
 
-    def _extract(self, start: int) -> exp.Expr:
+    def _extract(self, start: int) -> tree.Node:
         self._advance(2)
-        unit = self._at(exp.Var(this=self._take().text.upper()), self._prev.start)
+        unit = self._at(tree.Var(this=self._take().text.upper()), self._prev.start)
         self._expect_word("FROM")
         value = self._expression()
         self._expect_symbol(")")
-        return self._at(exp.Anonymous(this="EXTRACT", expressions=[unit, value]), start)
+        return self._at(tree.Anonymous(this="EXTRACT", expressions=[unit, value]), start)
 
-    def _split_call(self, start: int, *separators: str) -> exp.Expr:
+    def _split_call(self, start: int, *separators: str) -> tree.Node:
         """`F(a IN b)`, `F(a FROM b FOR c)`, `F(a TO unit)`, or with commas."""
         name = self._take().text
         self._expect_symbol("(")
@@ -155,27 +154,27 @@ class CallParser(ExpressionParser):
                 if separator == "TO":
                     name = f"{name} TO"
                     unit = self._take()
-                    arguments.append(self._at(exp.Var(this=unit.text.upper()), unit.start))
+                    arguments.append(self._at(tree.Var(this=unit.text.upper()), unit.start))
                 else:
                     arguments.append(self._expression())
         if self._take_symbol(","):
             arguments += self._commas(self._expression, most=MAX_COLUMNS)
         self._expect_symbol(")")
-        return self._at(exp.Anonymous(this=name, expressions=arguments), start)
+        return self._at(tree.Anonymous(this=name, expressions=arguments), start)
 
-    def _range_free(self) -> exp.Expr:
+    def _range_free(self) -> tree.Node:
         """An expression that leaves a following IN alone."""
         start = self._start
         return self._accesses(self._operand(start), start)
 
-    def _trim(self, start: int) -> exp.Expr:
+    def _trim(self, start: int) -> tree.Node:
         """TRIM([BOTH | LEADING | TRAILING] [characters] FROM text) becomes TRIM(text, characters)."""
         name = self._take().text
         self._expect_symbol("(")
         side = self._curr.text.upper() if self._is_word("BOTH", "LEADING", "TRAILING") else ""
         if side:
             self._advance()
-        characters: list[exp.Expr] = []
+        characters: list[tree.Node] = []
         if not self._is_word("FROM"):
             characters = [self._expression()]
         if self._take_word("FROM"):
@@ -186,15 +185,15 @@ class CallParser(ExpressionParser):
                 arguments += self._commas(self._expression, most=MAX_COLUMNS)
         self._expect_symbol(")")
         name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, name)
-        return self._at(exp.Anonymous(this=name, expressions=arguments), start)
+        return self._at(tree.Anonymous(this=name, expressions=arguments), start)
 
-    def _json_value(self, start: int) -> exp.Expr:
+    def _json_value(self, start: int) -> tree.Node:
         """JSON_VALUE(text, path [RETURNING type] [DEFAULT x ON EMPTY] [… ON ERROR]), in plainer calls."""
         name = self._take().text
         self._expect_symbol("(")
         arguments = self._commas(self._expression, most=MAX_COLUMNS)
         to = self._data_type() if self._take_word("RETURNING") else None
-        defaults: dict[str, exp.Expr] = {}
+        defaults: dict[str, tree.Node] = {}
         while not self._is_symbol(")"):
             default = self._json_default()
             self._expect_word("ON")
@@ -203,42 +202,42 @@ class CallParser(ExpressionParser):
             defaults[self._take().text.upper()] = default
         self._expect_symbol(")")
 
-        def call(function: str, *given: exp.Expr) -> exp.Expr:
-            made = exp.Anonymous(this=function, expressions=[each.copy() for each in given])
+        def call(function: str, *given: tree.Node) -> tree.Node:
+            made = tree.Anonymous(this=function, expressions=[each.copy() for each in given])
             return self._at(made, start)
 
         value = call(name, *arguments)
         if to is not None:
-            value = self._at(exp.Cast(this=value, to=to), start)
-        if len(arguments) != 2 or all(isinstance(each, exp.Null) for each in defaults.values()):
+            value = self._at(tree.Cast(this=value, to=to), start)
+        if len(arguments) != 2 or all(isinstance(each, tree.Null) for each in defaults.values()):
             return value
         text, path = arguments
-        whole = self._at(exp.Literal.string("$"), start)
+        whole = self._at(tree.Literal.string("$"), start)
         there, valid = call("JSON_EXISTS", text, path), call("JSON_EXISTS", text, whole)
         nested = self._is_known(call("JSON_QUERY", text, path), start)
-        wrong = self._at(exp.Or(this=self._at(exp.Not(this=valid), start), expression=nested), start)
-        empty = self._at(exp.And(this=valid.copy(), expression=self._at(exp.Not(this=there), start)), start)
+        wrong = self._at(tree.Or(this=self._at(tree.Not(this=valid), start), expression=nested), start)
+        empty = self._at(tree.And(this=valid.copy(), expression=self._at(tree.Not(this=there), start)), start)
         branches = [
-            self._at(exp.If(this=condition, true=answer), start)
+            self._at(tree.If(this=condition, true=answer), start)
             for condition, answer in (
                 (self._is_known(value, start), value.copy()),
-                (empty, defaults.get("EMPTY", self._at(exp.Null(), start))),
-                (wrong, defaults.get("ERROR", self._at(exp.Null(), start))),
+                (empty, defaults.get("EMPTY", self._at(tree.Null(), start))),
+                (wrong, defaults.get("ERROR", self._at(tree.Null(), start))),
             )
         ]
-        return self._at(exp.Case(ifs=branches), start)
+        return self._at(tree.Case(ifs=branches), start)
 
-    def _json_default(self) -> exp.Expr:
+    def _json_default(self) -> tree.Node:
         if self._is_word("ERROR"):
             self._refuse(
                 "UNSUPPORTED_OPERATION", "One bad text must not end the job: use NULL or DEFAULT.", "NULL"
             )
         start = self._start
         if self._take_word("NULL"):
-            return self._at(exp.Null(), start)
+            return self._at(tree.Null(), start)
         self._expect_word("DEFAULT")
         return self._expression()
 
-    def _is_known(self, value: exp.Expr, start: int) -> exp.Expr:
-        same = self._at(exp.Is(this=value, expression=self._at(exp.Null(), start)), start)
-        return self._at(exp.Not(this=same), start)
+    def _is_known(self, value: tree.Node, start: int) -> tree.Node:
+        same = self._at(tree.Is(this=value, expression=self._at(tree.Null(), start)), start)
+        return self._at(tree.Not(this=same), start)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
-
-from sqlglot import exp
-from sqlglot.parser import Parser
-from sqlglot.tokenizer_core import Token, TokenType
 
 from daggersql.findings import Refused, Report, Span, nearest
 from daggersql.limits import MAX_DEPTH, MAX_LIST
-from daggersql.syntax.lexer import SYMBOL
+from daggersql.syntax import tree
+from daggersql.syntax.lexer import NO_TOKEN, Token, TokenKind
 
-N = TypeVar("N", bound=exp.Expr)
+N = TypeVar("N", bound=tree.Node)
 T = TypeVar("T")
 
 CLAUSES = frozenset(
@@ -79,7 +76,7 @@ RESERVED = CLAUSES - {"LEFT", "RIGHT"} | frozenset(
 KEYWORDS = CLAUSES | RESERVED | {"CASE", "CAST", "NULL", "TRUE", "FALSE", "INTERVAL"}
 
 
-def span(node: exp.Expr) -> Span:
+def span(node: tree.Node) -> Span:
     """Where the node stands in the text."""
     return node.meta.get("start", 0), node.meta.get("end", 0)
 
@@ -88,27 +85,44 @@ SUBQUERY_DEPTH = 5
 """A sub-query counts as so many levels of nesting: it costs that much more to follow."""
 
 
-class Cursor(Parser):
-    """sqlglot's parser, reduced to its movements."""
+class Cursor:
+    """A place in the tokens of a text."""
 
-    def __init__(self, dialect: object = None, report: Report | None = None, **_: object) -> None:
-        super().__init__(dialect=dialect)  # type: ignore[arg-type]  # sqlglot gives the dialect's instance
-        self.report = report or Report("")
+    def __init__(self, tokens: Sequence[Token], sql: str, report: Report) -> None:
+        self.sql = sql
+        self.report = report
+        self._tokens = tokens
+        self._index = -1
+        self._curr = self._next = self._prev = NO_TOKEN
         self._depth = 0
+        self._advance()
+
+    # --- moving ----------------------------------------------------------------------------------------
+
+    def _advance(self, times: int = 1) -> None:
+        self._index = index = self._index + times
+        tokens, size = self._tokens, len(self._tokens)
+        self._curr = tokens[index] if index < size else NO_TOKEN
+        self._next = tokens[index + 1] if index + 1 < size else NO_TOKEN
+        self._prev = tokens[index - 1] if index > 0 else NO_TOKEN
+
+    def _rewind(self) -> None:
+        """Back to the first token."""
+        self._advance(-self._index)
 
     # --- looking ---------------------------------------------------------------------------------------
 
     def _is_word(self, *words: str) -> bool:
         token = self._curr
-        return token.token_type is TokenType.VAR and token.text.upper() in words
+        return token.kind is TokenKind.WORD and token.text.upper() in words
 
     def _is_symbol(self, *symbols: str) -> bool:
         token = self._curr
-        return token.token_type is SYMBOL and token.text in symbols
+        return token.kind is TokenKind.SYMBOL and token.text in symbols
 
     def _next_is(self, text: str) -> bool:
         token = self._next
-        return token.token_type in (SYMBOL, TokenType.VAR) and token.text.upper() == text
+        return token.kind in (TokenKind.SYMBOL, TokenKind.WORD) and token.text.upper() == text
 
     # --- taking ----------------------------------------------------------------------------------------
 
@@ -139,23 +153,23 @@ class Cursor(Parser):
         if not self._take_symbol(symbol):
             self._unexpected(f"{symbol!r} is missing here", symbol)
 
-    def _name(self, what: str) -> exp.Identifier:
+    def _name(self, what: str) -> tree.Identifier:
         """A name, quoted or not. Raises: Refused when something else stands here."""
         token = self._curr
-        quoted = token.token_type is TokenType.IDENTIFIER
-        if not quoted and (token.token_type is not TokenType.VAR or token.text.upper() in RESERVED):
+        quoted = token.kind is TokenKind.QUOTED
+        if not quoted and (token.kind is not TokenKind.WORD or token.text.upper() in RESERVED):
             self._unexpected(f"{what} is missing here")
         self._advance()
-        return self._at(exp.Identifier(this=token.text, quoted=quoted), token.start)
+        return self._at(tree.Identifier(this=token.text, quoted=quoted), token.start)
 
-    def _table_name(self, what: str) -> exp.Identifier:
+    def _table_name(self, what: str) -> tree.Identifier:
         """The name that a query gives a table. One that is empty is said."""
         name = self._name(what)
         if not name.name.strip():
             self.report.object_to("SYNTAX_ERROR", span(name), f"{what} is not empty.")
         return name
 
-    def _named_column(self, name: exp.Identifier) -> exp.Identifier:
+    def _named_column(self, name: tree.Identifier) -> tree.Identifier:
         """The name that a query gives a column. One that is empty is said."""
         if not name.name.strip():
             self.report.object_to("INVALID_COLUMN_NAME", span(name), "A column's name is not empty.")
@@ -204,7 +218,7 @@ class Cursor(Parser):
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
-        if not suggestion and self._prev.token_type is TokenType.VAR:
+        if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
             suggestion = near if near != self._prev.text.upper() else None
         if not problem:

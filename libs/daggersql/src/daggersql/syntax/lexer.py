@@ -1,21 +1,49 @@
 """From text to tokens: one linear scan that lets nothing unusual through.
 
-Tokens are sqlglot's. A word is a VAR whether it is a keyword or a name: the grammar decides by position, so a
-field may be called `long` or `method`.
+A word is a WORD whether it is a keyword or a name: the grammar decides by position, so a field may be called
+`long` or `method`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-from sqlglot.tokenizer_core import Token, TokenType
+from dataclasses import dataclass
+from enum import Enum, auto
 
 from daggersql.findings import Refused, Report, Span
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
-SYMBOL = TokenType.PARAMETER
-"""The type of every operator and punctuation mark; the grammar goes by their text."""
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    QUOTED = auto()
+    """A name in backticks."""
+    NUMBER = auto()
+    STRING = auto()
+    HEX = auto()
+    SYMBOL = auto()
+    """An operator or a punctuation mark; the grammar goes by their text."""
+    END = auto()
+
+
+@dataclass(slots=True)
+class Token:
+    """A word or a sign, and where it stands; the offset of its last character is inclusive."""
+
+    kind: TokenKind
+    text: str
+    start: int = 0
+    end: int = 0
+
+    def __bool__(self) -> bool:
+        return self.kind is not TokenKind.END
+
+
+NO_TOKEN = Token(TokenKind.END, "")
+"""Behind the last one, and before the first."""
 
 _TOKEN = re.compile(
     r"""
@@ -32,13 +60,13 @@ _TOKEN = re.compile(
 )
 # Control characters and those that make a text look different from what it says, even inside a literal.
 _DISGUISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_TYPES: dict[str, TokenType] = {
-    "hex": TokenType.HEX_STRING,
-    "word": TokenType.VAR,
-    "number": TokenType.NUMBER,
-    "string": TokenType.STRING,
-    "quoted": TokenType.IDENTIFIER,
-    "symbol": SYMBOL,
+_TYPES: dict[str, TokenKind] = {
+    "hex": TokenKind.HEX,
+    "word": TokenKind.WORD,
+    "number": TokenKind.NUMBER,
+    "string": TokenKind.STRING,
+    "quoted": TokenKind.QUOTED,
+    "symbol": TokenKind.SYMBOL,
 }
 _TEXTS: dict[str, Callable[[str], str]] = {
     "hex": lambda raw: raw[2:-1],
@@ -85,7 +113,6 @@ def _token(kind: str, match: re.Match[str]) -> Token:
         raise Refused(
             "IDENTIFIER_TOO_LONG", (start, end), f"This name is longer than {MAX_IDENTIFIER} characters."
         )
-    # sqlglot's ends are inclusive.
     return Token(_TYPES[kind], text, start=start, end=end - 1)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
-
 from daggersql.findings import Refused, nearest
 from daggersql.limits import MAX_BRANCHES, MAX_COLUMNS
+from daggersql.syntax import tree
+from daggersql.syntax.lexer import TokenKind
 from daggersql.syntax.sources import SourceParser
 
 _STATEMENTS = frozenset(
@@ -91,19 +90,16 @@ _TRAILERS = {
 class QueryParser(SourceParser):
     """The grammar of the whole text."""
 
-    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-        """The tree of the one statement, in a list as sqlglot has it. Raises: Refused."""
-        self.reset()
-        self.sql, self._chunks = sql, [raw_tokens]
-        self._advance_chunk()
+    def parse(self) -> tree.Node:
+        """The tree of the one statement. Raises: Refused."""
         self._check_statement()
         query = self._query()
         if self._curr:
             self._refuse_rest()
-        return [query]
+        return query
 
     def _check_statement(self) -> None:
-        word = self._curr.text.upper() if self._curr.token_type is TokenType.VAR else ""
+        word = self._curr.text.upper() if self._curr.kind is TokenKind.WORD else ""
         if word in ("SELECT", "WITH") or self._is_symbol("("):
             return
         if not self._curr:
@@ -120,7 +116,7 @@ class QueryParser(SourceParser):
         while self._curr and not self._is_word("MAP", "REDUCE", "TRANSFORM"):
             self._advance()
         if not self._curr:
-            self._retreat(0)
+            self._rewind()
         self._refuse("FORBIDDEN_SYNTAX", "A query begins with SELECT; programs cannot be run over rows.")
 
     def _refuse_rest(self) -> None:
@@ -133,7 +129,7 @@ class QueryParser(SourceParser):
 
     # --- queries ---------------------------------------------------------------------------------------
 
-    def _query(self) -> exp.Expr:
+    def _query(self) -> tree.Node:
         """SELECTs, perhaps under WITH, perhaps united."""
         start = self._start
         with_ = self._with() if self._is_word("WITH") else None
@@ -151,7 +147,7 @@ class QueryParser(SourceParser):
                     (word.start, word.end + 1),
                     f"A UNION ALL has at most {MAX_BRANCHES} branches.",
                 )
-            kind = exp.Union if word.text.upper() == "UNION" else exp.Except
+            kind = tree.Union if word.text.upper() == "UNION" else tree.Except
             node = kind(this=query, expression=self._branch(), distinct=not all_)
             node.meta["operator"] = (word.start, word.end + 1)
             query = self._at(node, start)
@@ -160,7 +156,7 @@ class QueryParser(SourceParser):
             query.set("with_", with_)
         return query
 
-    def _branch(self) -> exp.Expr:
+    def _branch(self) -> tree.Node:
         start = self._start
         if self._take_symbol("("):
             query = self._deeper(self._query)
@@ -170,13 +166,13 @@ class QueryParser(SourceParser):
             self._unexpected("SELECT is missing here", "SELECT")
         return self._select(start)
 
-    def _with(self) -> exp.With:
+    def _with(self) -> tree.With:
         start = self._take().start
         if self._is_word("RECURSIVE"):
             self._refuse("UNSUPPORTED_SUBQUERY", "A recursive WITH is not supported.")
-        return self._at(exp.With(expressions=self._commas(self._cte, most=MAX_BRANCHES)), start)
+        return self._at(tree.With(expressions=self._commas(self._cte, most=MAX_BRANCHES)), start)
 
-    def _cte(self) -> exp.Expr:
+    def _cte(self) -> tree.Node:
         start = self._start
         name = self._table_name("A name")
         columns = self._column_names() if self._is_symbol("(") else []
@@ -184,35 +180,35 @@ class QueryParser(SourceParser):
         self._expect_symbol("(")
         query = self._deeper(self._query)
         self._expect_symbol(")")
-        alias = exp.TableAlias(this=name, columns=columns)
-        return self._at(exp.CTE(this=query, alias=alias), start)
+        alias = tree.TableAlias(this=name, columns=columns)
+        return self._at(tree.CTE(this=query, alias=alias), start)
 
     # --- one SELECT ------------------------------------------------------------------------------------
 
-    def _select(self, start: int) -> exp.Expr:
+    def _select(self, start: int) -> tree.Node:
         self._expect_word("SELECT")
-        select = exp.Select()
+        select = tree.Select()
         if self._is_word("DISTINCT"):
             word = self._take()
-            select.set("distinct", self._at(exp.Distinct(), word.start))
+            select.set("distinct", self._at(tree.Distinct(), word.start))
         else:
             self._take_word("ALL", "STREAM")
         select.set("expressions", self._projections())
         if self._take_word("FROM"):
             begin = self._prev.start
-            select.set("from_", self._at(exp.From(this=self._table()), begin))
+            select.set("from_", self._at(tree.From(this=self._table()), begin))
             select.set("joins", self._joins())
         if self._take_word("WHERE"):
             begin = self._prev.start
-            select.set("where", self._at(exp.Where(this=self._expression()), begin))
+            select.set("where", self._at(tree.Where(this=self._expression()), begin))
         if self._take_word("GROUP"):
             select.set("group", self._group(self._prev.start))
         if self._take_word("HAVING"):
             begin = self._prev.start
-            select.set("having", self._at(exp.Having(this=self._expression()), begin))
+            select.set("having", self._at(tree.Having(this=self._expression()), begin))
         return self._at(select, start)
 
-    def _projections(self) -> list[exp.Expr]:
+    def _projections(self) -> list[tree.Node]:
         found = [self._projection()]
         while self._take_symbol(","):
             # The best-known Dagger query has a comma before FROM.
@@ -225,30 +221,30 @@ class QueryParser(SourceParser):
             found.append(self._projection())
         return found
 
-    def _projection(self) -> exp.Expr:
+    def _projection(self) -> tree.Node:
         start = self._start
         value = self._expression()
         if self._take_word("AS"):
             if self._is_symbol("("):
                 self._refuse("UNSUPPORTED_CLAUSE", "One expression has one name.")
-            return self._at(exp.Alias(this=value, alias=self._alias()), start)
+            return self._at(tree.Alias(this=value, alias=self._alias()), start)
         if self._alias_follows():
-            return self._at(exp.Alias(this=value, alias=self._alias()), start)
+            return self._at(tree.Alias(this=value, alias=self._alias()), start)
         return value
 
-    def _alias(self) -> exp.Identifier:
+    def _alias(self) -> tree.Identifier:
         """A column's name; an empty text is one that is empty."""
         token = self._curr
-        if token.token_type is TokenType.STRING and not token.text.strip():
+        if token.kind is TokenKind.STRING and not token.text.strip():
             self._advance()
-            return self._named_column(self._at(exp.Identifier(this="", quoted=True), token.start))
+            return self._named_column(self._at(tree.Identifier(this="", quoted=True), token.start))
         return self._named_column(self._field_name())
 
-    def _group(self, start: int) -> exp.Group:
+    def _group(self, start: int) -> tree.Group:
         self._expect_word("BY")
-        return self._at(exp.Group(expressions=self._commas(self._group_key, most=MAX_COLUMNS)), start)
+        return self._at(tree.Group(expressions=self._commas(self._group_key, most=MAX_COLUMNS)), start)
 
-    def _group_key(self) -> exp.Expr:
+    def _group_key(self) -> tree.Node:
         if self._is_word("GROUPING") or (self._is_word("CUBE", "ROLLUP") and self._next_is("(")):
             self._refuse(
                 "UNSUPPORTED_GROUPING", "List the columns to group by; sets of groupings are not supported."
@@ -257,7 +253,7 @@ class QueryParser(SourceParser):
 
     def _skip_trailers(self) -> None:
         """Clauses that make no sense on a stream: said, then skipped, so that the rest is checked too."""
-        while self._curr and self._curr.token_type is TokenType.VAR and self._curr.text.upper() in _TRAILERS:
+        while self._curr and self._curr.kind is TokenKind.WORD and self._curr.text.upper() in _TRAILERS:
             word = self._take()
             name = word.text.upper()
             self.report.error("UNSUPPORTED_CLAUSE", (word.start, word.end + 1), _TRAILERS[name])

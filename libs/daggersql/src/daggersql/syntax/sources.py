@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
-
 from daggersql.limits import MAX_COLUMNS, MAX_JOINS
+from daggersql.syntax import tree
 from daggersql.syntax.calls import CallParser
 from daggersql.syntax.cursor import CLAUSES
+from daggersql.syntax.lexer import TokenKind
 
 _TABLE_TRAILERS = {"TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_RECOGNIZE"}
 _JOIN_WORDS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
@@ -17,7 +16,7 @@ _NO_ALIAS = CLAUSES | {"AS", "AND", "OR", "FOR", "VERSION", "WITH"}
 class SourceParser(CallParser):
     """The grammar of what rows come from."""
 
-    def _table(self) -> exp.Expr:
+    def _table(self) -> tree.Node:
         start = self._start
         if self._take_symbol("("):
             if not self._is_word("SELECT", "WITH") and not self._is_symbol("("):
@@ -27,7 +26,7 @@ class SourceParser(CallParser):
             self._advance()
             self._expect_word("TABLE")
             self._expect_symbol("(")
-            source = self._at(exp.Lateral(this=self._call(self._start)), start)
+            source = self._at(tree.Lateral(this=self._call(self._start)), start)
             self._expect_symbol(")")
         elif self._is_word("TABLE") and self._next_is("("):
             self._advance(2)
@@ -44,11 +43,11 @@ class SourceParser(CallParser):
         self._refuse_table_trailers()
         return self._at(self._with_alias(source), start)
 
-    def _window_table(self, start: int) -> exp.Expr:
+    def _window_table(self, start: int) -> tree.Node:
         """TUMBLE(TABLE stream, DESCRIPTOR(rowtime), INTERVAL …), or another function that gives rows."""
         begin, name = self._start, self._curr.text
         if name.upper() not in ("TUMBLE", "HOP", "SESSION", "CUMULATE") or not self._next_is("("):
-            return self._at(exp.Lateral(this=self._call(begin)), start)
+            return self._at(tree.Lateral(this=self._call(begin)), start)
         self._advance(2)
         self._expect_word("TABLE")
         arguments = [self._at(self._stream(self._start), self._start)]
@@ -60,23 +59,23 @@ class SourceParser(CallParser):
         while self._take_symbol(","):
             arguments.append(self._expression())
         self._expect_symbol(")")
-        call = self._at(exp.Anonymous(this=name, expressions=arguments), begin)
-        return self._at(exp.TableFromRows(this=call), start)
+        call = self._at(tree.Anonymous(this=name, expressions=arguments), begin)
+        return self._at(tree.TableFromRows(this=call), start)
 
-    def _unnest(self, start: int) -> exp.Expr:
+    def _unnest(self, start: int) -> tree.Node:
         self._advance(2)
-        node = exp.Unnest(expressions=[self._expression()])
+        node = tree.Unnest(expressions=[self._expression()])
         self._expect_symbol(")")
         if self._take_word("WITH"):
             self._expect_word("ORDINALITY")
             node.set("offset", True)
         return self._at(node, start)
 
-    def _stream(self, start: int) -> exp.Expr:
+    def _stream(self, start: int) -> tree.Node:
         parts = [self._name("A stream's name")]
         while self._take_symbol("."):
             parts.append(self._field_name())
-        table = exp.Table(this=parts[-1])
+        table = tree.Table(this=parts[-1])
         table.meta["parts"] = parts
         return self._at(table, start)
 
@@ -86,20 +85,18 @@ class SourceParser(CallParser):
         if self._is_word("VERSION", "TIMESTAMP", "FOR") and self._next.text.upper() in ("AS", "SYSTEM_TIME"):
             self._refuse("FORBIDDEN_SYNTAX", "A stream has no versions to travel to.")
 
-    def _with_alias(self, source: exp.Expr) -> exp.Expr:
+    def _with_alias(self, source: tree.Node) -> tree.Node:
         if not (self._take_word("AS") or self._alias_follows()):
             return source
-        alias = exp.TableAlias(this=self._table_name("An alias"))
+        alias = tree.TableAlias(this=self._table_name("An alias"))
         if self._is_symbol("("):
-            start = self._start
             alias.set("columns", self._column_names())
-            alias.meta["columns_start"] = start
         source.set("alias", alias)
         self._refuse_table_trailers()
         return source
 
-    def _joins(self) -> list[exp.Expr]:
-        joins: list[exp.Expr] = []
+    def _joins(self) -> list[tree.Node]:
+        joins: list[tree.Node] = []
         while self._is_symbol(",") or self._is_word(
             "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"
         ):
@@ -108,7 +105,7 @@ class SourceParser(CallParser):
             joins.append(self._join())
         return joins
 
-    def _join(self) -> exp.Expr:
+    def _join(self) -> tree.Node:
         start = self._start
         kind = "COMMA" if self._take_symbol(",") else ""
         while self._is_word(*_JOIN_WORDS[1:], "OUTER", "SEMI", "ANTI"):
@@ -116,7 +113,7 @@ class SourceParser(CallParser):
         at = self._here()
         if kind != "COMMA":
             self._expect_word("JOIN")
-        join = exp.Join(this=self._table(), kind=kind)
+        join = tree.Join(this=self._table(), kind=kind)
         join.meta["operator"] = at if kind != "COMMA" else (start, start + 1)
         if self._take_word("ON"):
             join.set("on", self._expression())
@@ -125,14 +122,14 @@ class SourceParser(CallParser):
             join.set("using", self._column_names())
         return self._at(join, start)
 
-    def _column_names(self) -> list[exp.Identifier]:
+    def _column_names(self) -> list[tree.Identifier]:
         self._expect_symbol("(")
         names = self._commas(lambda: self._named_column(self._name("A column's name")), most=MAX_COLUMNS)
         self._expect_symbol(")")
         return names
 
     def _alias_follows(self) -> bool:
-        kind = self._curr.token_type
-        return kind is TokenType.IDENTIFIER or (
-            kind is TokenType.VAR and self._curr.text.upper() not in _NO_ALIAS
+        kind = self._curr.kind
+        return kind is TokenKind.QUOTED or (
+            kind is TokenKind.WORD and self._curr.text.upper() not in _NO_ALIAS
         )

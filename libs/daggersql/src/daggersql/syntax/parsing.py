@@ -1,0 +1,29 @@
+"""From a text to its tree."""
+
+from __future__ import annotations
+
+from daggersql.findings import Refused, Report
+from daggersql.limits import MAX_DEPTH, MAX_TREE_DEPTH, check_size
+from daggersql.syntax import lexer, tree
+from daggersql.syntax.cursor import span
+from daggersql.syntax.queries import QueryParser
+
+
+def parse(sql: str, report: Report) -> tree.Node:
+    """The tree of one query. What can be said without stopping goes to `report`. Raises: Refused."""
+    check_size(sql)
+    query = QueryParser(lexer.tokenize(sql, report), sql, report).parse()
+    _check_depth(query)
+    return query
+
+
+def _check_depth(query: tree.Node) -> None:
+    """Long sums inside deep brackets multiply: what follows goes down the tree by recursion."""
+    level = [query]
+    for _ in range(MAX_TREE_DEPTH):
+        level = [below for node in level for below in node.children()]
+        if not level:
+            return
+    raise Refused(
+        "QUERY_TOO_DEEP", span(level[0]), f"The query is nested more than {MAX_DEPTH} levels deep here."
+    )
