@@ -9,7 +9,7 @@ from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
-from daggersql.environment import Known
+from daggersql.environment import Environment
 from daggersql.findings import Refused, Report, Severity
 from daggersql.ir import closing, whole
 from daggersql.ir.relations import Select
@@ -39,7 +39,7 @@ def check(
     ones object to is a warning.
     """
     names = None if references is None else frozenset(references)
-    report = Report(sql, Known(names, tuple(table.message for table in tables)), accepted)
+    report = Report(sql, Environment(names, tuple(table.message for table in tables)), accepted)
     plan: Plan | None = None
     try:
         check_size(sql)

@@ -20,7 +20,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Environment:
     """Names that constants in a query may have."""
 
     references: frozenset[str] | None = None

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from daggerspec.violation import Violation
-from daggersql.environment import Known, Reference
+from daggersql.environment import Environment, Reference
 
 Span: TypeAlias = tuple[int, int]
 """Start and end offset of a part of the query."""
@@ -66,7 +66,7 @@ class Report:
     """Collects the findings about one text."""
 
     text: str
-    known: Known = field(default_factory=Known)
+    environment: Environment = field(default_factory=Environment)
     """What the text may name beside the streams' columns."""
     accepted: bool = False
     """Whether an earlier version took the text and may be running it."""

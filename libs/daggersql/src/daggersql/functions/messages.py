@@ -44,9 +44,11 @@ class Leaf:
 
 def message_type(name: Expr, report: Report) -> Message | None:
     """The message type that a constant names; None, with a finding, when there is none."""
-    found = report.known.message(name.value) if isinstance(name.value, str) else None
+    found = report.environment.message(name.value) if isinstance(name.value, str) else None
     if found is None:
-        suggestion = nearest(str(name.value), report.known.messages()) if name.value is not None else None
+        suggestion = (
+            nearest(str(name.value), report.environment.messages()) if name.value is not None else None
+        )
         hint = f": did you mean {suggestion}?" if suggestion else "."
         report.error(
             "UNKNOWN_MESSAGE",

@@ -57,7 +57,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
             "A reference table is called by its name: letters, digits, '.', '_' and '-'.",
         )
         return
-    known = report.known.references
+    known = report.environment.references
     if known is not None and name.value not in known:
         suggestion = nearest(name.value, known)
         hint = f": did you mean {suggestion}?" if suggestion else "; an administrator can register it."
