@@ -13,6 +13,7 @@ import pytest
 import structlog
 from daggers.v1 import gateway_pb2 as pb
 from daggers.v1 import gateway_pb2_grpc as rpc
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from chassis.errors import ApiError, from_rpc_error, invalid
 from chassis.interceptors import actor, interceptor, read_tokens
@@ -80,7 +81,7 @@ def log() -> Iterator[Lines]:
 
 
 async def serve(tokens: dict[bytes, str] | None) -> AsyncIterator[grpc.aio.Channel]:
-    server = grpc.aio.server(interceptors=[interceptor(tokens)])
+    server = grpc.aio.server(interceptors=[interceptor(pb.DESCRIPTOR, tokens)])
     rpc.add_DaggerServiceServicer_to_server(Daggers(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -264,3 +265,33 @@ def test_a_bad_token_file_is_refused_by_line_and_no_token_is_shown(
         read_tokens(path)
 
     assert TOKEN not in str(caught.value)
+
+
+def test_a_method_that_takes_a_stream_of_requests_is_refused_before_anything_is_served() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="streams.proto", package="t", syntax="proto3")
+    file.message_type.add(name="Said")
+    talks = file.service.add(name="Talks").method.add(name="Talk", client_streaming=True)
+    talks.input_type = talks.output_type = ".t.Said"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+
+    with pytest.raises(TypeError, match=r"t\.Talks\.Talk would pass without"):
+        interceptor(pool.FindFileByName("streams.proto"))
+
+
+async def test_a_stream_of_requests_of_another_proto_does_not_pass_unseen() -> None:
+    async def talk(_: Any, __: Any) -> AsyncIterator[bytes]:
+        yield b"unseen"
+
+    server = grpc.aio.server(interceptors=[interceptor(pb.DESCRIPTOR)])
+    handlers = {"Talk": grpc.stream_stream_rpc_method_handler(talk)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Talks", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            with pytest.raises(grpc.aio.AioRpcError):
+                async for _ in channel.stream_stream("/t.Talks/Talk")(iter([b"1"]), timeout=10):
+                    pass
+    finally:
+        await server.stop(None)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import grpc
+from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 from structlog.contextvars import bind_contextvars
@@ -63,8 +64,15 @@ def actor() -> str:
     return _actor.get()
 
 
-def interceptor(tokens: Mapping[bytes, str] | None = None) -> Interceptor:
-    """All concerns, in order. `tokens` as `read_tokens` answers; None: everybody is anonymous."""
+def interceptor(api: FileDescriptor, tokens: Mapping[bytes, str] | None = None) -> Interceptor:
+    """All concerns, in order, for the services of a .proto.
+
+    `tokens` as `read_tokens` answers; None: everybody is anonymous. Raises: TypeError for a method that takes
+    a stream of requests: the concerns are about one.
+    """
+    for service in api.services_by_name.values():
+        if streamed := [method.full_name for method in service.methods if method.client_streaming]:
+            raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
     concerns: list[Concern] = [identity, canonical_line, errors, deadline]
     if tokens is not None:
         concerns.append(authentication(tokens))
@@ -92,8 +100,10 @@ class Interceptor(grpc.aio.ServerInterceptor):
         """Called by gRPC for each call."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or method.startswith("/grpc.") or handler.request_streaming:
+        if handler is None or method.startswith("/grpc."):
             return handler
+        if handler.request_streaming:
+            raise TypeError(f"{method} is of a .proto that the interceptor was not made for")
         decode = cast("Callable[[bytes], Any]", handler.request_deserializer)
 
         async def unary(request: bytes, context: Context) -> Any:

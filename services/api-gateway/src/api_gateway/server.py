@@ -174,7 +174,7 @@ async def _served(
     away: Callable[[], str],
     drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(endpoint.tokens)
+    calls = interceptor(gateway_pb2.DESCRIPTOR, endpoint.tokens)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[

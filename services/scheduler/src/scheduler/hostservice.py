@@ -218,7 +218,8 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 @asynccontextmanager
 async def serving(service: HostService, endpoint: Endpoint) -> AsyncIterator[int]:
     """Serves inside the block; gives the port. Raises: CannotBind."""
-    server = grpc.aio.server(interceptors=[interceptor(endpoint.tokens)], options=_OPTIONS)
+    calls = interceptor(host_pb2.DESCRIPTOR, endpoint.tokens)
+    server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
     host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
     port = endpoint.open(server)
     await server.start()
