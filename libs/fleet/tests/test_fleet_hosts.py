@@ -58,3 +58,24 @@ def test_the_host_of_a_dagger_is_known_while_it_runs_and_after() -> None:
         hosts.append(fleet.host_of(fleet.daggers["d"]))
 
     assert hosts == ["", "a", "a"]
+
+
+def test_a_launch_that_an_adopter_on_another_host_speaks_of_stays_at_its_own_when_it_ends() -> None:
+    def fact(epoch: int) -> events_pb2.FactMeta:
+        return events_pb2.FactMeta(epoch=epoch, name="d", generation=2)
+
+    told = events_pb2.DriverHandle(host="a")  # by its heartbeats, to a leader on b
+    fleet = folded(
+        events_pb2.SchedulerStarted(scheduler_id="s", host="a"),
+        events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(cluster="c")),
+        events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=0, name="d"), version=1),
+        events_pb2.SchedulerStarted(scheduler_id="t", host="b"),
+        events_pb2.Launched(meta=fact(3), driver=told, adopted=True),
+        events_pb2.Exited(meta=fact(3), code=1),
+    )
+    ended = fleet.host_of(fleet.daggers["d"])
+    value = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=3, name="d"), version=1)
+    kind = value.DESCRIPTOR.full_name
+    fleet.apply(Record(6, "id-6", "/t", "s", datetime.now(UTC), kind, value, value.SerializeToString()))
+
+    assert (ended, fleet.host_of(fleet.daggers["d"])) == ("a", "b")

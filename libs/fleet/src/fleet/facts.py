@@ -105,6 +105,7 @@ def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended) -> Changes:
         return Ignored(f"it is at version {dagger.version}, not {fact.version}")
     return {
         "observed_version": fact.version,
+        "host": "",
         "epoch": fact.meta.epoch,
         "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
         "ran": False,
@@ -179,7 +180,11 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     ),
     events_pb2.Launched: Row(
         phases={each: each for each in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
-        changes=lambda _, fact: {"driver": fact.driver, "epoch": fact.meta.epoch},
+        changes=lambda _, fact: {
+            "driver": fact.driver,
+            "host": fact.driver.host,
+            "epoch": fact.meta.epoch,
+        },
         what=lambda fact: "driver adopted" if fact.adopted else "driver launched",
         detail=_where,
     ),

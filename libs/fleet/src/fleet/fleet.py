@@ -129,9 +129,12 @@ class Fleet:
         return None if dagger is None or dagger.phase == DELETED else dagger
 
     def host_of(self, dagger: Dagger) -> str:
-        """The host of a dagger's driver, or of the last one it had; empty before the first."""
-        if dagger.driver is not None:
-            return dagger.driver.host
+        """The host of a dagger's newest launch; empty before the first.
+
+        Until a launch is known to have a driver, it is where the scheduler is that means to launch it.
+        """
+        if dagger.host:
+            return dagger.host
         claim = self.claims.get(dagger.epoch)
         return claim.host if claim is not None and dagger.generation else ""
 
