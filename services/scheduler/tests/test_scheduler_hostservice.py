@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,7 +20,7 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import first_token, read_tokens
-from scheduler.hostservice import DRAIN_S, HostService, serving
+from scheduler.hostservice import DRAIN_S, READING, HostService, serving
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 
@@ -336,6 +338,52 @@ async def test_a_log_goes_on_behind_a_position_and_into_the_launches_after_it(tm
     assert first.lines == ["one", "two"]
     assert (lines, paths) == (["three", "of 8", "of 9"], ["7", "8", "9"])
     assert [each.reason for each in bad.violations] == ["INVALID_POSITION"]
+
+
+async def test_a_launch_that_is_tidied_away_or_damaged_while_it_is_asked_for_is_told_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    reader = RowReader(sys.executable, {})
+    gone = tmp_path / "orders" / "7"
+    damaged = launched(tmp_path, LOG)
+    (damaged / "spec.pb").write_bytes(b"\xff")
+    async with host(tmp_path) as stub:
+        unreadable = await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))
+        shutil.rmtree(gone)
+        none = [step async for step in stub.ReadHostRows(rows_of(), timeout=DEADLINE_S)]
+    with pytest.raises(ApiError) as raised:
+        await anext(reader.frames(gone, "", 1))
+
+    assert (unreadable.code, unreadable.reason) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "LAUNCH_UNREADABLE",
+    )
+    assert none == []
+    assert (raised.value.code, raised.value.reason) == (grpc.StatusCode.UNAVAILABLE, "LAUNCH_GONE")
+
+
+async def test_no_more_files_are_read_at_once_than_there_are_threads_for(tmp_path: Path) -> None:
+    """Every caller that follows a log is served, however many there are."""
+    log = written(tmp_path, "old\n")
+    async with host(tmp_path) as stub, asyncio.timeout(DEADLINE_S):
+        calls: list[Any] = [stub.ReadHostLog(asking(name="orders", follow=True)) for _ in range(5 * READING)]
+        heads = await asyncio.gather(*(take(call, "old") for call in calls))
+        with log.open("a") as more:
+            more.write("new\n")
+        tails = await asyncio.gather(*(take(call, "new") for call in calls))
+        threads = [each for each in threading.enumerate() if each.name.startswith("host-files")]
+        for call in calls:
+            call.cancel()
+
+    assert heads == tails == [True] * len(calls)
+    assert 0 < len(threads) <= READING
+
+
+async def take(call: Any, line: str) -> bool:
+    """Read a followed log up to a line."""
+    while line not in (await call.read()).lines:
+        pass
+    return True
 
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:

@@ -67,8 +67,9 @@ def newest(runs: Path, name: str, create_sequence: int, file: str = LOG) -> Path
 
 def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
     """The logs, or other files, of the launches behind a sequence, the oldest first."""
-    folder = runs / name
-    found = [each for each in folder.iterdir() if each.name.isdigit()] if folder.is_dir() else []
+    found: list[Path] = []
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = [each for each in (runs / name).iterdir() if each.name.isdigit()]
     behind = sorted((each for each in found if int(each.name) > after), key=lambda each: int(each.name))
     return [each / file for each in behind if (each / file).is_file()]
 

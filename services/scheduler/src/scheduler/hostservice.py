@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
@@ -38,6 +39,8 @@ POLL_S: Final = 0.3
 DRAIN_S: Final = 2.0
 """How long calls may take once the host drains."""
 MAX_STREAMS: Final = 256
+READING: Final = 4
+"""Files that are read at once."""
 # A caller whose machine is gone is found out, and one that asks whether we are there is no attacker.
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
@@ -51,6 +54,9 @@ HostRequest: TypeAlias = (
 )
 
 
+Found = TypeVar("Found")
+
+
 class HostService(host_pb2_grpc.HostServiceServicer):
     """The logs and rows of the drivers below one directory `runs`."""
 
@@ -60,6 +66,12 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         self._rows = rows
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
+        # Of its own: what reads files for callers takes no thread that launches drivers.
+        self._threads = ThreadPoolExecutor(READING, "host-files")
+
+    def close(self) -> None:
+        """Read no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def drain(self) -> None:
         """Let what is followed or watched end."""
@@ -82,7 +94,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             raise invalid(wrong)
         if behind is None:
             count = asked.lines if asked.HasField("lines") else LINES
-            behind = await asyncio.to_thread(self._last, request, count)
+            behind = await self._reading(self._last, request, count)
         async with aclosing(self._written(request, behind)) as steps:
             async for step in steps:
                 yield step
@@ -116,7 +128,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             if not asked.follow:
                 return
             after = max(generation, request.create_sequence)
-            while not (further := await asyncio.to_thread(driverlog.launches, self._runs, asked.name, after)):
+            while not (further := await self._reading(driverlog.launches, self._runs, asked.name, after)):
                 await self._pause(WATCH_S)
             generation, place, inside = int(further[0].parent.name), Place(), False
 
@@ -131,7 +143,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         """The lines of a log, in steps that a client takes, the first of which is begun; until it is over."""
         over = False
         while True:
-            written = await asyncio.to_thread(tail.read)
+            written = await self._reading(tail.read)
             at_end = not written
             if at_end and not asked.follow and (unfinished := tail.unfinished()):
                 written = [unfinished]
@@ -146,7 +158,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             if over or not asked.follow:
                 return
             # Once more behind the end of a launch that another one follows.
-            over = bool(await asyncio.to_thread(driverlog.launches, self._runs, asked.name, generation))
+            over = bool(await self._reading(driverlog.launches, self._runs, asked.name, generation))
             if not over:
                 await self._pause(POLL_S)
 
@@ -186,9 +198,13 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                     if await self._launch(asked.name, request.create_sequence) != launch:
                         break
 
+    async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
+        """What a function answers that reads files."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read, *arguments)
+
     async def _launch(self, name: str, create_sequence: int) -> Path | None:
         """The run directory of a dagger's newest launch."""
-        spec = await asyncio.to_thread(driverlog.newest, self._runs, name, create_sequence, SPEC)
+        spec = await self._reading(driverlog.newest, self._runs, name, create_sequence, SPEC)
         return spec and spec.parent
 
     async def _pause(self, seconds: float) -> None:
@@ -228,6 +244,7 @@ async def serving(service: HostService, endpoint: Endpoint) -> AsyncIterator[int
     finally:
         service.drain()
         await server.stop(DRAIN_S)
+        service.close()
 
 
 def _wrong_sink(sink: str) -> list[Violation]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import DecodeError
 
 from chassis.errors import ApiError
 from chassis.logging import logger
@@ -80,21 +81,34 @@ class RowReader:
 
     @asynccontextmanager
     async def _reader(self, run_dir: Path, *arguments: str) -> AsyncIterator[Process]:
-        process = await asyncio.create_subprocess_exec(
-            *(self._python, "-P", "-m", self._module, "--run-dir", str(run_dir), *arguments),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,  # what libraries say there may quote a secret
-            cwd=run_dir,
-            env=await asyncio.to_thread(self._environment, run_dir),
-            limit=_LONGEST_FRAME,
-        )
+        process = await self._started(run_dir, *arguments)
         try:
             yield process
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+    async def _started(self, run_dir: Path, *arguments: str) -> Process:
+        """A reader of a launch, which may be tidied away while it is asked for. Raises: ApiError."""
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(self._python, "-P", "-m", self._module, "--run-dir", str(run_dir), *arguments),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,  # what libraries say there may quote a secret
+                cwd=run_dir,
+                env=self._environment(run_dir),
+                limit=_LONGEST_FRAME,
+            )
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if (run_dir / SPEC).exists():
+                raise  # it is the interpreter that is not there
+            text = "the launch whose rows were asked for was removed from its host: ask again"
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "LAUNCH_GONE", text, retry_after=_RETRY) from error
+        except DecodeError as error:
+            text = f"the file {SPEC} of its newest launch is damaged: restart the dagger"
+            raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LAUNCH_UNREADABLE", text) from error
 
     async def _frame(self, process: Process) -> tuple[bytes, bytes] | None:
         """The next frame; None at the end. Raises: ApiError, also for one that is an error."""
