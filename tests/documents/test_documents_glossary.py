@@ -21,14 +21,11 @@ STILL = {
     "Keeper",
     "Tally",
     "Touched",
-    "afar",
     "board.py",
     "catalog.py",
     "elements.py",
     "examining",
     "examining.py",
-    "exitwatch",
-    "exitwatch.py",
     "hangup",
     "hangup.py",
     "javanames",
@@ -43,7 +40,6 @@ STILL = {
     "rehearsal",
     "rehearsal.py",
     "relieve",
-    "scheduler/exits.py",
     "source/counts.py",
     "sparkhome",
     "sparkhome.py",
@@ -53,8 +49,6 @@ STILL = {
     "survey",
     "survey.py",
     "ticks.py",
-    "tidy",
-    "tidy.py",
 }
 
 

@@ -21,7 +21,7 @@ from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
 from scheduler.drivers import as_handle
-from scheduler.exits import exited
+from scheduler.exit_classification import exited
 
 BEAT_S = 5.0
 BATCH_S = 2.0

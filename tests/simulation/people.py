@@ -144,8 +144,8 @@ class People:
         fleet = self._world.control_witness.fleet
         for dagger in fleet.daggers.values():
             host, driver = self._crew.driver(dagger.name, dagger.generation)
-            afar = host is not None and fleet.leader is not None and fleet.leader.host != host.name
-            if driver is not None and host is not None and afar and not host.cut and not self._world.faulty:
+            remote = host is not None and fleet.leader is not None and fleet.leader.host != host.name
+            if driver is not None and host is not None and remote and not host.cut and not self._world.faulty:
                 asked = dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.current
                 if not asked or dagger.phase == gateway_pb2.UNREACHABLE:
                     driver.end(None)

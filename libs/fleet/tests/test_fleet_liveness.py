@@ -63,7 +63,7 @@ class World:
 
 @given(STEPS)
 @settings(max_examples=3 * settings.default.max_examples)
-def test_a_dagger_comes_to_what_is_asked_and_then_nothing_is_owed(steps: list[Step]) -> None:
+def test_a_dagger_comes_to_what_is_asked_and_then_nothing_is_left_to_do(steps: list[Step]) -> None:
     fleet = Fleet()
     for each in history(steps):
         fleet.apply(each)

@@ -282,7 +282,7 @@ def test_what_has_no_driver_is_stopped_or_deleted_at_once() -> None:
     assert action(*UP, EXITED, DELETE) == events_pb2.Deleted()
 
 
-def test_a_stopped_and_a_deleted_dagger_are_owed_nothing() -> None:
+def test_a_stopped_and_a_deleted_dagger_have_no_next_action() -> None:
     meta = events_pb2.FactMeta(name="d")
 
     assert action(CLAIM, ASKED, STOP, events_pb2.Stopped(meta=meta)) is None

@@ -342,13 +342,13 @@ def test_any_record_twice_is_once(events: list[Event], data: st.DataObject) -> N
 def test_a_restart_at_any_point_owes_nothing_that_was_recorded_as_sent(events: list[Event]) -> None:
     far = NOON + timedelta(days=365)
     told: set[tuple[int, int]] = set()
-    owed_again = []
+    notified_again = []
     for upto in range(len(events)):
         event = events[upto]
         if isinstance(event, alerts_pb2.NotificationSent):
             told.add((event.meta.incident, event.notice))
         notify = next_notification(given(*events[: upto + 1]), "slack", now=far)
         if notify is not None and (notify.alert.incident, notify.alert.notice) in told:
-            owed_again.append(notify)
+            notified_again.append(notify)
 
-    assert owed_again == []
+    assert notified_again == []

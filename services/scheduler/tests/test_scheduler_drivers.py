@@ -12,7 +12,7 @@ from chassis import processes
 from eventlog.testing import given
 from fleet import Fleet
 from fleet.observation import Presence
-from scheduler import tidy
+from scheduler import retention
 from scheduler.drivers import Drivers
 
 META = events_pb2.RequestMeta(actor="ada")
@@ -141,8 +141,8 @@ def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path:
     for directory in (*keep, *drop):
         (directory / "x").mkdir(parents=True)
 
-    found = tidy.leftovers(fleet, runs, checkpoints)
-    tidy.remove([*found, tmp_path / "nothing"])
+    found = retention.leftovers(fleet, runs, checkpoints)
+    retention.remove([*found, tmp_path / "nothing"])
 
     assert sorted(found) == sorted(drop)
     assert all(each.exists() for each in keep)
@@ -164,14 +164,14 @@ def test_checkpoints_are_below_any_root_and_swept_only_on_this_host(
     for record in given(events_pb2.DaggerRequested(meta=META, name="d")):
         fleet.apply(record)
 
-    assert tidy.is_root(root)
-    assert tidy.checkpoint_root(root, fleet.daggers["d"]) == of_d
-    assert tidy.directory(root) == here
+    assert retention.is_root(root)
+    assert retention.checkpoint_root(root, fleet.daggers["d"]) == of_d
+    assert retention.directory(root) == here
 
 
 @pytest.mark.parametrize("root", ["checkpoints", "hdfs:///daggers", "hdfs://namenode:8020", "s3a://b/x?y"])
 def test_a_root_without_a_host_or_a_path_is_none(root: str) -> None:
-    assert not tidy.is_root(root)
+    assert not retention.is_root(root)
 
 
 def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_
     for generation in range(1, 14):
         (tmp_path / "d" / str(generation) / "tmp").mkdir(parents=True)
 
-    tidy.remove(tidy.leftovers(fleet, tmp_path, tmp_path / "checkpoints"))
+    retention.remove(retention.leftovers(fleet, tmp_path, tmp_path / "checkpoints"))
 
     assert sorted(int(each.name) for each in (tmp_path / "d").iterdir()) == list(range(4, 14))
     assert list(tmp_path.glob("d/*/tmp")) == []

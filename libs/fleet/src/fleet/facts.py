@@ -217,7 +217,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, STOPPING), UNREACHABLE),
     ),
     events_pb2.Exited: Row(
-        # BACKING_OFF owes RelaunchScheduled or Failed; STOPPING without a driver owes what is asked.
+        # Next comes, from BACKING_OFF, RelaunchScheduled or Failed; from STOPPING, what is asked.
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), BACKING_OFF) | {STOPPING: STOPPING},
         changes=_exited,
         what=lambda fact: (

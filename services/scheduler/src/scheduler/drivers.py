@@ -23,7 +23,7 @@ from daggerspec import rundir
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from fleet.observation import Presence
-from scheduler import exits
+from scheduler import exit_classification
 
 
 def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
@@ -147,7 +147,7 @@ class Drivers:
         code = _read(run_dir / rundir.EXIT_CODE) or ""
         left = _read(run_dir / rundir.EXIT)
         number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
-        return exits.exited(number, left, heap_mib=_heap_mib(run_dir))
+        return exit_classification.exited(number, left, heap_mib=_heap_mib(run_dir))
 
     def reap(self) -> None:
         """Take leave of our own children that have ended; others belong to pid 1."""

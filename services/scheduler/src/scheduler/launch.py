@@ -22,7 +22,7 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
 from fleet.resolve import job
-from scheduler import tidy
+from scheduler import retention
 from scheduler.drivers import Drivers
 
 # (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
@@ -94,7 +94,7 @@ class Launcher:
             dagger,
             dagger.generation,
             platform=self._platform,
-            checkpoint_root=tidy.checkpoint_root(self._checkpoints, dagger),
+            checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
             run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
         )
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib

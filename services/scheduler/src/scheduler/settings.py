@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from chassis.binding import host_and_port, is_loopback, is_wildcard
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
-from scheduler import tidy
+from scheduler import retention
 from scheduler.command import ARCHIVE
 
 
@@ -64,7 +64,7 @@ class SchedulerSettings(KafkaSettings):
     @classmethod
     def _absolute(cls, value: str) -> str:
         """Refuse what is neither a directory from / on nor a URI."""
-        if value and not tidy.is_root(value):
+        if value and not retention.is_root(value):
             raise ValueError("must be a directory from / on, or a URI such as hdfs://namenode:8020/daggers")
         return value
 

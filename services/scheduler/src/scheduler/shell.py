@@ -27,8 +27,8 @@ from fleet.observation import Observation, Policy, Presence
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
-from scheduler.exitwatch import ExitWatch
 from scheduler.launch import Command, Launcher
+from scheduler.process_watcher import ProcessWatcher
 from scheduler.sweep import Sweeper, seen
 
 # Steps taken for one dagger before the others have their turn.
@@ -123,7 +123,7 @@ class Scheduler:
             checkpoints=checkpoints,
             driver_memory_mib=options.driver_memory_mib,
         )
-        self._exits = ExitWatch(self._look_at)
+        self._processes = ProcessWatcher(self._look_at)
         self._listening_since = self._now()
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
         self._dirty: set[str] = set()
@@ -138,7 +138,7 @@ class Scheduler:
                 tasks.create_task(self._listen())
                 tasks.create_task(self._serve())
         finally:
-            self._exits.close()
+            self._processes.close()
 
     async def _serve(self) -> None:
         await self._follower.catch_up()
@@ -275,7 +275,7 @@ class Scheduler:
             if presence is Presence.GONE:
                 left = self._drivers.exit(driver)
             elif presence is Presence.ALIVE:
-                self._exits.watch(dagger.name, driver.pid)
+                self._processes.watch(dagger.name, driver.pid)
         elif dagger.unanswered:
             found = self._drivers.find(dagger.name, dagger.generation)
             claim = self._fleet.claims.get(dagger.epoch)
@@ -325,5 +325,5 @@ class Scheduler:
         step = await self._follower.append(draft)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):
-            self._sweeper.untidy = True
+            self._sweeper.retention_due = True
         return step

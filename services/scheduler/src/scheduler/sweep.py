@@ -20,7 +20,7 @@ from eventlog import Draft, LogPosition
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from scheduler import tidy
+from scheduler import retention
 from scheduler.drivers import Drivers, as_handle
 
 SEEN: Final = "control.json"
@@ -50,8 +50,8 @@ class Sweeper:
         clock: Callable[[], datetime],
     ) -> None:
         self._clock = clock
-        self._checkpoints = tidy.directory(checkpoints)
-        self.untidy = True
+        self._checkpoints = retention.directory(checkpoints)
+        self.retention_due = True
         """Whether launches may have left something to remove."""
         self._follower = follower
         self._fleet = fleet
@@ -68,10 +68,10 @@ class Sweeper:
                     self._election.still()
                     self._drivers.kill(driver)
                     await self._follower.append(self._killed(driver))
-        if self.untidy:
-            self.untidy = False
+        if self.retention_due:
+            self.retention_due = False
             await asyncio.to_thread(
-                lambda: tidy.remove(tidy.leftovers(fleet, self._drivers.runs, self._checkpoints))
+                lambda: retention.remove(retention.leftovers(fleet, self._drivers.runs, self._checkpoints))
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         writing = asyncio.create_task(asyncio.to_thread(replace_text, self._seen, text, durable=True))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 
-class ExitWatch:
+class ProcessWatcher:
     """Calls `ended(name)` once when the process watched under that name has ended."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
