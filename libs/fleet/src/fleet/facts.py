@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
+from fleet import fact_text
 from fleet.dagger import OUT_OF_MEMORY, Dagger
 from fleet.phases import (
     BACKING_OFF,
@@ -141,32 +142,6 @@ def _at_rest(asked: Desired) -> Callable[[Dagger, Any], Changes]:
     return lambda dagger, _: {"attempt": 0} if dagger.desired == asked else other
 
 
-# ---- What the rows say to a person -------------------------------------------------------------------------
-
-
-def _where(fact: events_pb2.Launched) -> str:
-    ui = f", UI {fact.driver.ui_url}" if fact.driver.ui_url else ""
-    return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
-
-
-def _why(fact: events_pb2.LaunchFailed | events_pb2.Exited | events_pb2.Failed) -> str:
-    if not fact.HasField("error"):
-        return ""
-    error = fact.error
-    domain = error.domain or events_pb2.ERROR_DOMAIN_INTERNAL
-    detail = f": {error.detail}" if error.detail else ""
-    return f"{events_pb2.ErrorDomain.Name(domain).removeprefix('ERROR_DOMAIN_')} {error.reason}{detail}"
-
-
-def _next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
-    when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
-    return f"attempt {fact.attempt} not before {when}"
-
-
-def _how(fact: events_pb2.StopIssued) -> str:
-    return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
-
-
 # ---- The rows ----------------------------------------------------------------------------------------------
 
 FACTS: Final[Mapping[type[Message], Row]] = {
@@ -186,7 +161,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
             "epoch": fact.meta.epoch,
         },
         what=lambda fact: "driver adopted" if fact.adopted else "driver launched",
-        detail=_where,
+        detail=fact_text.where,
     ),
     events_pb2.LaunchFailed: Row(
         # In STARTING a submission failed. Elsewhere none was made, and the error says what it waits for.
@@ -194,7 +169,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         driver=Driver.NONE,
         changes=_failed,
         what=lambda _: "launch failed",
-        detail=_why,
+        detail=fact_text.why,
     ),
     events_pb2.Running: Row(
         phases=dict.fromkeys((STARTING, DEGRADED, UNREACHABLE), RUNNING),
@@ -223,22 +198,22 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         what=lambda fact: (
             f"driver exited with code {fact.code}" if fact.HasField("code") else "driver exited"
         ),
-        detail=_why,
+        detail=fact_text.why,
     ),
     events_pb2.RelaunchScheduled: Row(
-        phases={BACKING_OFF: BACKING_OFF}, changes=_relaunch_scheduled, detail=_next_attempt
+        phases={BACKING_OFF: BACKING_OFF}, changes=_relaunch_scheduled, detail=fact_text.next_attempt
     ),
     events_pb2.Failed: Row(
         phases=dict.fromkeys((PENDING, BACKING_OFF, STOPPING), FAILED),
         driver=Driver.NONE,
         changes=_failed,
-        detail=_why,
+        detail=fact_text.why,
     ),
     events_pb2.StopIssued: Row(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING), STOPPING),
         driver=Driver.KNOWN,
         changes=lambda _, fact: {"stop_issued": fact.mode},
-        detail=_how,
+        detail=fact_text.how,
     ),
     events_pb2.Stopped: Row(
         phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING), STOPPED),

@@ -1,0 +1,32 @@
+"""What a fact says to a person beside its name: the texts that rows of `fleet.facts` refer to. Pure."""
+
+from __future__ import annotations
+
+from daggers.v1 import events_pb2
+
+
+def where(fact: events_pb2.Launched) -> str:
+    """Where a driver runs."""
+    ui = f", UI {fact.driver.ui_url}" if fact.driver.ui_url else ""
+    return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
+
+
+def why(fact: events_pb2.LaunchFailed | events_pb2.Exited | events_pb2.Failed) -> str:
+    """What went wrong, and who has to act."""
+    if not fact.HasField("error"):
+        return ""
+    error = fact.error
+    domain = error.domain or events_pb2.ERROR_DOMAIN_INTERNAL
+    detail = f": {error.detail}" if error.detail else ""
+    return f"{events_pb2.ErrorDomain.Name(domain).removeprefix('ERROR_DOMAIN_')} {error.reason}{detail}"
+
+
+def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
+    """When it is tried again."""
+    when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
+    return f"attempt {fact.attempt} not before {when}"
+
+
+def how(fact: events_pb2.StopIssued) -> str:
+    """How it was told to stop."""
+    return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
