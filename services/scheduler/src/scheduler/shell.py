@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
@@ -23,11 +23,12 @@ from eventlog import Draft, Log
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
-from fleet.observation import Observation, Policy, Presence
+from fleet.observation import Policy
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
 from scheduler.launch import Command, Launcher
+from scheduler.observer import Observer
 from scheduler.process_watcher import ProcessWatcher
 from scheduler.sweep import Sweeper, seen
 
@@ -124,8 +125,7 @@ class Scheduler:
             driver_memory_mib=options.driver_memory_mib,
         )
         self._processes = ProcessWatcher(self._look_at)
-        self._listening_since = self._now()
-        self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
+        self._observer = Observer(self._fleet, drivers, self._processes, options.max_drivers, clock)
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}
@@ -220,9 +220,7 @@ class Scheduler:
                 case telemetry_pb2.SchedulerBeat() as beat:
                     self._election.heard(beat.epoch)
                 case telemetry_pb2.Heartbeat() as heartbeat:
-                    known = self._heard.get(heartbeat.dagger)
-                    if known is None or heartbeat.generation >= known[0].generation:
-                        self._heard[heartbeat.dagger] = heartbeat, self._now()
+                    if self._observer.heard(heartbeat):
                         self._look_at(heartbeat.dagger)
 
     # ---- Reconciling ---------------------------------------------------------------------------------------
@@ -237,7 +235,7 @@ class Scheduler:
             if dagger is None:
                 return
             epoch = self._election.epoch
-            observation = self._observe(dagger)
+            observation = self._observer.observe(dagger)
             action = next_action(
                 dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
             )
@@ -257,46 +255,6 @@ class Scheduler:
             if fleet.daggers[name].sequence == dagger.sequence:
                 self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
                 return
-
-    def _observe(self, dagger: Dagger) -> Observation:
-        """What there is to know about the newest launch of a dagger."""
-        heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
-        if heartbeat is not None and heartbeat.generation != dagger.generation:
-            heartbeat, heard_at = None, self._listening_since
-        presence, found, left = Presence.REMOTE, None, None
-        if dagger.driver is not None:
-            driver = dagger.driver
-            if (
-                driver.host == self._drivers.host and not driver.pid
-            ):  # only its heartbeats told of it, see fleet.reconcile
-                found = self._drivers.find(dagger.name, dagger.generation)
-                driver = found or self._drivers.lost(dagger.name, dagger.generation)
-            presence = self._drivers.presence(driver)
-            if presence is Presence.GONE:
-                left = self._drivers.exit(driver)
-            elif presence is Presence.ALIVE:
-                self._processes.watch(dagger.name, driver.pid)
-        elif dagger.unanswered:
-            found = self._drivers.find(dagger.name, dagger.generation)
-            claim = self._fleet.claims.get(dagger.epoch)
-            if claim is not None and claim.host == self._drivers.host:
-                presence = Presence.GONE if found is None else Presence.ALIVE
-        full = self._full(dagger)
-        return Observation(
-            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=found, exit=left, full=full
-        )
-
-    def _full(self, dagger: Dagger) -> str:
-        """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
-        if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
-            return ""
-        running = len(self._fleet.occupied)
-        if running < self._options.max_drivers:
-            return ""
-        return (
-            f"{running} drivers run, this host takes {self._options.max_drivers}: it starts when one ends."
-            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS"
-        )
 
     def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
         """End a driver; asked again until it is gone."""

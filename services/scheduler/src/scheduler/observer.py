@@ -1,0 +1,78 @@
+"""What there is to know of drivers: their heartbeats, this host's process table, what they left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from daggers.v1 import gateway_pb2, telemetry_pb2
+
+from fleet import Dagger, Fleet
+from fleet.observation import Observation, Presence
+from scheduler.drivers import Drivers
+from scheduler.process_watcher import ProcessWatcher
+
+
+class Observer:
+    """Observes for one scheduler; `processes` watches the drivers that live."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        drivers: Drivers,
+        processes: ProcessWatcher,
+        max_drivers: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._fleet, self._drivers, self._processes = fleet, drivers, processes
+        self._max_drivers = max_drivers
+        self._now = clock
+        self._listening_since = clock()
+        self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
+
+    def heard(self, heartbeat: telemetry_pb2.Heartbeat) -> bool:
+        """A heartbeat came; whether it is of the newest launch that was heard of."""
+        known = self._heard.get(heartbeat.dagger)
+        if known is not None and heartbeat.generation < known[0].generation:
+            return False
+        self._heard[heartbeat.dagger] = heartbeat, self._now()
+        return True
+
+    def observe(self, dagger: Dagger) -> Observation:
+        """What there is to know about the newest launch of a dagger."""
+        heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
+        if heartbeat is not None and heartbeat.generation != dagger.generation:
+            heartbeat, heard_at = None, self._listening_since
+        presence, found, left = Presence.REMOTE, None, None
+        if dagger.driver is not None:
+            driver = dagger.driver
+            # Only its heartbeats told of it, see fleet.reconcile.
+            if driver.host == self._drivers.host and not driver.pid:
+                found = self._drivers.find(dagger.name, dagger.generation)
+                driver = found or self._drivers.lost(dagger.name, dagger.generation)
+            presence = self._drivers.presence(driver)
+            if presence is Presence.GONE:
+                left = self._drivers.exit(driver)
+            elif presence is Presence.ALIVE:
+                self._processes.watch(dagger.name, driver.pid)
+        elif dagger.unanswered:
+            found = self._drivers.find(dagger.name, dagger.generation)
+            claim = self._fleet.claims.get(dagger.epoch)
+            if claim is not None and claim.host == self._drivers.host:
+                presence = Presence.GONE if found is None else Presence.ALIVE
+        full = self._full(dagger)
+        return Observation(
+            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=found, exit=left, full=full
+        )
+
+    def _full(self, dagger: Dagger) -> str:
+        """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
+        if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
+            return ""
+        running = len(self._fleet.occupied)
+        if running < self._max_drivers:
+            return ""
+        return (
+            f"{running} drivers run, this host takes {self._max_drivers}: it starts when one ends."
+            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS"
+        )
