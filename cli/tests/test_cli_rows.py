@@ -2,12 +2,16 @@
 
 import io
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from daggers.v1 import gateway_pb2
 from rich.console import Console
 
-from cli.commands.reading import unseen
+from cli.commands.reading import show_live, unseen
+from cli.errors import UnreachableError
+from cli.output import Format, Printer
 from cli.rows import Look, Row, from_proto, text
 from cli.sparkline import Series, sparkline, table
 
@@ -75,6 +79,24 @@ def test_rows_that_come_again_are_shown_once_and_changed_ones_again() -> None:
     anew = Look([first, changed], snapshot=True)
 
     assert list(unseen(iter([*looks, anew]))) == [first, changed, first]
+
+
+class Restarting:
+    """A gateway that does not answer at the moment."""
+
+    def get(self, name: str) -> gateway_pb2.Dagger:
+        raise UnreachableError("nobody")
+
+
+def test_a_live_watch_goes_on_while_the_gateway_restarts() -> None:
+    printer = Printer(Format.TEXT)
+    printer.console = Console(width=80, height=24, file=io.StringIO())
+    session: Any = SimpleNamespace(out=printer)
+    gateway: Any = Restarting()
+
+    show_live(session, gateway, "orders", iter([Look([Row(NOON, {"c": "x"}, {"n": 7})])]))
+
+    assert "orders" in printer.console.file.getvalue()
 
 
 def test_rows_of_one_time_without_tags_are_shown_once_over_a_relaunch() -> None:

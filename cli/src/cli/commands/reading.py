@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +14,7 @@ from rich.live import Live
 
 from cli import json_views
 from cli.commands.daggers import Name
+from cli.errors import RefusedError, UnreachableError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.output import print_line
@@ -87,7 +89,7 @@ def watch(
     with session.connect() as gateway:
         looks = until(_said(session, name, watched(gateway, name, sink or "")), end)
         if session.out.console.is_terminal and not session.out.json:
-            _watch_live(session, gateway, name, looks)
+            show_live(session, gateway, name, looks)
             return
         session.out.stream(unseen(looks), _row_line, Row.document)
 
@@ -172,15 +174,18 @@ def remember(seen: dict[K, Row], identity: K, row: Row) -> None:
         del seen[next(iter(seen))]
 
 
-def _watch_live(session: Session, gateway: Gateway, name: str, looks: Iterator[Look]) -> None:
+def show_live(session: Session, gateway: Gateway, name: str, looks: Iterator[Look]) -> None:
+    """Show the rows of a watch on a terminal, with a sparkline for each series."""
     seen: dict[tuple[object, ...], Row] = {}
+    phase = ""
     with Live(console=session.out.console, screen=False, auto_refresh=False) as live:
         for look in looks:
             for row in look.rows:
                 remember(seen, row.identity, row)
             newest_first = sorted(seen.values(), key=lambda row: row.time or NO_TIME, reverse=True)
             series = Series.collect(newest_first)
-            phase = gateway_pb2.Phase.Name(gateway.get(name).phase)
+            with suppress(UnreachableError, RefusedError):  # the looks end by themselves
+                phase = gateway_pb2.Phase.Name(gateway.get(name).phase)
             live.update(table(f"{name}  {phase}", series, session.out.console.height - 6), refresh=True)
 
 
