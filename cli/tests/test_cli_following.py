@@ -25,6 +25,7 @@ from google.protobuf.message import Message
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
+from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint, endpoint
 from chassis.interceptors import first_token
@@ -134,13 +135,10 @@ class World:
     async def gateway(self) -> AsyncIterator[None]:
         """The gateway, on the same port each time."""
 
-        async def none_quarantined(_dagger: str, _limit: int) -> list[Any]:
-            return []
-
         async with serving(
             self.records,
             Projection(f"sqlite:///{self.folder / 'gateway.db'}"),
-            none_quarantined,
+            MemoryQuarantine(),
             Endpoint(f"127.0.0.1:{self.port}"),
             alerts=MemoryLog(),
             source="/t",

@@ -275,8 +275,13 @@ def test_a_method_that_takes_a_stream_of_requests_is_refused_before_anything_is_
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
 
-    with pytest.raises(TypeError, match=r"t\.Talks\.Talk would pass without"):
-        interceptor(pool.FindFileByName("streams.proto"))
+    all_ = descriptor_pb2.FileDescriptorProto(name="all.proto", dependency=["streams.proto"])
+    all_.public_dependency.append(0)
+    pool.Add(all_)
+
+    for name in ("streams.proto", "all.proto"):
+        with pytest.raises(TypeError, match=r"t\.Talks\.Talk would pass without"):
+            interceptor(pool.FindFileByName(name))
 
 
 async def test_a_stream_of_requests_of_another_proto_does_not_pass_unseen() -> None:

@@ -126,7 +126,7 @@ async def test_an_address_that_another_host_has_now_answers_for_nobody(
     harness: Any, here: str, meant: list[str], why: str
 ) -> None:
     log, other = MemoryLog(), Other()
-    server = grpc.aio.server(interceptors=[interceptor()])
+    server = grpc.aio.server(interceptors=[interceptor(host_pb2.DESCRIPTOR)])
     host_pb2_grpc.add_HostServiceServicer_to_server(other, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()

@@ -65,12 +65,13 @@ def actor() -> str:
 
 
 def interceptor(api: FileDescriptor, tokens: Mapping[bytes, str] | None = None) -> Interceptor:
-    """All concerns, in order, for the services of a .proto.
+    """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
     `tokens` as `read_tokens` answers; None: everybody is anonymous. Raises: TypeError for a method that takes
     a stream of requests: the concerns are about one.
     """
-    for service in api.services_by_name.values():
+    files = (api, *api.public_dependencies)
+    for service in (each for file in files for each in file.services_by_name.values()):
         if streamed := [method.full_name for method in service.methods if method.client_streaming]:
             raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
     concerns: list[Concern] = [identity, canonical_line, errors, deadline]
