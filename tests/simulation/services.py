@@ -121,7 +121,7 @@ class Gateway:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(fold_on(follower, fold))
             if self._projection is not None:
-                projector = Projector(follower, fold, self._projection, applied=seen.sequence)
+                projector = Projector(follower, fold, self._projection, applied=fold.fleet.sequence)
                 tasks.create_task(projector.run(since=max(end, seen.sequence)))
             await follower.reached(end)
             self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)

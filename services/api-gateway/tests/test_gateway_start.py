@@ -113,6 +113,7 @@ def older_tables(file: Path) -> None:
         for column in ("anchors", "checksum", "seal"):
             database.execute(f"ALTER TABLE projection DROP COLUMN {column}")
         database.execute("UPDATE projection SET shape = 'older'")
+        database.execute("CREATE TABLE answers (request_id TEXT)")
         database.commit()
 
 
@@ -143,6 +144,9 @@ async def test_a_snapshot_that_cannot_be_used_is_told_of_once_and_the_whole_log_
         restarted = await everything(client)
 
     told = [each["why"] for each in said if each["event"] == "snapshot_not_used"]
+    with closing(sqlite3.connect(file)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema")}
+    assert "answers" not in tables
     assert (again, restarted) == (whole, whole)
     assert [why in each for each in told] == [True]
     assert [each["since"] for each in said if each["event"] == "folded"] == [-1, -1, -1, 5]

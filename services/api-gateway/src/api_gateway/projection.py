@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from daggers.v1 import gateway_pb2, spec_pb2
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, MetaData, Table, inspect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlmodel import Session, SQLModel, col, delete, insert, select, update
@@ -26,6 +26,7 @@ from api_gateway.rows import Change, Row
 from api_gateway.snapshots import chunks
 from api_gateway.tables import (
     CONTENT,
+    FORMER,
     ClusterRow,
     DaggerRow,
     MessageRow,
@@ -76,7 +77,11 @@ class Projection:
     def prepare(self, *, anew: bool = False) -> LogPosition:
         """Create the tables, `anew` or if other code made them; answers which log they held, and how far."""
         applied, shape = self._found()
-        self.database.create(self._tables, anew=anew or shape != self._shape)
+        anew = anew or shape != self._shape
+        self.database.create(self._tables, anew=anew)
+        if anew:
+            for name in FORMER:
+                Table(name, MetaData()).drop(self.database.engine, checkfirst=True)
         return applied
 
     def write(self, change: Change, *, before: int) -> bool:

@@ -119,7 +119,7 @@ class Reader:
         await self._projector.reached(needed)
         if self._projector.sequence < needed:
             raise no_database(self._projector.failure)
-        if self._projector.sequence < asked:
+        if self._projector.sequence < asked or not self._fold.known:
             raise self._damaged(self._projector.sequence)
 
     def _damaged(self, reached: int) -> ApiError:

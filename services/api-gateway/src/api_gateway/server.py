@@ -85,7 +85,7 @@ async def serving(
     """
     fold, seen = await asyncio.to_thread(begin, projection)
     follower, since = following(log, fold, seen), fold.fleet.sequence
-    projector = Projector(follower, fold, projection, applied=seen.sequence)
+    projector = Projector(follower, fold, projection, applied=since)
     end = await log.end()
     folding = asyncio.create_task(fold_on(follower, fold))
     projecting = asyncio.create_task(projector.run(since=max(end, seen.sequence)))

@@ -105,6 +105,9 @@ class MessageRow(SQLModel, table=True):
 CONTENT: tuple[type[SQLModel], ...] = (DaggerRow, ClusterRow, StreamRow, ReferenceRow, MessageRow)
 """What lists are answered from."""
 
+FORMER: tuple[str, ...] = ("answers", "schemas")
+"""Tables that earlier versions had."""
+
 
 class PartitionRow(SQLModel, table=True):
     """How far a partition of `daggers.quarantine` is read; changed in the transaction that adds its rows."""
