@@ -40,8 +40,10 @@ class DriversContract:
 
     @pytest.fixture
     async def handle(self, drivers: Any) -> Handle:
-        """A driver that lives."""
-        return self.start(drivers, GENERATION)
+        """A driver that lives, and that whoever takes it down finds."""
+        started = self.start(drivers, GENERATION)
+        await until(lambda: drivers.find(NAME, GENERATION) is not None)
+        return started
 
     async def test_what_was_started_lives_and_is_found_by_its_generation(
         self, drivers: Any, handle: Handle
