@@ -20,7 +20,7 @@ from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from devstack import drivers
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 
 
 def process(stack: Stack, name: str) -> psutil.Process:
