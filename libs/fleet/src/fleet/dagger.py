@@ -26,8 +26,6 @@ from fleet.phases import (
     StopMode,
 )
 
-OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
-
 # ---- State -------------------------------------------------------------------------------------------------
 
 

@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
+from daggerspec.exits import OUT_OF_MEMORY
 from fleet import fact_text
-from fleet.dagger import OUT_OF_MEMORY, Dagger
+from fleet.dagger import Dagger
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,

@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
+from daggerspec.exits import OUT_OF_MEMORY
 from fleet.backoff import delay
-from fleet.dagger import OUT_OF_MEMORY, Dagger
+from fleet.dagger import Dagger
 from fleet.facts import Fact
 from fleet.health import Evidence, Heartbeat, Reason, degradation_reasons
 from fleet.observation import Observation, Policy, Presence

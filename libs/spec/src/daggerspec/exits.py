@@ -14,6 +14,8 @@ FENCED: Final = 75
 HEAP_FULL: Final = 3
 """What a JVM ends with that was told to exit when its heap is full."""
 
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+
 MEANINGS: Final[Mapping[int, events_pb2.DaggerError]] = {
     USER: events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_USER,
@@ -42,6 +44,18 @@ _CODES: Final = {
     events_pb2.ERROR_DOMAIN_EXTERNAL: EXTERNAL,
     events_pb2.ERROR_DOMAIN_INTERNAL: INTERNAL,
 }
+
+
+def heap_full(heap_mib: int = 0) -> events_pb2.DaggerError:
+    """What a full heap is called, by whoever sees it; `heap_mib` is its size, 0 when it is not known."""
+    size = f" of {heap_mib} MiB" if heap_mib else ""
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER,
+        reason=OUT_OF_MEMORY,
+        detail=f"its heap{size} (driver_memory) was full: give it a larger driver_memory, keep its windows on"
+        " disk (state: disk), shorten them, or group by less",
+        retryable=True,
+    )
 
 
 def code(error: events_pb2.DaggerError) -> int:

@@ -17,6 +17,7 @@ from daggers.v1 import events_pb2
 from google.protobuf import json_format
 from py4j.protocol import Py4JNetworkError
 
+from daggerspec import exits
 from daggerspec.violation import Violation
 
 USER = events_pb2.ERROR_DOMAIN_USER
@@ -91,7 +92,7 @@ def killed_for_memory() -> JobError:
     """The kernel has killed the JVM."""
     return JobError(
         USER,
-        "OUT_OF_MEMORY",
+        exits.OUT_OF_MEMORY,
         "The kernel killed the JVM of the driver when its host was out of memory: run fewer drivers there, or"
         " give this one less driver_memory.",
         retryable=True,
@@ -116,6 +117,8 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
         return events_pb2.DaggerError(
             domain=_DOMAINS[domain], reason=reason, detail=detail, retryable=bool(retryable)
         )
+    if "OutOfMemoryError" in text:
+        return exits.heap_full()
     for pattern, domain, reason, detail, can_retry in _KNOWN:
         if re.search(pattern, text, re.DOTALL):
             return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=can_retry)
@@ -134,14 +137,6 @@ def as_json(error: events_pb2.DaggerError) -> str:
 
 # What an exception's text matches, and what that means; asked in this order, when no error of ours is in it.
 _KNOWN = (
-    (
-        r"OutOfMemoryError",
-        USER,
-        "OUT_OF_MEMORY",
-        "Spark's heap (driver_memory) was full: give it a larger driver_memory, keep its windows on disk"
-        " (state: disk), shorten them, or group by less.",
-        True,
-    ),
     (
         r"(EOFException|SocketException|Broken pipe).*PythonStreamingSourceRunner",
         EXTERNAL,

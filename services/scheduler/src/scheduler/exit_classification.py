@@ -8,8 +8,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
-from daggerspec.exits import HEAP_FULL, MEANINGS
-from fleet.dagger import OUT_OF_MEMORY
+from daggerspec.exits import HEAP_FULL, MEANINGS, heap_full
 
 # The Python half sees its JVM die, and not of what.
 _JVM_GONE: Final = "JVM_GONE"
@@ -25,7 +24,7 @@ def exited(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_p
     """
     error = _left(left)
     if code == HEAP_FULL and (error is None or error.reason == _JVM_GONE):
-        error = _out_of_memory(heap_mib)
+        error = heap_full(heap_mib)
     fact = events_pb2.Exited(error=error or _guessed(code))
     if code is not None:
         fact.code = code
@@ -43,17 +42,6 @@ def _left(text: str | None) -> events_pb2.DaggerError | None:
     except ParseError:  # it died while it wrote: the exit code must do
         return None
     return error if error.reason else None
-
-
-def _out_of_memory(heap_mib: int) -> events_pb2.DaggerError:
-    size = f" of {heap_mib} MiB" if heap_mib else ""
-    return events_pb2.DaggerError(
-        domain=events_pb2.ERROR_DOMAIN_USER,
-        reason=OUT_OF_MEMORY,
-        detail=f"its heap{size} (driver_memory) was full: give it a larger driver_memory, keep its windows on"
-        " disk (state: disk), shorten them, or group by less",
-        retryable=True,
-    )
 
 
 def _guessed(code: int | None) -> events_pb2.DaggerError:
