@@ -12,8 +12,9 @@ from rich.console import Console
 from cli.commands.reading import show_live, unseen
 from cli.errors import UnreachableError
 from cli.output import Format, Printer
-from cli.rows import Look, Row, from_proto, text
+from cli.rows import Look, document, text
 from cli.sparkline import Series, sparkline, table
+from daggerspec.row import Row, from_proto
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -65,7 +66,7 @@ def test_a_row_is_shown_as_it_was_answered() -> None:
     row = gateway_pb2.Row(tags={"b": "2", "a": "1"}, fields=fields, key="k")
     row.time.FromDatetime(NOON)
 
-    assert from_proto(row).document() == {
+    assert document(from_proto(row)) == {
         "window_timestamp": "2026-01-01T12:00:00Z",
         "tags": {"a": "1", "b": "2"},
         "fields": {"cell": -8520148434366234624, "nested": {"a": [None, 1]}},

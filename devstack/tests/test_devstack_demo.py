@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from google.protobuf.message import DecodeError
 
-from cli.rows import Row
 from cli.schema import load
 from daggerclient.daggerfile.parse import parse
+from daggerspec.row import Row
 from devstack.demo.city import OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s
 from devstack.demo.encoding import BOOKING, Encoder, example_files
 from devstack.demo.recount import bookings_table, compare, rows_table, s2_id, supply_table, window_end

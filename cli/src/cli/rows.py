@@ -1,9 +1,8 @@
 """Rows of a dagger as the command shows them, read through the gateway."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from daggers.v1 import gateway_pb2
@@ -12,43 +11,15 @@ from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.resuming import resumed
 from daggerclient.times import iso
+from daggerspec.row import Row, from_proto
 
 TIME = "window_timestamp"
 READ_S = 150.0
 
 
-@dataclass(frozen=True)
-class Row:
-    """One output row: its time (None when it has none), its tags by key, its fields by name.
-
-    key: what tells a row without a time from another.
-    """
-
-    time: datetime | None
-    tags: Mapping[str, str]
-    fields: Mapping[str, Any]
-    key: str = ""
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """What makes it one row: time and tags; without a time, its key."""
-        return (self.time or self.key, *sorted(self.tags.items()))
-
-    def document(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return {
-            TIME: iso(self.time) if self.time else None,
-            "tags": dict(self.tags),
-            "fields": dict(self.fields),
-        }
-
-
-def from_proto(row: gateway_pb2.Row) -> Row:
-    """The row behind an answer."""
-    time = row.time.ToDatetime(tzinfo=UTC) if row.HasField("time") else None
-    return Row(
-        time, dict(sorted(row.tags.items())), {each.name: _value(each) for each in row.fields}, row.key
-    )
+def document(row: Row) -> dict[str, Any]:
+    """A row as JSON."""
+    return {TIME: iso(row.time) if row.time else None, "tags": dict(row.tags), "fields": dict(row.fields)}
 
 
 def newest(gateway: Gateway, name: str, limit: int, sink: str = "") -> list[Row]:
@@ -104,11 +75,3 @@ def _known(gateway: Gateway, name: str, sink: str) -> str:
             listed = ", ".join(has) or "none"
             raise MisusedError(f"--sink {sink}: {name} has no such sink; it has {listed}")
     return sink
-
-
-def _value(field: gateway_pb2.RowField) -> Any:
-    kind = field.WhichOneof("value")
-    if kind is None:
-        return None
-    value = getattr(field, kind)
-    return json.loads(value) if kind == "json" else value

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from cli.rows import Row
 from daggerclient.times import iso
+from daggerspec.row import Row
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40

@@ -13,7 +13,8 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from daggerspec.limits import WATCHED_ROWS
-from runtime.encode.readback import Row, from_columns, newest
+from daggerspec.row import Row
+from runtime.encode.readback import from_columns, newest
 from runtime.errors import JobError
 from runtime.readrows import STEP_BYTES, Reader, news, steps
 from runtime.sinks import Source

@@ -19,12 +19,13 @@ from cli.event_text import words
 from cli.gateway import Gateway
 from cli.output import print_line
 from cli.resuming import by_sequence, resumed
-from cli.rows import Look, Row, newest, text, watched
+from cli.rows import Look, document, newest, text, watched
 from cli.session import Session, command
 from cli.sparkline import Series, table
 from daggerclient.times import iso
 from daggerspec import sinks
 from daggerspec.limits import WATCHED_ROWS
+from daggerspec.row import Row
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
 NO_TIME = datetime.min.replace(tzinfo=UTC)
@@ -73,7 +74,7 @@ def rows(
         found = newest(gateway, name, limit or (JSON_ROWS if session.out.json else TEXT_ROWS), sink or "")
     cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in found]
     session.out.show(
-        [row.document() for row in found],
+        [document(row) for row in found],
         lambda _: session.out.table(("WINDOW TIMESTAMP", "TAGS", "FIELDS"), cells, empty="no rows yet"),
     )
 
@@ -91,7 +92,7 @@ def watch(
         if session.out.console.is_terminal and not session.out.json:
             show_live(session, gateway, name, looks)
             return
-        session.out.stream(unseen(looks), _row_line, Row.document)
+        session.out.stream(unseen(looks), _row_line, document)
 
 
 def logs(
@@ -160,7 +161,7 @@ def unseen(looks: Iterator[Look]) -> Iterator[Row]:
     seen: dict[str, Row] = {}
     for look in looks:
         for row in look.rows:
-            whole = json.dumps(row.document() | {"key": row.key}, sort_keys=True)
+            whole = json.dumps(document(row) | {"key": row.key}, sort_keys=True)
             if not look.snapshot or whole not in seen:
                 yield row
             remember(seen, whole, row)

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.rows import Row
 from cli.sparkline import Series, table
+from daggerspec.row import Row
 
 PLAIN_EVERY_S = 5.0
 SERIES = 6

@@ -11,7 +11,8 @@ from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.errors import CliError
 from cli.gateway import Gateway
-from cli.rows import Row, newest, watched
+from cli.rows import newest, watched
+from daggerspec.row import Row
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
 from devstack.topictail import tail

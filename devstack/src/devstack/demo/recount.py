@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from s2sphere import CellId, LatLng
 
-from cli.rows import Row
+from cli.rows import document
+from daggerspec.row import Row
 from devstack.demo.city import Booking, Ping
 
 WINDOW_S = 10
@@ -49,7 +50,7 @@ def supply_table(events: Iterable[Ping], start: datetime) -> dict[Key, int]:
 def rows_table(rows: Iterable[Row], tags: tuple[str, ...], field: str) -> dict[Key, int]:
     """The same table from a dagger's rows."""
     return {
-        (str(row.document()["window_timestamp"]), *(row.tags.get(tag, "") for tag in tags)): row.fields[field]
+        (str(document(row)["window_timestamp"]), *(row.tags.get(tag, "") for tag in tags)): row.fields[field]
         for row in rows
     }
 

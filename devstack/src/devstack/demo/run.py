@@ -13,10 +13,10 @@ from cli import waiting
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.output import Printer
-from cli.rows import Row
 from cli.schema import load
 from daggerclient import NotReachedError, Written
 from daggerclient.daggerfile.parse import DaggerFile, parse
+from daggerspec.row import Row
 from devstack.demo import observation
 from devstack.demo.display import Display, Picture, View
 from devstack.demo.encoding import BOOKING, PING, example_files

@@ -28,9 +28,9 @@ from typing import BinaryIO, Final, TypeVar
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from daggerspec.limits import WATCH_S, WATCHED_ROWS
+from daggerspec.row import Row
 from daggerspec.rundir import SPEC
 from runtime import sinks
-from runtime.encode.readback import Row
 from runtime.errors import explain, user
 from runtime.sinks import Source
 

@@ -1,40 +1,16 @@
-"""A row as it is read back from a sink, whichever it was written to."""
+"""Rows as sinks have them, put in one form: what `daggers rows` shows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-from daggers.v1 import gateway_pb2
+from daggerspec.row import Row
 
 TIME: Final = "window_timestamp"
 _TAG, _LABEL = "tag_", "label_"
-_INT64 = range(-(2**63), 2**63)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One output row: its time (None when it has none), its tags by key, its fields by name.
-
-    key: what tells a row without a time from another: the place where it was read.
-    """
-
-    time: datetime | None
-    tags: Mapping[str, str]
-    fields: Mapping[str, Any]
-    key: str = ""
-
-    def to_proto(self) -> gateway_pb2.Row:
-        """As it is answered."""
-        row = gateway_pb2.Row(tags=self.tags, key=self.key)
-        if self.time is not None:
-            row.time.FromDatetime(self.time.astimezone(UTC))
-        for name, value in self.fields.items():
-            _set(row.fields.add(name=name), value)
-        return row
 
 
 def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
@@ -61,20 +37,6 @@ def newest(rows: Iterable[Row], limit: int) -> list[Row]:
     timed.sort(key=lambda row: sorted(row.tags.items()))
     timed.sort(key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
     return [*timed, *(row for row in found if not row.time)][:limit]
-
-
-def _set(field: gateway_pb2.RowField, value: Any) -> None:
-    match value:
-        case bool():
-            field.boolean = value
-        case int() if value in _INT64:
-            field.integer = value
-        case float():
-            field.number = value
-        case str():
-            field.text = value
-        case _:
-            field.json = json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text(value: Any) -> str:

@@ -24,9 +24,10 @@ from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
+from daggerspec.row import Row
 from runtime.clients.secrets import resolve
 from runtime.encode.line_protocol import Encoder
-from runtime.encode.readback import Row, newest
+from runtime.encode.readback import newest
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 from runtime.sinks import Outcome, Source, Target

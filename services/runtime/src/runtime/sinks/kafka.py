@@ -23,10 +23,11 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec import cloudevents
+from daggerspec.row import Row
 from kafkaclient.tail import READER, further
 from runtime.clients import kafka
 from runtime.encode import json_text, protobuf, rows
-from runtime.encode.readback import Row, from_columns, newest
+from runtime.encode.readback import from_columns, newest
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 from runtime.sinks import Outcome, Source, Target

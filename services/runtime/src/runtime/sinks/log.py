@@ -11,9 +11,10 @@ import json
 import pyarrow as pa
 
 from daggerspec import rundir
+from daggerspec.row import Row
 from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
-from runtime.encode.readback import Row, from_columns
+from runtime.encode.readback import from_columns
 from runtime.errors import external
 from runtime.sinks import Outcome, Source, Target
 
