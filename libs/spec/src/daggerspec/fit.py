@@ -1,7 +1,7 @@
 """Whether the columns of a query fit the message of a Kafka sink, by name, dotted names to nested messages.
 
 The rules are those of the runtime's encoder: numbers of one kind fit each other, a name fits an enum, a
-struct fits a message, Timestamp and the wrappers take their scalars. Pure.
+struct fits a message, Timestamp, Duration and the wrappers take their scalars. Pure.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _INTEGER_FIELDS: Final = frozenset(
     }
 )
 _REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
+_TIMES: Final = {
+    "timestamp": "google.protobuf.Timestamp",
+    "interval day to second": "google.protobuf.Duration",
+}
 _WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -90,7 +94,7 @@ def _value(at: str, column: str, kind: Type, field: FieldDescriptor) -> Iterator
     if message is None:
         if not _scalar_fits(kind, field):
             yield _mismatch(at, column, kind, field)
-    elif message.full_name == "google.protobuf.Timestamp" and kind.name == "timestamp":
+    elif kind.name in _TIMES and message.full_name == _TIMES[kind.name]:
         return
     elif message.full_name in _WRAPPERS:
         if not _scalar_fits(kind, message.fields_by_name["value"]):

@@ -2,12 +2,13 @@
 
 A null leaves its field unset. Numbers of one kind fit each other (a BIGINT goes to any integer field, any
 number to a double); a value that does not fit its field refuses that row, not the job. What can be known from
-the types is an error before the first row.
+the types is an error before the first row, by the rule book (`daggerspec.fit`), which the gateway asked too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -16,16 +17,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from pyarrow import types
+from pyspark.sql.pandas.types import from_arrow_type
 
+from daggerspec import fit
 from runtime.encode.rows import Layout, Refusal
 from runtime.errors import user
 
 _Setter = Callable[[Any, Any], None]
-_INTEGERS = {FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64,
-             FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64}  # fmt: skip
 _FLOATS = {FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE}
-_WRAPPED = {"google.protobuf." + name + "Value" for name in
-            ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}  # fmt: skip
 
 
 class Encoder:
@@ -37,13 +36,17 @@ class Encoder:
     def __init__(self, layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> None:
         self._class = _message_class(descriptors, message)
         self._layout = layout
-        problems: list[str] = []
-        self._setters = [
-            _at_path(cast(Descriptor, self._class.DESCRIPTOR), column.name, schema.field(at).type, problems)
-            for at, column in enumerate(layout.columns)
+        message_type = cast(Descriptor, self._class.DESCRIPTOR)
+        kinds = [schema.field(at).type for at in range(len(layout.columns))]
+        columns = [
+            replace(column, type=from_arrow_type(kind).simpleString())
+            for column, kind in zip(layout.columns, kinds, strict=True)
         ]
-        if problems:
-            raise user("SINK_MESSAGE_MISMATCH", " ".join(problems))
+        if wrong := list(fit.mismatches("", columns, message_type)):
+            raise user("SINK_MESSAGE_MISMATCH", " ".join(f"{each.description}." for each in wrong))
+        self._setters = [
+            _at_path(message_type, column.name, kind) for column, kind in zip(columns, kinds, strict=True)
+        ]
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
         """One message for each row, None where it is refused, and the refusals."""
@@ -91,16 +94,12 @@ def _message_class(descriptors: bytes, name: str) -> type[Message]:
         raise user("UNKNOWN_MESSAGE", f"The Kafka sink's message {name!r} is not registered.") from None
 
 
-def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType, problems: list[str]) -> _Setter:
+def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType) -> _Setter:
     """Sets the field that a column's dotted name means."""
     *parents, leaf = column.split(".")
     for parent in parents:
-        field = descriptor.fields_by_name.get(parent)
-        if field is None or field.message_type is None or field.is_repeated:
-            problems.append(f"Column {column!r}: {descriptor.full_name} has no single message {parent!r}.")
-            return _nothing
-        descriptor = field.message_type
-    setter = _field(descriptor, leaf, kind, column, problems)
+        descriptor = cast(Descriptor, descriptor.fields_by_name[parent].message_type)
+    setter = _field(descriptor, leaf, kind)
 
     def write(message: Any, value: Any) -> None:
         for parent in parents:
@@ -110,21 +109,14 @@ def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType, problems: l
     return write if parents else setter
 
 
-def _nothing(message: Any, value: Any) -> None:
-    """Stands in for a setter while problems are collected."""
-
-
-def _field(descriptor: Descriptor, name: str, kind: pa.DataType, column: str, problems: list[str]) -> _Setter:
+def _field(descriptor: Descriptor, name: str, kind: pa.DataType) -> _Setter:
     """Sets one field, single, repeated or map."""
-    field = descriptor.fields_by_name.get(name)
-    if field is None:
-        problems.append(f"Column {column!r}: {descriptor.full_name} has no field {name!r}.")
-        return _nothing
+    field = descriptor.fields_by_name[name]
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map(field, kind, column, problems)
+        return _map(field, kind)
     if field.is_repeated:
-        return _repeated(field, kind, column, problems)
-    fill = _filler(field, kind, column, problems)
+        return _repeated(field, kind)
+    fill = _filler(field, kind)
     if fill is not None:
 
         def fill_message(message: Any, value: Any) -> None:
@@ -133,14 +125,12 @@ def _field(descriptor: Descriptor, name: str, kind: pa.DataType, column: str, pr
             fill(child, value)
 
         return fill_message
-    convert = _scalar(field, kind, column, problems)
+    convert = _scalar(field, kind)
     return lambda message, value: setattr(message, name, convert(value))
 
 
-def _repeated(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[str]) -> _Setter:
-    if not types.is_list(kind):
-        return _mismatch(field, kind, column, problems)
-    fill = _filler(field, kind.value_type, column, problems)
+def _repeated(field: FieldDescriptor, kind: pa.DataType) -> _Setter:
+    fill = _filler(field, kind.value_type)
     name = field.name
     if fill is not None:
 
@@ -149,16 +139,14 @@ def _repeated(field: FieldDescriptor, kind: pa.DataType, column: str, problems: 
                 fill(getattr(message, name).add(), _not_null(value))
 
         return add_messages
-    convert = _scalar(field, kind.value_type, column, problems)
+    convert = _scalar(field, kind.value_type)
     return lambda message, values: getattr(message, name).extend([convert(_not_null(v)) for v in values])
 
 
-def _map(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[str]) -> _Setter:
-    if not types.is_map(kind):
-        return _mismatch(field, kind, column, problems)
+def _map(field: FieldDescriptor, kind: pa.DataType) -> _Setter:
     entry = cast(Descriptor, field.message_type).fields_by_name
-    key = _scalar(entry["key"], kind.key_type, column, problems)
-    fill = _filler(entry["value"], kind.item_type, column, problems)
+    key = _scalar(entry["key"], kind.key_type)
+    fill = _filler(entry["value"], kind.item_type)
     name = field.name
     if fill is not None:
 
@@ -167,7 +155,7 @@ def _map(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[
                 fill(getattr(message, name)[key(k)], _not_null(value))
 
         return put_messages
-    convert = _scalar(entry["value"], kind.item_type, column, problems)
+    convert = _scalar(entry["value"], kind.item_type)
 
     def put(message: Any, pairs: Any) -> None:
         getattr(message, name).update({key(k): convert(_not_null(value)) for k, value in pairs})
@@ -175,21 +163,19 @@ def _map(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[
     return put
 
 
-def _filler(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[str]) -> _Setter | None:
+def _filler(field: FieldDescriptor, kind: pa.DataType) -> _Setter | None:
     """Fills a message from a value of its column; None for a field that is no message."""
     message = field.message_type
     if message is None:
         return None
-    if message.full_name == "google.protobuf.Timestamp" and types.is_timestamp(kind):
+    if types.is_timestamp(kind):
         return lambda child, value: child.FromDatetime(value)
-    if message.full_name == "google.protobuf.Duration" and types.is_duration(kind):
+    if types.is_duration(kind):
         return lambda child, value: child.FromTimedelta(value)
-    if message.full_name in _WRAPPED:
-        convert = _scalar(message.fields_by_name["value"], kind, column, problems)
+    if not types.is_struct(kind):  # a wrapper
+        convert = _scalar(message.fields_by_name["value"], kind)
         return lambda child, value: setattr(child, "value", convert(value))
-    if not types.is_struct(kind):
-        return _mismatch(field, kind, column, problems)
-    setters = {part.name: _field(message, part.name, part.type, column, problems) for part in kind}
+    setters = {part.name: _field(message, part.name, part.type) for part in kind}
 
     def fill(child: Any, value: Any) -> None:
         for name, part in value.items():
@@ -199,36 +185,17 @@ def _filler(field: FieldDescriptor, kind: pa.DataType, column: str, problems: li
     return fill
 
 
-def _scalar(
-    field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[str]
-) -> Callable[[Any], Any]:
-    """Converts a value of a column to a value of its scalar field."""
-    whole = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
-    number = whole or types.is_floating(kind) or types.is_decimal(kind)
-    target = field.cpp_type
+def _scalar(field: FieldDescriptor, kind: pa.DataType) -> Callable[[Any], Any]:
+    """Converts a value of a column to a value of its scalar field, which it fits."""
     if field.enum_type is not None and types.is_string(kind):
         numbers = {value.name: value.number for value in field.enum_type.values}
         if field.enum_type.is_closed:
             return lambda value: numbers[value]
         # an open enum holds any number, and one without a name is read as its decimal text
         return lambda value: numbers[value] if value in numbers else int(value)
-    if (target in _INTEGERS or field.enum_type is not None) and whole:
-        return int
-    if target in _FLOATS and number:
-        return float
-    if target == FieldDescriptor.CPPTYPE_BOOL and types.is_boolean(kind):
-        return bool
-    if field.type == FieldDescriptor.TYPE_STRING and types.is_string(kind):
-        return str
-    if field.type == FieldDescriptor.TYPE_BYTES and types.is_binary(kind):
-        return bytes
-    _mismatch(field, kind, column, problems)
-    return bool
-
-
-def _mismatch(field: FieldDescriptor, kind: pa.DataType, column: str, problems: list[str]) -> _Setter:
-    problems.append(f"Column {column!r} of type {kind} does not fit the field {field.full_name}.")
-    return _nothing
+    if types.is_boolean(kind) or types.is_string(kind) or types.is_binary(kind):
+        return lambda value: value
+    return float if field.cpp_type in _FLOATS else int
 
 
 def _not_null(value: Any) -> Any:
