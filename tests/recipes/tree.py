@@ -8,11 +8,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from grpc_tools import protoc
 from tests.documents.pages import ROOT, tracked
 
 STAMP: Final = ".venv/.stamps/venv"
@@ -57,14 +55,8 @@ class Tree:
 
     def compile(self) -> None:
         """Build the copy's protocol, as `make venv` does."""
-        out = self.folder / "proto" / "gen"
-        out.mkdir()
-        outputs = [f"--python_out={out}", f"--grpc_python_out={out}"]
-        shipped = resources.files("grpc_tools") / "_proto"
-        sources = self.folder / "proto"
-        files = [str(path) for path in sorted((sources / "daggers").rglob("*.proto"))]
-        assert protoc.main(["protoc", f"-I{sources}", f"-I{shipped}", *outputs, *files]) == 0
-        (out / "daggers/v1/__init__.py").touch()
+        script = "from pathlib import Path; import hatch_build; hatch_build.build(Path())"
+        subprocess.run([sys.executable, "-c", script], cwd=self.folder / "proto", check=True, timeout=300)
 
     def _environment(self) -> dict[str, str]:
         members = [*self.folder.glob("libs/*/src"), *self.folder.glob("services/*/src")]
