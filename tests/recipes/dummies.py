@@ -200,7 +200,7 @@ def rpc(service: str, handlers: str) -> Mapping[str, Change]:
             ),
         ),
         handlers: behind(
-            "        self._newest = newest\n",
+            "        self._reader, self._follower, self._index = reader, follower, index\n",
             "\n    async def CountDummies(self, request, context):\n"
             '        """How many there are."""\n'
             '        if violations := [*fields.name("dagger", request.dagger)]:\n'
