@@ -18,11 +18,11 @@ from cli import json_views
 from cli.__main__ import assembled, run, wants_json
 from cli.commands.init import columns, draft
 from cli.errors import CliError, MisusedError, RefusedError
-from cli.examining import with_place
 from cli.excerpt import excerpt
 from cli.extension import Missing, installed
 from cli.gateway import in_words
 from cli.schema import load
+from cli.validation import with_place
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerclient.errors import NotReachedError, failure
 from daggerclient.waiting import is_running
@@ -98,7 +98,7 @@ def test_a_wrong_command_line_exits_2_with_one_document_and_no_trace(
     assert "Traceback" not in done.stderr
 
 
-def test_a_dagger_file_with_mistakes_exits_1_before_any_gateway_is_asked(tmp_path: Path) -> None:
+def test_a_dagger_file_with_errors_exits_1_before_any_gateway_is_asked(tmp_path: Path) -> None:
     (tmp_path / "d.yaml").write_text("name: x\n")
 
     done = daggers(tmp_path, "apply", "-f", "d.yaml", "-o", "json")

@@ -84,7 +84,7 @@ class City:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
         self._step = 0
-        self._owed: list[tuple[int, str]] = []
+        self._due: list[tuple[int, str]] = []
 
     def step(self) -> Fed:
         """The events of the next half second."""
@@ -96,10 +96,10 @@ class City:
             status = "COMPLETED" if chance.random() < COMPLETED_SHARE else "CANCELLED"
             fed.asked.append(Event(at_ms, order, chance.randint(1, CITIES), status))
             if chance.random() < ANSWERED_SHARE:
-                heapq.heappush(self._owed, (at_ms + chance.randint(*ANSWER_MS), order))
+                heapq.heappush(self._due, (at_ms + chance.randint(*ANSWER_MS), order))
         self._step += 1
-        while self._owed and self._owed[0][0] < self._step * STEP_MS:
-            at_ms, order = heapq.heappop(self._owed)
+        while self._due and self._due[0][0] < self._step * STEP_MS:
+            at_ms, order = heapq.heappop(self._due)
             fed.answered.append(Event(at_ms, order, chance.randint(1, CITIES), "COMPLETED"))
         return fed
 

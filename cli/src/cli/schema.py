@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from cli.errors import RefusedError
-from cli.mistakes import Mistakes
+from cli.usage_errors import UsageErrors
 
 PLACE = re.compile(r"(?P<file>[^:]+):(?:(?P<line>\d+):(?P<column>\d+): )?(?P<message>.+)")
 TIMEOUT_S = 60
@@ -28,14 +28,14 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
 
     Raises MisusedError for what cannot be read, RefusedError with protoc's findings, file and line.
     """
-    mistakes = Mistakes()
+    errors = UsageErrors()
     for path in files:
         if why := _unreadable(path):
-            mistakes.add(str(path), f"cannot be read: {why}")
+            errors.add(str(path), f"cannot be read: {why}")
     for folder in imports:
         if not folder.is_dir():
-            mistakes.add(f"-I {folder}", "there is no such folder")
-    mistakes.refuse()
+            errors.add(f"-I {folder}", "there is no such folder")
+    errors.refuse()
     merged: dict[str, descriptor_pb2.FileDescriptorProto] = {}
     sources = [file for file in files if file.suffix == ".proto"]
     sets = [read_set(file) for file in files if file.suffix != ".proto"]

@@ -16,7 +16,7 @@ def brief(sql: str) -> list[tuple[str, int, int]]:
     return [(each.code, each.line, each.column) for each in say(sql)]
 
 
-def test_all_mistakes_are_said_at_once_in_the_order_of_the_text() -> None:
+def test_all_errors_are_said_at_once_in_the_order_of_the_text() -> None:
     sql = """SELECT fair, S2Idd(1, 2, 13) AS a,
        UPPER(fare) AS b, customer.nam AS c, S2Id(fare, tip, 31) AS d
 FROM bookings

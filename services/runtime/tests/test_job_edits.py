@@ -211,7 +211,7 @@ def test_a_start_amid_records_and_an_edit_after_it_write_rows_of_the_whole_histo
     then = [event for event in EVENTS if begins <= event[0] < EDITED_S]
     expected = recount(EVENTS)
     # What begins a gap after the start cannot have begun before it.
-    owed = {key for key, (_, since) in expected.items() if since >= begins + GAP_S}
+    due = {key for key, (_, since) in expected.items() if since >= begins + GAP_S}
 
     dagger.write_events(first)
     with dagger.launch() as launch:
@@ -223,12 +223,12 @@ def test_a_start_amid_records_and_an_edit_after_it_write_rows_of_the_whole_histo
     dagger.sql = sql.format("MAX(1)")
     dagger.write_events([*(event for event in EVENTS if event[0] >= EDITED_S), CLOSING])
     with dagger.launch() as edited:
-        edited.until(lambda _: {key for key, _ in written(kafka, rows)} >= owed)
+        edited.until(lambda _: {key for key, _ in written(kafka, rows)} >= due)
         code = edited.stop()
 
     found = written(kafka, rows)
     assert mismatches(found, expected) == []
-    assert {key for key, _ in found} >= owed
+    assert {key for key, _ in found} >= due
     assert min(end for (_, end), _ in found) > begins
     assert 0 < len(before) < len(found)
     assert code == 0

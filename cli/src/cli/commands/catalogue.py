@@ -8,9 +8,9 @@ import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli import json_views
-from cli.mistakes import Mistakes
 from cli.schema import load
 from cli.session import Session, command
+from cli.usage_errors import UsageErrors
 
 clusters = typer.Typer(help="Places where daggers run and streams live.")
 schemas = typer.Typer(help="The Protobuf messages that streams carry.")
@@ -43,22 +43,22 @@ def register_cluster(
     influx_token_file: Annotated[str, typer.Option(help="File of the runtime that holds the token.")] = "",
 ) -> None:
     """Register a cluster, or replace it. Credentials only by reference: they are read by the driver."""
-    mistakes = Mistakes()
+    errors = UsageErrors()
     cluster = spec_pb2.Cluster(name=name, spark_master=spark_master)
     if kafka:
         cluster.kafka.bootstrap_servers = kafka
     for text in kafka_property or ():
-        if pair := mistakes.pair("--kafka-property", text):
+        if pair := errors.pair("--kafka-property", text):
             cluster.kafka.properties[pair[0]] = pair[1]
     for text in kafka_secret or ():
-        pair = mistakes.pair("--kafka-secret", text)
-        if pair and (reference := mistakes.reference(f"--kafka-secret {pair[0]}", pair[1])):
+        pair = errors.pair("--kafka-secret", text)
+        if pair and (reference := errors.reference(f"--kafka-secret {pair[0]}", pair[1])):
             cluster.kafka.secret_properties[pair[0]].CopyFrom(reference)
     for part, given in (("url", influx_url), ("org", influx_org), ("bucket", influx_bucket)):
         if given:
             setattr(cluster.influx, part, given)
     if influx_token_env and influx_token_file:
-        mistakes.add("--influx-token-env", "give either this or --influx-token-file, not both")
+        errors.add("--influx-token-env", "give either this or --influx-token-file, not both")
     if influx_token_env:
         cluster.influx.token.env = influx_token_env
     elif influx_token_file:
@@ -68,7 +68,7 @@ def register_cluster(
         with session.connect(_cluster_flags(cluster)) as gateway:
             return gateway.register_cluster(cluster, validate_only=validate_only)
 
-    mistakes.refuse(lambda: register(validate_only=True))
+    errors.refuse(lambda: register(validate_only=True))
     answer = register()
     document = json_views.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
     session.out.done(document, f"cluster {name} is registered (version {answer.version})")

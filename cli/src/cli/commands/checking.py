@@ -9,8 +9,8 @@ import typer
 
 from cli.commands.daggers import read_file
 from cli.errors import RefusedError
-from cli.examining import examine
 from cli.session import Session, command
+from cli.validation import validate_file
 
 sql = typer.Typer(help="Queries, without a gateway.")
 REFUSED = 1
@@ -35,7 +35,7 @@ def validate(
 
     Exit code 1 when apply would refuse it. Warnings do not change that.
     """
-    examined = examine(session, read_file(file), str(file))
+    examined = validate_file(session, read_file(file), str(file))
     if examined.unreached and not examined.errors:
         raise examined.unreached
     documents: list[dict[str, Any]] = [

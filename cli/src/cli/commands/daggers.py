@@ -10,9 +10,9 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from cli import json_views
 from cli.errors import MisusedError, RefusedError
-from cli.examining import examine, with_place
 from cli.gateway import Gateway
 from cli.session import Session, command
+from cli.validation import validate_file, with_place
 from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
 from daggerclient.daggerfile.parse import DaggerFile, read
@@ -45,9 +45,9 @@ def apply(
 ) -> None:
     """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
     text = read_file(file)
-    files, mistakes = read(text, str(file))
-    if mistakes:  # what the gateway would say of the rest is told with them
-        examine(session, text, str(file)).check()
+    files, errors = read(text, str(file))
+    if errors:  # what the gateway would say of the rest is told with them
+        validate_file(session, text, str(file)).check()
     with session.connect() as gateway:
         try:
             if len(files) > 1:
@@ -56,7 +56,7 @@ def apply(
             applied = _each(files, str(file), lambda one: gateway.apply(one.name, one.spec))
         except RefusedError as refusal:
             if refusal.reason == "INVALID_FIELDS":  # with the warnings, and the end of each place
-                examine(session, text, str(file)).check()
+                validate_file(session, text, str(file)).check()
             raise
         documents = []
         for one in applied:

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from cli.errors import RefusedError
-from cli.mistakes import Mistakes
 from cli.session import Session, command
 from cli.settings import read
+from cli.usage_errors import UsageErrors
 from devstack import remembered, state
 from devstack.down import down as stop_stack
 from devstack.dump import dump as dump_of
@@ -203,19 +203,19 @@ def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
 def _own_influx(
     url: str | None, token_file: Path | None, org: str | None, bucket: str | None
 ) -> Influx | None:
-    mistakes = Mistakes()
+    errors = UsageErrors()
     if url is None:
         alone = {"--influx-token-file": token_file, "--influx-org": org, "--influx-bucket": bucket}
         for flag in filter(alone.get, alone):
-            mistakes.add(flag, "goes with --influx-url")
+            errors.add(flag, "goes with --influx-url")
     else:
         if not url.startswith(("http://", "https://")):
-            mistakes.add("--influx-url", "must begin with http:// or https://")
+            errors.add("--influx-url", "must begin with http:// or https://")
         if not bucket:
-            mistakes.add("--influx-bucket", "is missing: which bucket of that InfluxDB is to be used?")
+            errors.add("--influx-bucket", "is missing: which bucket of that InfluxDB is to be used?")
     if token_file is not None and not token_file.is_file():
-        mistakes.add("--influx-token-file", f"there is no file {token_file}")
-    mistakes.refuse()
+        errors.add("--influx-token-file", f"there is no file {token_file}")
+    errors.refuse()
     if url is None or bucket is None:
         return None
     token = str(token_file.resolve()) if token_file else None

@@ -19,8 +19,8 @@ from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, service
-from chassis.collector import relieve
 from chassis.endpoint import Endpoint, endpoint
+from chassis.gc_tuning import tune_gc
 from chassis.interceptors import first_token
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
@@ -83,7 +83,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             drain_s=found.drain_s,
         ) as gateway,
     ):
-        relieve(_ALIVE)
+        tune_gc(_ALIVE)
         host = found.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=reached.tls)
         stop = asyncio.create_task(asked.wait())

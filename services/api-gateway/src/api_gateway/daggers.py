@@ -11,7 +11,7 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2
 
 from api_gateway import answers, applying, filters, specs, validation
-from api_gateway.catalog import check_sequence
+from api_gateway.catalogue import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold

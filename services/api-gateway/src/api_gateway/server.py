@@ -14,7 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from api_gateway.alerts import Alerts, AlertService
-from api_gateway.catalog import CatalogService
+from api_gateway.catalogue import CatalogService
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
 from api_gateway.hosts import HostAccess, Hosts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chassis.collector import relieve
+from chassis.gc_tuning import tune_gc
 from runtime.spark import daemon
 
 
@@ -12,7 +12,7 @@ def load() -> None:
     import runtime.source.datasource  # noqa: F401
     from runtime.source.reader.consumers import MESSAGES_ALIVE
 
-    relieve(MESSAGES_ALIVE)
+    tune_gc(MESSAGES_ALIVE)
 
 
 if __name__ == "__main__":

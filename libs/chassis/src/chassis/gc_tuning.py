@@ -12,7 +12,7 @@ from functools import cache
 
 
 @cache
-def relieve(alive: int) -> None:
+def tune_gc(alive: int) -> None:
     """To be called once all that stays is loaded: none of it is looked at again.
 
     `alive` is more objects than live at a time otherwise; cycles are still found, a little later.

@@ -5,14 +5,14 @@ import sys
 
 LIFE = """
 import gc
-from chassis.collector import relieve
+from chassis.gc_tuning import tune_gc
 
-relieve(100_000)
+tune_gc(100_000)
 before = gc.get_stats()[0]["collections"]
 messages = [[] for _ in range(50_000)]
 looks = gc.get_stats()[0]["collections"] - before
 kept = gc.get_freeze_count()
-relieve(100_000)
+tune_gc(100_000)
 print(gc.isenabled(), looks, kept > 100, gc.get_freeze_count() == kept)
 """
 

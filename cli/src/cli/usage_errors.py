@@ -10,7 +10,7 @@ from cli.errors import MisusedError, RefusedError, UnreachableError
 from daggerclient.findings import headline
 
 
-class Mistakes:
+class UsageErrors:
     """Collects findings about flags; each has code, field (the flag) and message."""
 
     def __init__(self) -> None:

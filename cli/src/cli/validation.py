@@ -18,7 +18,7 @@ from daggerclient.findings import headline
 
 
 @dataclass(frozen=True)
-class Examined:
+class Validated:
     """A dagger file and everything that was found about it.
 
     findings: as the JSON document shows them, errors first.
@@ -46,7 +46,7 @@ class Examined:
             raise self.unreached
 
 
-def examine(session: Session, text: str, path: str) -> Examined:
+def validate_file(session: Session, text: str, path: str) -> Validated:
     """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
     try:
         daggers, own = read(text, path)
@@ -63,7 +63,7 @@ def examine(session: Session, text: str, path: str) -> Examined:
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
-    return Examined(path, daggers, findings, columns, unreached)
+    return Validated(path, daggers, findings, columns, unreached)
 
 
 def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
