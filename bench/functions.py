@@ -35,7 +35,7 @@ from runtime import functions
 from runtime.references import Tables
 from runtime.references.loading import References
 from runtime.spark import session as spark
-from runtime.values import messages
+from runtime.values.registration import Registration
 
 ROWS = 1_000_000
 SLOW_ROWS = 20_000
@@ -59,7 +59,7 @@ def main() -> None:
         pool.Add(file)
     stream = table(pool)
     session = _session()
-    messages.share(session, files)
+    registration = Registration(session, files.SerializeToString())
     with tempfile.TemporaryDirectory() as folder:
         given = _reference_tables(Path(folder))
         view = _rows(session, pool)
@@ -76,7 +76,7 @@ def main() -> None:
         print(_line("(and grouping it)", "COUNT(*)", *bare[True], None), flush=True)
         for name in wanted:
             call, module = CALLS[name], functions.load(name.lower())
-            module.register(session)
+            module.register(registration)
             slow = _timed(_plain_calls(module, call, sample, pool))
             plan = _plan(call.sql, stream, call.aggregate, rows=call.rows)
             _references(plan, given, Path(folder)).refresh(session)
@@ -122,7 +122,9 @@ def _reference_tables(folder: Path) -> list[spec_pb2.ReferenceTable]:
 
 
 def _references(plan: Plan, given: list[spec_pb2.ReferenceTable], folder: Path) -> References:
-    found = References(plan.references, given, store=folder / "store", folder=folder, clock=time.monotonic)
+    found = References(
+        plan.references, given, dagger="d", store=folder / "store", folder=folder, clock=time.monotonic
+    )
     found.start()
     return found
 

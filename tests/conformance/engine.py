@@ -31,7 +31,7 @@ from runtime.source.reader import control_rows, preaggregate
 from runtime.source.reader.control_rows import RangeStatistics
 from runtime.source.reader.rows import wanted
 from runtime.spark import session as spark
-from runtime.values import messages
+from runtime.values.registration import Registration
 
 _Table = spec_pb2.ReferenceTable
 
@@ -51,7 +51,7 @@ class Engine:
         """`files` are the message types that functions may name."""
         self._session = session
         self._registered: set[str] = set()
-        messages.share(session, files)
+        self._functions = Registration(session, files.SerializeToString())
 
     def answer(
         self, plan: Plan, views: Mapping[str, pa.Table], tables: Mapping[str, Any] | None = None
@@ -64,6 +64,10 @@ class Engine:
         with tempfile.TemporaryDirectory() as directory:
             self._references(plan, tables or {}, Path(directory)).refresh(self._session)
             return self._asked(plan, plan.reads).toArrow()
+
+    def invalid_input(self) -> Mapping[str, int]:
+        """Values that functions could not use, by function, since the engine began."""
+        return self._functions.invalid_input()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
         """Run the plan as a stream; each table of a view is a batch. With `plan.sums`, records are added up.
@@ -122,13 +126,15 @@ class Engine:
             file.write_text(json.dumps(tables.get(use.name, {"data": []} if use.entries else {})))
             given.append(_Table(name=use.name, location=str(file), format=_Table.FORMAT_JSON))
         store = folder / "store"
-        found = References(plan.references, given, store=store, folder=folder, clock=time.monotonic)
+        found = References(
+            plan.references, given, dagger="d", store=store, folder=folder, clock=time.monotonic
+        )
         found.start()
         return found
 
     def _register(self, plan: Plan) -> None:
         for name in set(plan.functions) - self._registered:
-            functions.load(name).register(self._session)
+            functions.load(name).register(self._functions)
             self._registered.add(name)
 
 

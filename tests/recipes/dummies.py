@@ -140,7 +140,7 @@ def reference(text):
     return None if text is None else text[::-1]
 
 
-def register(spark):
+def register(session):
     """Nothing to bring: Spark has it."""
 '''
     ),

@@ -21,7 +21,7 @@ from daggersql import Plan, Table, check
 from runtime import functions
 from runtime.decode.columns import select, spark_schema
 from runtime.spark import session as spark
-from runtime.values import messages
+from runtime.values.registration import Registration
 
 COMMON = [
     StructField("rowtime", TimestampType()),
@@ -30,6 +30,7 @@ COMMON = [
     StructField("__offset", LongType()),
     StructField("__timestamp", TimestampType()),
 ]
+_registrations: dict[SparkSession, Registration] = {}
 START = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 
 
@@ -47,11 +48,16 @@ def spark_session(*names: str) -> Iterator[SparkSession]:
         SparkContext(master="local[1]", appName="udfs", conf=conf)
         started = spark.start()
         spark.checkpoint_locally(started)
-        messages.share(started, corpus_files())
+        _registrations[started] = Registration(started, corpus_files().SerializeToString())
         for name in names:
-            functions.load(name).register(started)
+            functions.load(name).register(_registrations[started])
         yield started
         started.stop()
+
+
+def invalid_input(session: SparkSession, function: str) -> int:
+    """Values that this function could not use in a session of `spark_session`."""
+    return _registrations[session].invalid_input().get(function, 0)
 
 
 def planned(sql: str, *streams: str) -> Plan:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event
 from uuid import uuid4
 
 import pytest
@@ -11,8 +10,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql.streaming.listener import QueryIdleEvent
 
-from runtime.launch import progress
-from runtime.launch.heartbeat import Heart, Identity
+from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.references.loading import References
 from runtime.source.context import SourceContext
@@ -46,22 +44,23 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
 ) -> None:
     for number, status in enumerate(statuses):
         ReaderRegistry(source.run_dir).publish(f"bookings.{number}", status)
-    heart = Heart(NOWHERE, Identity("d", 1, "h1", 42), progress.launched(sinks=1))
+    spec = spec_pb2.JobSpec(dagger="d", generation=1, run_dir=str(source.run_dir), platform=NOWHERE)
+    launch = Launch(spec, lambda: pytest.fail("it needs no Spark"))
     listener = Listener(
-        heart=heart,
+        launch,
         checkpoint=Checkpoint(source.run_dir, stand=None, outdated=()),
         source=source,
         attempts=lambda _: 1,
         plan_warnings=(),
-        references=References((), (), store=source.run_dir, folder=source.run_dir, clock=float),
+        references=References((), (), dagger="d", store=source.run_dir, folder=source.run_dir, clock=float),
         groups=Groups((), timedelta(), changes=lambda *_: pytest.fail("it has no state")),
-        wake=Event(),
         patience=None,
     )
 
     listener.onQueryIdle(IDLE)
 
-    assert heart.progress.last_progress == last
+    beat = launch.heartbeat.progress.beat
+    assert (beat.last_progress.ToDatetime(UTC) if beat.HasField("last_progress") else None) == last
 
 
 def test_a_stream_that_cannot_be_reached_is_warned_of_until_it_is(source: SourceContext) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -12,14 +13,13 @@ from services.runtime.tests.test_sink_contract import records
 
 from daggerspec.topics import HEARTBEATS
 from runtime.launch import heartbeat, progress
-from runtime.launch.heartbeat import Heart, Identity, message
-from runtime.launch.progress import Committed, Progress
+from runtime.launch.heartbeat import HeartbeatSender
+from runtime.launch.progress import Committed, Progress, told
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 Beat = telemetry_pb2.Heartbeat
 DOWN = events_pb2.DaggerError(reason="SINK_UNAVAILABLE", detail="influx: it is away.", retryable=True)
-WHO = Identity(dagger="bookings", generation=7, host="h1", pid=42)
 
 
 def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag: int = 0) -> Committed:
@@ -37,21 +37,26 @@ def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag:
     )
 
 
+def launched(sinks: int = 1, dagger: str = "bookings") -> Progress:
+    return progress.launched(dagger, 7, "h1", 42, sinks=sinks)
+
+
 def after(*batches: Committed) -> Progress:
-    done = progress.launched(sinks=2)
+    done = launched(sinks=2)
     for one in batches:
         done = progress.batch_committed(done, one)
     return done
 
 
 def test_a_job_runs_once_its_first_batch_is_committed() -> None:
-    assert (progress.launched(1).state, after(batch(0)).state) == (Beat.STATE_STARTING, Beat.STATE_RUNNING)
+    assert (launched().beat.state, after(batch(0)).beat.state) == (Beat.STATE_STARTING, Beat.STATE_RUNNING)
 
 
 def test_a_job_runs_once_its_source_was_found_empty() -> None:
-    done = progress.idle(progress.launched(1), NOON)
+    beat = progress.idle(launched(), NOON).beat
 
-    assert (done.state, done.batch_id, done.last_progress) == (Beat.STATE_RUNNING, -1, NOON)
+    assert (beat.state, beat.batch_id) == (Beat.STATE_RUNNING, -1)
+    assert beat.last_progress.ToDatetime(UTC) == NOON
 
 
 def test_a_batch_told_twice_counts_once() -> None:
@@ -59,22 +64,22 @@ def test_a_batch_told_twice_counts_once() -> None:
 
 
 def test_a_batch_without_a_watermark_keeps_the_last_one() -> None:
-    assert after(batch(0, watermark=NOON), batch(1)).watermark == NOON
+    assert after(batch(0, watermark=NOON), batch(1)).beat.watermark.ToDatetime(UTC) == NOON
 
 
 def test_what_is_told_of_the_batch_before_does_not_end_the_one_that_runs() -> None:
     done = progress.batch_began(progress.batch_began(after(batch(0)), 1, NOON), 2, NOON + SECOND)
-    told = progress.idle(progress.batch_committed(done, batch(1)), NOON)
+    later = progress.idle(progress.batch_committed(done, batch(1)), NOON)
 
-    assert told.running_since == NOON + SECOND
-    assert progress.batch_committed(told, batch(2)).running_since is None
-    assert progress.idle(told, NOON + 2 * SECOND).running_since is None
+    assert later.running_since == NOON + SECOND
+    assert progress.batch_committed(later, batch(2)).running_since is None
+    assert progress.idle(later, NOON + 2 * SECOND).running_since is None
 
 
 def test_an_idle_source_has_no_lag() -> None:
     done = progress.idle(after(batch(0, lag=5)), NOON)
 
-    assert done.lag == {"bookings/0": 0}
+    assert done.beat.lag == {"bookings/0": 0}
 
 
 def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
@@ -83,21 +88,21 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
         refused = {"MALFORMED": 1, "NO_FIELDS": 2}
         done = progress.batch_written(done, rows=[3, 4], refused=refused, bad={"s2id": 5})
 
-    assert (done.rows_out, done.quarantined) == ((6, 8), {"MALFORMED": 3, "NO_FIELDS": 4})
-    assert done.bad_values == {"s2id": 12}
+    assert (done.beat.rows_out, done.beat.quarantined) == ([6, 8], {"MALFORMED": 3, "NO_FIELDS": 4})
+    assert done.beat.bad_values == {"s2id": 12}
 
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     troubled = progress.retrying(progress.batch_began(after(batch(0)), 1, NOON), [DOWN])
     written = progress.batch_written(troubled, rows=[1, 1], refused={}, bad={})
 
-    assert (troubled.retrying, written.retrying) == ((DOWN,), ())
+    assert (troubled.beat.retrying, written.beat.retrying) == ([DOWN], [])
 
 
 def test_a_draining_job_that_commits_keeps_draining() -> None:
     done = progress.batch_committed(progress.draining(after(batch(0))), batch(1))
 
-    assert (done.state, done.batch_id) == (Beat.STATE_DRAINING, 1)
+    assert (done.beat.state, done.beat.batch_id) == (Beat.STATE_DRAINING, 1)
 
 
 def test_a_heartbeat_says_everything() -> None:
@@ -106,7 +111,7 @@ def test_a_heartbeat_says_everything() -> None:
     done = progress.retrying(progress.batch_began(done, 1, NOON), [DOWN])
     done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
 
-    beat = message(WHO, done, NOON + 90 * SECOND, ui_url="http://h1:1")
+    beat = told(progress.shown(done, "http://h1:1"), NOON + 90 * SECOND)
 
     expected = Beat(
         dagger="bookings", generation=7, host="h1", pid=42, ui_url="http://h1:1",
@@ -123,7 +128,7 @@ def test_a_heartbeat_says_everything() -> None:
 
 
 def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
-    beat = message(WHO, after(batch(0)), NOON)
+    beat = told(after(batch(0)), NOON)
 
     assert (beat.running_batch_age_ms, beat.HasField("running_batch_id")) == (0, False)
     assert not beat.HasField("watermark")
@@ -132,22 +137,23 @@ def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
 @pytest.mark.timeout(30)
 def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
     nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
-    with Heart(nowhere, WHO, progress.launched(1)) as heart:
+    with HeartbeatSender(nowhere, launched()) as sender:
         for number in range(300):
-            heart.note(lambda done, at=number: progress.batch_committed(done, batch(at)))
+            sender.note(lambda done, at=number: progress.batch_committed(done, batch(at)))
 
-    assert (heart.progress.batch_id, heart.progress.state) == (299, Beat.STATE_EXITING)
+    beat = sender.progress.beat
+    assert (beat.batch_id, beat.state) == (299, Beat.STATE_EXITING)
 
 
 @pytest.mark.timeout(60, func_only=True)
 def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "PERIOD_S", 3600.0)
-    who = replace(WHO, dagger=uuid4().hex)
+    dagger = uuid4().hex
     beats: list[Beat] = []
 
-    with Heart(spec_pb2.KafkaAddress(bootstrap_servers=kafka), who, progress.launched(1)):
+    with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)):
         while not beats:
-            beats = said(kafka, who)
+            beats = said(kafka, dagger)
 
     assert [beat.state for beat in beats] == [Beat.STATE_STARTING]
 
@@ -156,22 +162,21 @@ def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.Mo
 def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
     kafka: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    who = replace(WHO, dagger=uuid4().hex)
+    dagger = uuid4().hex
     saying, dead = Event(), Event()
 
     def slow(*of: Any) -> Beat:
         saying.set()
         dead.wait()
-        return message(*of)
+        return told(*of)
 
-    monkeypatch.setattr(heartbeat, "message", slow)
-    with Heart(spec_pb2.KafkaAddress(bootstrap_servers=kafka), who, progress.launched(1)) as heart:
+    monkeypatch.setattr(heartbeat.progress, "told", slow)
+    with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)) as sender:
         saying.wait()
-        heart.dying_of(DOWN)
-        heart.note(progress.exiting)
+        sender.note(partial(progress.exiting, error=DOWN))
         dead.set()
 
-    while len(beats := said(kafka, who)) < 2:
+    while len(beats := said(kafka, dagger)) < 2:
         pass
     assert [(beat.state, beat.error.reason) for beat in beats] == [
         (Beat.STATE_STARTING, ""),
@@ -179,25 +184,25 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
     ]
 
 
-def said(kafka: str, who: Identity) -> list[Beat]:
+def said(kafka: str, dagger: str) -> list[Beat]:
     """Every heartbeat of this driver, in the order it was sent."""
     beats = [Beat.FromString(record.value() or b"") for record in records(kafka, HEARTBEATS)]
-    return [beat for beat in beats if beat.dagger == who.dagger]
+    return [beat for beat in beats if beat.dagger == dagger]
 
 
 def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> None:
     flooded = replace(batch(0), quarantined={"MALFORMED": 40_000, "EMPTY_VALUE": 9})
     done = progress.batch_written(after(flooded), rows=[0, 5], refused={"NO_FIELDS": 2_000}, bad={})
 
-    said = list(message(WHO, done, NOON).warnings)
+    warned = list(told(done, NOON).warnings)
     later = progress.batch_written(
         progress.batch_committed(done, batch(1)), rows=[7, 7], refused={"NO_FIELDS": 5}, bad={}
     )
 
-    assert said == [
+    assert warned == [
         "QUARANTINE_FLOOD: the last batch set 40009 records aside (40000 of them MALFORMED) and kept 100; "
         "`daggers quarantine list` shows some.",
         "QUARANTINE_FLOOD: the last batch set 2000 rows that sinks refused aside (2000 of them NO_FIELDS) "
         "and kept 5; `daggers quarantine list` shows some.",
     ]
-    assert list(message(WHO, later, NOON).warnings) == []
+    assert list(told(later, NOON).warnings) == []

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.leases import StoreContract
 
 from runtime.errors import FencedError, JobError
-from runtime.state.lease import PATIENCE_S, Keeper, Lease, LocalStore, open_root
+from runtime.state.lease import PATIENCE_S, Lease, LeaseWatcher, LocalStore, open_root
 
 
 class Clock:
@@ -170,26 +170,26 @@ def test_a_store_that_never_answers_stops_the_driver_after_a_minute(tmp_path: Pa
     holder.take()
     store.mended.clear()
     store.asked.clear()
-    keeper = Keeper(holder, wake)
+    watcher = LeaseWatcher(holder, wake=wake, ended=threading.Event())
     assert store.asked.wait(10)
 
     clock.now += PATIENCE_S - 1
-    keeper.check()
+    watcher.check()
     clock.now += 1
     with pytest.raises(JobError) as stopped:
-        keeper.check()
+        watcher.check()
     store.mended.set()
 
     assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
 
 
-def test_a_keeper_wakes_its_driver_when_a_newer_generation_has_the_lease(tmp_path: Path) -> None:
+def test_a_lease_watcher_wakes_its_driver_when_a_newer_generation_has_the_lease(tmp_path: Path) -> None:
     wake = threading.Event()
     holder = lease(tmp_path, 7)
     holder.take()
     lease(tmp_path, 12).take()
-    keeper = Keeper(holder, wake)
+    watcher = LeaseWatcher(holder, wake=wake, ended=threading.Event())
     assert wake.wait(10)
 
     with pytest.raises(FencedError):
-        keeper.check()
+        watcher.check()

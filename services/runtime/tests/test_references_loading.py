@@ -91,6 +91,7 @@ class Launch:
         return References(
             [use],
             [location],
+            dagger="d",
             store=self._folder / "store",
             folder=self._folder / "run",
             clock=lambda: self.now,
@@ -152,6 +153,7 @@ def test_a_table_that_was_not_given_to_the_launch_ends_it(tmp_path: Path) -> Non
         References(
             [Reference("none", entries=True, refresh_hours=1)],
             [],
+            dagger="d",
             store=tmp_path,
             folder=tmp_path,
             clock=lambda: 0.0,

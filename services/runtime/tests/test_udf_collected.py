@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
-from services.runtime.tests.sessions import answer, drain, feed, moment, planned, spark_session, stream
+from services.runtime.tests.sessions import (
+    answer,
+    drain,
+    feed,
+    invalid_input,
+    moment,
+    planned,
+    spark_session,
+    stream,
+)
 from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal
 
@@ -19,7 +28,6 @@ from daggersql import check
 from daggersql.functions.collected import MOST
 from runtime import functions
 from runtime.functions import collectarray, percentileaggregator
-from runtime.values import badvalues
 
 NAMES = ("PercentileAggregator", "CollectArray")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -147,12 +155,12 @@ def test_a_group_beyond_the_bound_gives_null_is_counted_and_leaves_the_others_al
         " FeaturesWithType('n', discount, 'LongType') AS t FROM bookings"
         " GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), driver_id"
     )
-    before = badvalues.counts(session).get("collectarray", 0)
+    before = invalid_input(session, "collectarray")
     rows = {row.tag_driver: row for row in answer(session, sql, records, "bookings")}
 
     assert (rows["many"].a, rows["many"].f, rows["many"].t) == (None, None, None)
     assert [len(part) for part in (rows["some"].a, rows["some"].f, rows["some"].t)] == [MOST] * 3
-    assert badvalues.counts(session)["collectarray"] == before + 1
+    assert invalid_input(session, "collectarray") == before + 1
 
 
 def test_what_is_kept_survives_restarts_in_the_middle_of_a_window(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
-from services.runtime.tests.sessions import START, answer, spark_session
+from services.runtime.tests.sessions import START, answer, invalid_input, spark_session
 from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal, tag
 
 from daggersql import check
 from runtime import functions
 from runtime.functions import features, featureswithtype, singlefeaturewithtype
-from runtime.values import badvalues, featurerows
+from runtime.values import featurerows
 
 NAMES = ("Features", "FeaturesWithType", "SingleFeatureWithType")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -120,7 +120,7 @@ PAIRS = [(kind, column) for kind, columns in HOLDS.items() for column in columns
 @pytest.mark.parametrize(("kind", "column"), PAIRS)
 def test_both_forms_convert_alike(kind: str, column: str, session: SparkSession) -> None:
     values = COLUMNS[column]
-    before = badvalues.counts(session).get("singlefeaturewithtype", 0)
+    before = invalid_input(session, "singlefeaturewithtype")
     sql = f"SELECT SingleFeatureWithType('k', {column}, '{kind}') AS f FROM bookings"
     found = [
         as_plain(row.f) for row in answer(session, sql, [{column: value} for value in values], "bookings")
@@ -134,7 +134,7 @@ def test_both_forms_convert_alike(kind: str, column: str, session: SparkSession)
     )
 
     assert found == expected
-    assert badvalues.counts(session).get("singlefeaturewithtype", 0) - before == bad
+    assert invalid_input(session, "singlefeaturewithtype") - before == bad
 
 
 def _values(rows: list[featurerows.Feature]) -> list[Any]:

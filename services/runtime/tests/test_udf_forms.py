@@ -12,7 +12,7 @@ from daggersql.functions import registry
 from runtime import functions
 from runtime.errors import JobError
 from runtime.functions import distinctcount
-from runtime.values.badvalues import bad_rows
+from runtime.values.invalid_input import invalid_rows
 
 # Their fast form is in test_udf_own_spark.py, as are the cases that need a stream's messages.
 NATIVE = ("Split", "ByteToString", "ListContains", "MapGet", "ArrayOperate", "ArrayAggregate", "ElementAt")
@@ -79,9 +79,9 @@ def test_an_unknown_function_is_named_with_those_there_are() -> None:
     assert ", ".join(functions.names()) in caught.value.error.detail
 
 
-def test_a_row_is_bad_when_it_has_every_argument_and_no_answer() -> None:
+def test_a_row_is_invalid_when_it_has_every_argument_and_no_answer() -> None:
     arguments = (pa.array([1, None, 3, 4]), pa.array(["a", "b", None, "d"]))
 
-    assert bad_rows(arguments, pa.array([None, None, None, "x"])) == 1
-    assert bad_rows(arguments, pa.array(["", "", "", ""])) == 0
-    assert bad_rows((), pa.array([None, None])) == 2
+    assert invalid_rows(arguments, pa.array([None, None, None, "x"])) == 1
+    assert invalid_rows(arguments, pa.array(["", "", "", ""])) == 0
+    assert invalid_rows((), pa.array([None, None])) == 2

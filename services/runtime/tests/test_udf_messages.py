@@ -13,14 +13,14 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
-from services.runtime.tests.sessions import answer, corpus_files, spark_session
+from services.runtime.tests.sessions import answer, corpus_files, invalid_input, spark_session
 from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal
 
 from daggersql import Checked, check
 from runtime.decode.decoder import message_pool
 from runtime.functions import arrayoperate, condeq, filters, mapget, selectfields
-from runtime.values import badvalues, messages
+from runtime.values import messages
 
 NAMES = ("SelectFields", "Filters", "CondEq")
 CASES = {case["id"]: case for case in cases("udf_cases") if case["udf"] in NAMES}
@@ -200,12 +200,12 @@ def test_what_a_message_holds_has_its_own_type_in_spark(session: SparkSession, p
 def test_bytes_that_are_no_such_message_give_null_and_are_counted(
     session: SparkSession, pool: DescriptorPool
 ) -> None:
-    good, before = encoded(pool, order_number="a"), badvalues.counts(session).get("selectfields", 0)
+    good, before = encoded(pool, order_number="a"), invalid_input(session, "selectfields")
     record = history(good, b"\xff\xff", None, b"")
     selected = ask(session, f"SelectFields(proto_data, '{BOOKING}', 'order_number')", record)
 
     assert selected == [["a", None, None, ""]]
-    assert badvalues.counts(session)["selectfields"] == before + 1
+    assert invalid_input(session, "selectfields") == before + 1
     assert ask(session, f"Filters(proto_data, '{BOOKING}', CondEq('surge', FALSE))", record) == [[good, b""]]
 
 
@@ -213,7 +213,7 @@ def test_without_conditions_every_message_stays_and_what_is_none_does_not(
     session: SparkSession, pool: DescriptorPool
 ) -> None:
     items = [encoded(pool, order_number="a"), b"\xff\xff", None, b"", encoded(pool, customer={"id": "c"})]
-    before = badvalues.counts(session).get("selectfields", 0)
+    before = invalid_input(session, "selectfields")
     records = [history(*items), history(*items, name="no.such.Type"), history(*items, name=None)]
     constant = ask(session, f"Filters(proto_data, '{BOOKING}')", *records)
     column = ask(session, "Filters(proto_data, input_class_name)", *records)
@@ -230,7 +230,7 @@ def test_without_conditions_every_message_stays_and_what_is_none_does_not(
     assert plainly == [items[0], items[3], items[4]]
     assert [list(map(bytes, each)) for each in constant] == [plainly] * 3
     assert [None if each is None else list(map(bytes, each)) for each in column] == [plainly, None, None]
-    assert badvalues.counts(session)["selectfields"] == before + 5
+    assert invalid_input(session, "selectfields") == before + 5
     assert ask(session, call, records[0]) == [["a", "", ""]]
     assert [each.distance_km for each in kept[0].v] == [2.5]
 
@@ -310,7 +310,7 @@ def test_a_type_that_comes_with_the_record_gives_text(session: SparkSession, poo
         encoded(pool, fare=12.5, status="COMPLETED", promo_codes=["x"], cancel_reason_id=7),
         encoded(pool, order_number='"'),
     ]
-    before = badvalues.counts(session).get("selectfields", 0)
+    before = invalid_input(session, "selectfields")
     records = [history(*items), history(*items, name="no.such.Type"), history(*items, name=None)]
     fares = ask(session, "SelectFields(proto_data, input_class_name, 'fare')", *records)
     kept = ask(session, "Filters(proto_data, input_class_name, CondEq('cancel_reason_id', 7.0))", *records)
@@ -327,7 +327,7 @@ def test_a_type_that_comes_with_the_record_gives_text(session: SparkSession, poo
     assert [None if each is None else list(map(bytes, each)) for each in kept] == [items[:1], None, None]
     assert codes == [['["x"]']]
     assert list(map(bytes, exact)) == large[1:]
-    assert badvalues.counts(session)["selectfields"] == before + 2
+    assert invalid_input(session, "selectfields") == before + 2
 
 
 def test_a_repeated_message_is_read_natively_and_only_where_it_is_needed(session: SparkSession) -> None:

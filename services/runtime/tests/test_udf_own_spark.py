@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, timestamp_pb2
-from pyspark.sql import SparkSession
 from tests.conformance import calls
 from tests.conformance.corpus import cases, public, tables
 from tests.conformance.engine import Engine, engine
@@ -21,7 +20,6 @@ from daggersql import Severity, Table, check
 from daggersql.functions import registry
 from runtime import functions
 from runtime.decode.columns import arrow_schema, select
-from runtime.values import badvalues
 
 NAMES = (
     "S2Id", "S2AreaInKm2", "Distance", "GeoHash", "StartOfMonth", "EndOfMonth", "StartOfWeek", "EndOfWeek",
@@ -350,7 +348,7 @@ def test_bad_values_are_null_and_counted_once_for_each_row_that_has_one(spark: E
         {"x": 91.0, "j": "{", "z": "Nowhere"},
         {"x": None, "j": None, "z": None},
     ]
-    before = dict(badvalues.counts(SparkSession.active()))
+    before = dict(spark.invalid_input())
     found = answers(
         spark,
         table,
@@ -358,9 +356,7 @@ def test_bad_values_are_null_and_counted_once_for_each_row_that_has_one(spark: E
         " EndOfWeek(0, z) AS e, TimestampFromUnix(9223372036854775807) AS t FROM rows",
         [*rows, *rows],
     )
-    after = {
-        name: count - before.get(name, 0) for name, count in badvalues.counts(SparkSession.active()).items()
-    }
+    after = {name: count - before.get(name, 0) for name, count in spark.invalid_input().items()}
 
     assert [row["d"] for row in found] == ["{}", None, None] * 2
     assert {name: count for name, count in after.items() if count} == {

@@ -3,7 +3,7 @@
 A function is a module that has
 
     reference(...)          the plain Python answer for one row (one group, for an aggregate)
-    register(spark) -> None brings the fast form to a session, under the module's name
+    register(session)       brings the fast form to a session, under the module's name
     compute(...)            the fast form itself, over Arrow arrays, where readers may call it: its signature
                             has `computed` then
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from daggersql.functions.steps import parse
 from runtime.functions.arrayoperate import order, transformed, typed
+from runtime.values.registration import Registration
 
 _LARGEST = 2**63
 
@@ -40,5 +39,5 @@ def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) 
     return (min if last == "min" else max)(known, key=order, default=empty)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has the steps."""

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from daggersql.functions.steps import KINDS, parse
 from daggersql.ir.types import BIGINT
+from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> list[Any] | None:
@@ -65,5 +64,5 @@ def _distinct(items: list[Any]) -> list[Any]:
     return list(first.values())
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has the steps."""

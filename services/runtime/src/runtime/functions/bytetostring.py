@@ -5,7 +5,7 @@ The fast form is native: `make_valid_utf8`, which replaces the same sequences as
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from runtime.values.registration import Registration
 
 
 def reference(data: bytes | None) -> str | None:
@@ -13,5 +13,5 @@ def reference(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", errors="replace")
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import SparkSession
-
-from runtime.values import badvalues
+from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[object]]) -> list[object]:
@@ -18,6 +16,6 @@ def reference(rows: Iterable[tuple[object]]) -> list[object]:
     return [value for (value,) in rows]
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring the flag that counts groups of too many rows: Spark keeps the lists."""
-    badvalues.register_flag(spark, "collectarray", "collectarray_toomany")
+    session.flag("collectarray", "collectarray_toomany")

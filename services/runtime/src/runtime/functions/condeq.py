@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf.descriptor_pool import DescriptorPool
-from pyspark.sql import SparkSession
 
 from runtime.values import messages
+from runtime.values.registration import Registration
 
 
 def reference(path: str, value: Any, *, message: bytes, kind: str, pool: DescriptorPool) -> bool:
@@ -21,5 +21,5 @@ def reference(path: str, value: Any, *, message: bytes, kind: str, pool: Descrip
     return bool(found == value)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark compares."""

@@ -13,12 +13,11 @@ from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
 from daggersql.functions import formats
 from daggersql.functions.javaregexes import compiled
 from runtime.references import Tables, entries, worker
+from runtime.values.registration import Registration
 
 
 def reference(
@@ -88,7 +87,6 @@ def _made(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     return patterns(pattern, listed)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `dartcontains(STRING, STRING, STRING) -> BOOLEAN` to the session."""
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("dartcontains", arrow_udf(compute, "boolean"))  # type: ignore[call-overload]
+    session.uncounted("dartcontains", compute, "boolean")

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
 from runtime.references import Tables, mapping, worker
+from runtime.values.registration import Registration
 
 
 def reference(
@@ -47,7 +46,6 @@ def looked_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> 
     return pc.coalesce(found, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `dartget(STRING, STRING, STRING) -> STRING` to the session."""
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("dartget", arrow_udf(compute, "string"))  # type: ignore[call-overload]
+    session.uncounted("dartget", compute, "string")

@@ -11,9 +11,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues
+from runtime.values.registration import Registration
 
 RADIUS_KM = 6371.0
 
@@ -50,9 +49,9 @@ def compute(latitude1: pa.Array, longitude1: pa.Array, latitude2: pa.Array, long
     return pa.array(kilometres, mask=~known)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `distance(DOUBLE, DOUBLE, DOUBLE, DOUBLE) -> DOUBLE` to the session."""
-    badvalues.register(spark, "distance", compute, "double")
+    session.function("distance", compute, "double")
 
 
 def _floats(values: pa.Array) -> Floats:

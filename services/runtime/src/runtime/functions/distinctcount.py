@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from pyspark.sql import SparkSession
+from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[object]]) -> int:
@@ -19,5 +19,5 @@ def reference(rows: Iterable[tuple[object]]) -> int:
     return len({"NaN" if isinstance(value, float) and math.isnan(value) else value for value in known})
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has the sketch."""

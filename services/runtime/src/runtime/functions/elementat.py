@@ -13,9 +13,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from runtime.values.featurerows import java_text
+from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, *rest: Any) -> str | None:
@@ -49,5 +48,5 @@ def as_text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import calendar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 from runtime.values.zones import Clock
 
 
@@ -31,6 +31,6 @@ def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
     return periods.compute(seconds, zone, periods.month_ends, Clock.last)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `endofmonth(BIGINT, STRING) -> BIGINT` to the session."""
-    badvalues.register(spark, "endofmonth", compute, "bigint")
+    session.function("endofmonth", compute, "bigint")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 from runtime.values.zones import Clock
 
 
@@ -42,6 +42,6 @@ def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
     return periods.in_own_unit(seconds, answer, last_ms=999)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `endofweek(BIGINT, STRING) -> BIGINT` to the session."""
-    badvalues.register(spark, "endofweek", compute, "bigint")
+    session.function("endofweek", compute, "bigint")

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, series
+from runtime.values import series
+from runtime.values.registration import Registration
 from runtime.values.series import Numbers, Times
 
 
@@ -55,6 +55,6 @@ def compute(
     return pa.array(averages, pa.float64(), mask=~known)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `exponentialmovingaverage(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, DOUBLE, DOUBLE)`."""
-    badvalues.register(spark, "exponentialmovingaverage", compute, "double")
+    session.function("exponentialmovingaverage", compute, "double")

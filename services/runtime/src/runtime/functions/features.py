@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from runtime.values import badvalues
 from runtime.values.featurerows import Feature, untyped
+from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
@@ -20,6 +18,6 @@ def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
     return [untyped(row[at], row[at + 1]) for row in rows for at in range(0, len(row), 2)]
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring the flag that counts groups of too many rows: Spark keeps the pairs."""
-    badvalues.register_flag(spark, "features", "features_toomany")
+    session.flag("features", "features_toomany")

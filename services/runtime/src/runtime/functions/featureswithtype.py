@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from runtime.values import badvalues
 from runtime.values.featurerows import Feature, distinct
+from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
@@ -20,7 +18,7 @@ def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
     return distinct((row[at], row[at + 1], row[at + 2]) for row in rows for at in range(0, len(row), 3))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring the flags that count bad values and groups of too many rows: Spark keeps the triplets."""
-    badvalues.register_flag(spark, "featureswithtype", "featureswithtype_toomany")
-    badvalues.register_flag(spark, "featureswithtype", "featureswithtype_bad")
+    session.flag("featureswithtype", "featureswithtype_toomany")
+    session.flag("featureswithtype", "featureswithtype_bad")

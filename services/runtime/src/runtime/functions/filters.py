@@ -10,10 +10,10 @@ from typing import Any
 
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from pyspark.sql import SparkSession
 
 from runtime.functions import condeq
 from runtime.values import messages
+from runtime.values.registration import Registration
 
 
 def reference(
@@ -38,5 +38,5 @@ def _stays(item: bytes, message: str, conditions: Sequence[tuple[str, Any]], poo
         return False
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has filters over lists."""

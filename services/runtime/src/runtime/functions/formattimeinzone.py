@@ -14,10 +14,10 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from daggersql.functions.patterns import Part, parse
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 from runtime.values.zones import Clock, Ints
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -106,9 +106,9 @@ def compute(time: pa.Array, zone: pa.Array, pattern: pa.Array) -> pa.Array:
     return pa.concat_arrays(texts).take(pa.array(rank, mask=~(known & answered)))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `formattimeinzone(TIMESTAMP, STRING, STRING) -> STRING` to the session."""
-    badvalues.register(spark, "formattimeinzone", compute, "string")
+    session.function("formattimeinzone", compute, "string")
 
 
 def _format(parts: tuple[Part, ...], clock: Clock, instants: Ints, milliseconds: Ints) -> pa.Array:

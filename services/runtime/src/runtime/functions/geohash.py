@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues
+from runtime.values.registration import Registration
 
 LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 MAX_LENGTH = 12
@@ -76,9 +75,9 @@ def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Arr
     )
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `geohash(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
-    badvalues.register(spark, "geohash", compute, "string")
+    session.function("geohash", compute, "string")
 
 
 def _floats(values: pa.Array) -> Floats:

@@ -5,10 +5,9 @@ The fast form is native: `daggersql.functions.own` writes it into the query.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from daggersql.functions import reals
 from daggersql.functions.own.histogrambucket import bounds_of
+from runtime.values.registration import Registration
 
 
 def reference(value: float | None, bounds: str | None) -> list[tuple[str]]:
@@ -19,5 +18,5 @@ def reference(value: float | None, bounds: str | None) -> list[tuple[str]]:
     return [("+Inf",), *((bound,) for bound, number in numbers if number is not None and number >= value)]
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has filters over lists."""

@@ -7,10 +7,10 @@ NULL for NULL and for what is no JSON. Fast form: each different document of an 
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, jsonpath
+from runtime.values import jsonpath
 from runtime.values.jsonfilter import MissingError
+from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -44,6 +44,6 @@ def compute(document: pa.Array, path: pa.Array) -> pa.Array:
     return jsonpath.for_distinct((document, path), delete)[0]
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `jsondelete(STRING, STRING) -> STRING` to the session."""
-    badvalues.register(spark, "jsondelete", compute, "string")
+    session.function("jsondelete", compute, "string")

@@ -9,11 +9,10 @@ document of an Arrow batch is read once (`jsonpath.for_distinct` tells why in Py
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
-from runtime.values import badvalues, jsonpath
+from runtime.values import jsonpath
 from runtime.values.jsonfilter import MissingError
+from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None) -> str | None:
@@ -38,14 +37,13 @@ def query(document: str, path: str) -> str | None:
     return None if found[0] is None else jsonpath.dumps(found[0])
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `jsonquery(STRING, STRING) -> STRING` to the session."""
-    tally = badvalues.tally(spark, "jsonquery")
+    tally = session.tally("jsonquery")
 
     def compute(document: pa.Array, path: pa.Array) -> pa.Array:
         answers, bad = jsonpath.for_distinct((document, path), query)
         tally.add(bad)
         return answers
 
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("jsonquery", arrow_udf(compute, "string"))  # type: ignore[call-overload]
+    session.uncounted("jsonquery", compute, "string")

@@ -17,12 +17,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from daggersql.functions.jsonsteps import Number
-from runtime.values import badvalues, jsonpath
+from runtime.values import jsonpath
 from runtime.values.featurerows import java_text
 from runtime.values.jsonfilter import MissingError
+from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None, new: Any) -> str | None:
@@ -48,9 +48,9 @@ def compute(document: pa.Array, path: pa.Array, new: pa.Array) -> pa.Array:
     return jsonpath.for_distinct((document, path, new), update)[0]
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `jsonupdate(STRING, STRING, STRING) -> STRING` to the session."""
-    badvalues.register(spark, "jsonupdate", compute, "string")
+    session.function("jsonupdate", compute, "string")
 
 
 def as_json(new: Any) -> Any:

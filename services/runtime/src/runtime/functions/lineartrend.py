@@ -7,10 +7,10 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
-from runtime.values import badvalues, series
+from runtime.values import series
+from runtime.values.invalid_input import invalid_rows
+from runtime.values.registration import Registration
 from runtime.values.series import Numbers, Times
 
 
@@ -44,16 +44,15 @@ def compute(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Arra
     return pa.array(together / varying, pa.float64(), mask=~known)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `lineartrend(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, BIGINT) -> DOUBLE` to the session."""
-    tally = badvalues.tally(spark, "lineartrend")
+    tally = session.tally("lineartrend")
 
     def counted(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
         answers = compute(times, values, start, minutes)
         # That one minute has no slope is nobody's mistake.
         proper = pc.if_else(pc.fill_null(pc.equal(minutes, 1), False), 0.0, answers)
-        tally.add(badvalues.bad_rows((times, values, start, minutes), proper))
+        tally.add(invalid_rows((times, values, start, minutes), proper))
         return answers
 
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("lineartrend", arrow_udf(counted, "double"))  # type: ignore[call-overload]
+    session.uncounted("lineartrend", counted, "double")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
+from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, item: Any) -> bool:
@@ -21,5 +21,5 @@ def reference(items: Sequence[Any] | None, item: Any) -> bool:
     return any(each is not None and each == item for each in items)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""

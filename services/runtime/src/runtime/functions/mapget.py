@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
+from runtime.values.registration import Registration
 
 
 def reference(values: Mapping[Any, Any] | Sequence[Mapping[str, Any] | None] | None, key: Any) -> Any:
@@ -21,5 +21,5 @@ def reference(values: Mapping[Any, Any] | Sequence[Mapping[str, Any] | None] | N
     return next((pair[1] for pair in pairs if pair[0] == key), None)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, series
+from runtime.values import series
+from runtime.values.registration import Registration
 from runtime.values.series import Floats, Numbers, Points, Times
 
 Row: TypeAlias = tuple[datetime, float, float, float, bool]
@@ -148,6 +148,6 @@ def _listed(
     return pa.ListArray.from_arrays(offsets, structs, mask=pa.array(~known))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `outliermad(ARRAY<DOUBLE>, ARRAY<TIMESTAMP>, TIMESTAMP, BIGINT, BIGINT, DOUBLE, DOUBLE)`."""
-    badvalues.register(spark, "outliermad", compute, _DDL)
+    session.function("outliermad", compute, _DDL)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from decimal import Decimal
 
-from pyspark.sql import SparkSession
+from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[float | Decimal, float | Decimal | None]]) -> float | None:
@@ -30,5 +30,5 @@ def reference(rows: Iterable[tuple[float | Decimal, float | Decimal | None]]) ->
     return low if low == high else low + (position - below) * (high - low)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark keeps the numbers."""

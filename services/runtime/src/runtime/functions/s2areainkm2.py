@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import s2sphere
-from pyspark.sql import SparkSession
 
 from runtime.functions import s2id
-from runtime.values import badvalues
+from runtime.values.registration import Registration
 
 GLOBE_KM2 = 510_072_000.0
 _PER_STERADIAN = GLOBE_KM2 / (4 * math.pi)
@@ -56,9 +55,9 @@ def compute(cell: pa.Array) -> pa.Array:
     return pa.array(_steradians(words, lowest) * _PER_STERADIAN, mask=~known)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `s2areainkm2(STRING) -> DOUBLE` to the session."""
-    badvalues.register(spark, "s2areainkm2", compute, "double")
+    session.function("s2areainkm2", compute, "double")
 
 
 def _parsed(cell: pa.Array) -> pa.Array:

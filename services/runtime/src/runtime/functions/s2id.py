@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import s2sphere
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues
+from runtime.values.registration import Registration
 
 MAX_LEVEL = 30
 _SWAP, _INVERT = 1, 2
@@ -60,9 +59,9 @@ def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
     return _at_level(_leaves(face, _square(u), _square(v)), level)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `s2id(DOUBLE, DOUBLE, INT) -> STRING` to the session."""
-    badvalues.register(spark, "s2id", compute, "string")
+    session.function("s2id", compute, "string")
 
 
 def _floats(values: pa.Array) -> Floats:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf.descriptor_pool import DescriptorPool
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
-from runtime.values import badvalues, messages
+from runtime.values import messages
+from runtime.values.registration import Registration
 
 
 def reference(
@@ -32,15 +31,14 @@ def reference(
     return messages.values_at(pool, kind, items, path)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `selectfields` to the session, for the message types that were shared with its application."""
-    files = messages.shared(spark)
-    tally = badvalues.tally(spark, "selectfields")
+    files = session.files
+    tally = session.tally("selectfields")
 
     def compute(items: pa.Array, kinds: pa.Array, paths: pa.Array) -> pa.Array:
         answers, bad = messages.lists(files, items, kinds.to_pylist(), paths.to_pylist())
         tally.add(bad)
         return pa.array(answers, pa.string())
 
-    # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
-    spark.udf.register("selectfields", arrow_udf(compute, "string"))  # type: ignore[call-overload]
+    session.uncounted("selectfields", compute, "string")

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from runtime.values import badvalues
 from runtime.values.featurerows import Feature, distinct
+from runtime.values.registration import Registration
 
 
 def reference(*arguments: Any) -> list[Feature]:
@@ -20,6 +18,6 @@ def reference(*arguments: Any) -> list[Feature]:
     )
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring the flag that counts values that their type cannot hold."""
-    badvalues.register_flag(spark, "singlefeaturewithtype", "singlefeaturewithtype_bad")
+    session.flag("singlefeaturewithtype", "singlefeaturewithtype_bad")

@@ -7,9 +7,8 @@ matches nothing also splits inside of characters beyond U+FFFF there.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from daggersql.functions.javaregexes import compiled, matches
+from runtime.values.registration import Registration
 
 
 def reference(text: str | None, pattern: str | None) -> list[str]:
@@ -30,5 +29,5 @@ def reference(text: str | None, pattern: str | None) -> list[str]:
     return parts
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""

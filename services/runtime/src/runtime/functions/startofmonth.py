@@ -7,9 +7,9 @@ form: numpy over Arrow batches, one pass for each zone that a batch names.
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 from runtime.values.zones import Clock
 
 
@@ -28,6 +28,6 @@ def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
     return periods.compute(seconds, zone, periods.month_begins, Clock.first)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `startofmonth(BIGINT, STRING) -> BIGINT` to the session."""
-    badvalues.register(spark, "startofmonth", compute, "bigint")
+    session.function("startofmonth", compute, "bigint")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 from runtime.values.zones import Clock
 
 
@@ -40,6 +40,6 @@ def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
     return periods.in_own_unit(seconds, answer, last_ms=0)
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `startofweek(BIGINT, STRING) -> BIGINT` to the session."""
-    badvalues.register(spark, "startofweek", compute, "bigint")
+    session.function("startofweek", compute, "bigint")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 
 _DAY, _HOUR, _MINUTE = 86_400, 3600, 60
 
@@ -42,6 +42,6 @@ def compute(seconds: pa.Array, hour: pa.Array, minute: pa.Array, zone: pa.Array)
     return pa.array(answers, mask=~(known & answered))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `timeindate(BIGINT, INT, INT, STRING) -> BIGINT` to the session."""
-    badvalues.register(spark, "timeindate", compute, "bigint")
+    session.function("timeindate", compute, "bigint")

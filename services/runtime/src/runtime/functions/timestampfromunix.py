@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from runtime.values import badvalues, periods, zones
+from runtime.values import periods, zones
+from runtime.values.registration import Registration
 
 
 def reference(seconds: int | None) -> datetime | None:
@@ -29,6 +29,6 @@ def compute(seconds: pa.Array) -> pa.Array:
     return micros.cast(pa.timestamp("us", "UTC"))
 
 
-def register(spark: SparkSession) -> None:
+def register(session: Registration) -> None:
     """Bring `timestampfromunix(BIGINT) -> TIMESTAMP` to the session."""
-    badvalues.register(spark, "timestampfromunix", compute, "timestamp")
+    session.function("timestampfromunix", compute, "timestamp")

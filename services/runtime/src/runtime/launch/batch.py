@@ -19,7 +19,7 @@ from functools import partial
 from itertools import count
 
 from daggers.v1 import events_pb2
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis.logging import note as log_note
@@ -28,15 +28,17 @@ from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from runtime.errors import EXTERNAL
 from runtime.launch import progress
 from runtime.launch.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, Delivery
-from runtime.launch.heartbeat import Heart
+from runtime.launch.launch import Launch
 from runtime.references.loading import References
 from runtime.sinks import Target, load
 from runtime.source.stream import begin_batch
-from runtime.state.lease import Lease
-from runtime.values import badvalues
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _RECENT = 100
+
+
+# Py4J prints the trace of whatever Python raises to the JVM.
+_PRINTS_TRACES = ("py4j.clientserver", "py4j.java_gateway")
 
 
 class UnfinishedError(Exception):
@@ -84,6 +86,11 @@ def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
     return Report(written, refused, printed, tuple(troubles[at] for at in sorted(troubles)), frozenset(done))
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the log says more than that a drain has left its last batch."""
+    return not (record.exc_info and isinstance(record.exc_info[1], UnfinishedError))
+
+
 def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
     """Those that need no record from before this event time: a part would overwrite the whole."""
     told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
@@ -106,29 +113,30 @@ class Batches:
 
     def __init__(
         self,
-        session: SparkSession,
+        launch: Launch,
+        targets: Sequence[Target],
         *,
-        delivery: Delivery,
-        lease: Lease,
-        heart: Heart,
-        stopping: threading.Event,
         complete_from: Callable[[], datetime | None],
         closed: Callable[[], datetime | None],
         references: References,
     ) -> None:
-        """`delivery` is the attempt to repeat; `complete_from` and `closed` are the source's."""
+        """`complete_from` and `closed` are the source's."""
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
         self.unfinished = ""
         """Why the last batch of a drain was left unwritten; it is not committed and will be repeated."""
         self.last = threading.Event()
         """Set by whoever drains the query, once Spark will not begin another batch."""
-        self._session = session
-        self._targets = delivery.targets
-        self._delivery = delivery
-        self._lease = lease
-        self._heart = heart
-        self._stopping = stopping
+        self._launch = launch
+        self._targets = targets
+        self._delivery = Delivery(
+            tuple(targets),
+            launch.spec.generation,
+            launch.spec.platform.SerializeToString(deterministic=True),
+            batch_id=-1,
+            done=frozenset(),
+            store=launch.lease_in_workers,
+        )
         self._complete_from = complete_from
         self._closed = closed
         self._references = references
@@ -141,20 +149,20 @@ class Batches:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one batch."""
         try:
-            with unit_of_work("batch", batch_id=batch_id):
+            with unit_of_work("batch", dagger=self._launch.spec.dagger, batch_id=batch_id):
                 self._batch(rows, batch_id)
         except BaseException as failure:
             self.failure = failure
             raise
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        self._heart.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
-        self._references.refresh(self._session)
-        begin_batch(self._session)  # not the rows' session: that one knows no queries
+        self._launch.heartbeat.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
+        self._references.refresh(self._launch.session)
+        begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
         wanted = whole(unwritten(rows, self._closed()), self._complete_from())
         report = self._deliver(wanted, batch_id)
         sinks = range(len(self._targets))
-        self._heart.note(
+        self._launch.heartbeat.note(
             partial(
                 progress.batch_written,
                 rows=[report.written[at] for at in sinks],
@@ -175,10 +183,10 @@ class Batches:
             self._attempts[batch_id] = attempt
             # Spark tells of a batch while the next ones run already, but never of so many.
             self._attempts.pop(batch_id - _RECENT, None)
-            self._lease.confirm()
-            last_attempt = self._stopping.is_set()
+            self._launch.lease.confirm()
+            last_attempt = self._launch.stopping.is_set()
             write = replace(self._delivery, batch_id=batch_id, done=total.done)
-            bad_before = Counter(badvalues.counts(self._session))
+            invalid_before = Counter(self._launch.functions.invalid_input())
             report = read_report(rows.mapInArrow(write, REPORT).collect(), self._targets)
             total = Report(
                 total.written + report.written,
@@ -190,14 +198,14 @@ class Batches:
                 report.troubles,
                 total.done | report.done,
                 # Every attempt computes all rows again: the last one counts.
-                Counter(badvalues.counts(self._session)) - bad_before,
+                Counter(self._launch.functions.invalid_input()) - invalid_before,
             )
             if not report.troubles:
                 break
-            self._heart.note(partial(progress.retrying, why=report.troubles))
+            self._launch.heartbeat.note(partial(progress.retrying, why=report.troubles))
             if last_attempt:
                 self._leave("; ".join(trouble.detail for trouble in report.troubles))
-            self._stopping.wait(pause)
+            self._launch.stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
         return total
 
@@ -209,8 +217,9 @@ class Batches:
         """
         self.unfinished = why
         self.last.wait()
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print the trace of what is raised
-        group = self._session.sparkContext.getLocalProperty("spark.jobGroup.id")
+        for name in _PRINTS_TRACES:
+            logging.getLogger(name).addFilter(_is_news)
+        group = self._launch.session.sparkContext.getLocalProperty("spark.jobGroup.id")
         raise UnfinishedError(f"org.apache.spark.SparkException: part of cancelled job group {group}")
 
     def _print(self, report: Report) -> None:

@@ -72,7 +72,7 @@ class Delivery:
             for sink in open_sinks:
                 self._stand()
                 if refusals := sink.write(batch, self.batch_id):
-                    quarantine = quarantine or _quarantine(self.platform)
+                    quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
                     self._set_aside(quarantine, sink.target, batch, refusals)
         if quarantine is not None:
             quarantine.flush()  # before the sinks that refused count as done
@@ -182,7 +182,10 @@ def _patiently(write: Callable[[], Outcome]) -> Outcome:
             pause *= 2
 
 
-@lru_cache(maxsize=2)
-def _quarantine(platform: bytes) -> Quarantine:
-    """The quarantine's producer, kept by the worker between batches."""
+@lru_cache(maxsize=4)
+def _quarantine(platform: bytes, dagger: str) -> Quarantine:
+    """The quarantine's producer, kept by the worker between batches: one for each dagger, which alone waits
+    for what it has set aside.
+    """
+    del dagger
     return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(platform)))

@@ -27,6 +27,7 @@ from runtime import functions, sinks
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, internal, refused
 from runtime.launch import guard
+from runtime.launch.launch import Launch
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.assignment_store import OFFSETS_FORM
@@ -37,7 +38,6 @@ from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.state import openstate
 from runtime.state.checkpoint import Checkpoint
-from runtime.values import messages
 
 # A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
 LONG_KEPT = timedelta(hours=1)
@@ -140,18 +140,17 @@ def updates(spec: spec_pb2.JobSpec) -> bool:
     return spec.spec.emit == spec_pb2.EMIT_EARLY
 
 
-def assemble(
-    spark: SparkSession, spec: spec_pb2.JobSpec, plan: daggersql.Plan, checkpoint: Checkpoint
-) -> Job:
+def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Job:
     """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
 
     Who reads the streams, and from where, is decided and stored here, before anything that can take time.
     """
+    spec, spark = launch.spec, launch.session
     source = SourceContext(
         dagger=spec.dagger,
         generation=spec.generation,
         checkpoint=str(checkpoint.path),
-        run_dir=Path(spec.run_dir),
+        run_dir=launch.run_dir,
         platform=spec.platform,
         descriptors=spec.descriptors,
         windows=watermark.windows_of(plan),
@@ -169,10 +168,9 @@ def assemble(
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
     # told, where they are needed.
     warmup.beside(partial(warmup_source.read, spark))
-    messages.share(spark, spec.descriptors)
     query = plan.sums or plan
     for name in query.functions:
-        functions.load(name).register(spark)
+        functions.load(name).register(launch.functions)
     guard.check(spark, query.spark_sql, reads, query.functions)
     rows = rows_of(spark, query.spark_sql, source.registry.complete_from())
     again = updates(spec)

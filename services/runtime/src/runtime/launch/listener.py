@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,7 +16,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from runtime.launch import progress, symptoms
-from runtime.launch.heartbeat import Heart
+from runtime.launch.launch import Launch
 from runtime.launch.progress import Committed
 from runtime.launch.symptoms import Symptoms
 from runtime.references.loading import References
@@ -29,32 +28,28 @@ from runtime.state.groups import Groups
 
 
 class Listener(StreamingQueryListener):
-    """Feeds the heart. Spark calls it on a thread of its own, after the fact."""
+    """Feeds the heartbeat. Spark calls it on a thread of its own, after the fact."""
 
     def __init__(
         self,
+        launch: Launch,
         *,
-        heart: Heart,
         checkpoint: Checkpoint,
         source: SourceContext,
         attempts: Callable[[int], int],
         plan_warnings: Sequence[str],
         references: References,
         groups: Groups,
-        wake: threading.Event,
         patience: timedelta | None,
     ) -> None:
-        """`attempts` tells how often a batch was computed; `wake` is set when the query has ended; `patience`
-        is that of `Symptoms`.
-        """
-        self._heart = heart
+        """`attempts` tells how often a batch was computed; `patience` is that of `Symptoms`."""
+        self._launch = launch
         self._checkpoint = checkpoint
         self._source = source
         self._attempts = attempts
         self._plan_warnings = plan_warnings
         self._references = references
         self._groups = groups
-        self._wake = wake
         self._symptoms = Symptoms(patience)
         self._written = 0
 
@@ -63,11 +58,11 @@ class Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """A batch was committed."""
-        first = self._heart.progress.batch_id < 0
+        first = self._launch.heartbeat.progress.beat.batch_id < 0
         report = event.progress
         read = record_progress(self._source, report)
         batch = committed(report, read, self._attempts(report.batchId))
-        self._heart.note(partial(progress.batch_committed, batch=batch))
+        self._launch.heartbeat.note(partial(progress.batch_committed, batch=batch))
         self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
         self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
         self._warn()
@@ -77,15 +72,15 @@ class Listener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
         if self._source.registry.is_reachable():
-            self._heart.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
+            self._launch.heartbeat.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
         self._warn()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has ended; why is asked by whoever waits for it."""
-        self._wake.set()
+        self._launch.wake.set()
 
     def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceMetrics) -> symptoms.Batch:
-        written, self._written = self._written, sum(self._heart.progress.rows_out)
+        written, self._written = self._written, sum(self._launch.heartbeat.progress.beat.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
         return symptoms.Batch(
             at=batch.at,
@@ -108,8 +103,8 @@ class Listener(StreamingQueryListener):
             *map(str, own),
         )
         measures = {each.code: each.measure for each in own if each.measure is not None}
-        self._heart.note(partial(progress.warned, warnings=warned, measures=measures))
-        self._heart.note(partial(progress.referenced, versions=self._references.versions()))
+        self._launch.heartbeat.note(partial(progress.warned, warnings=warned, measures=measures))
+        self._launch.heartbeat.note(partial(progress.referenced, versions=self._references.versions()))
 
 
 def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:

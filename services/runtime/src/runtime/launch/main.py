@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from daggers.v1 import events_pb2
@@ -26,6 +26,8 @@ from daggerspec import exits, rundir
 from runtime import errors
 from runtime.launch import driverlog, job
 from runtime.launch.driver import Driver
+from runtime.launch.launch import Launch
+from runtime.spark import session as spark
 from runtime.spark.jvm import Parent
 
 _SHUTDOWN_S = 10.0
@@ -44,11 +46,14 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     jvm = Parent()
     jvm.follow(lambda: _orphaned(folder, jvm.death()))
     try:
-        driver = Driver(job.read_spec(options.spec, options.generation), jvm, started)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: driver.stop())
-        driver.announce()
-        driver.run()
+        with ExitStack() as process:
+            spec = job.read_spec(options.spec, options.generation)
+            launch = Launch(spec, lambda: process.enter_context(spark.stopped(started())))
+            driver = Driver(launch, jvm)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: launch.stop())
+            driver.announce()
+            driver.run()
     except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
         return _end(folder, jvm.explain(failure), failure)
     return 0

@@ -1,59 +1,35 @@
-"""How far a job has come: a pure fold over what Spark, the source and the sinks report.
+"""How far a launch has come: a pure fold over what Spark, the source and the sinks report, into a heartbeat.
 
-A value and functions from it to the next one; no clock, no Spark. `heartbeat.py` turns it into messages.
+A value and functions from it to the next one; no clock, no Spark. `heartbeat.py` tells the platform.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from daggers.v1 import events_pb2, telemetry_pb2
+from daggers.v1 import events_pb2
+from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
-State = telemetry_pb2.Heartbeat.State
 # So many records or rows that one batch sets aside, and more than it keeps, are a flood.
 FLOOD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a driver knows about its job since it was launched."""
+    """What is known of a launch since it began. Steps give a new one; nobody changes its `beat`."""
 
-    rows_out: tuple[int, ...]
-    """Rows written, for each sink in the order of the spec."""
-    state: State.ValueType = telemetry_pb2.Heartbeat.STATE_STARTING
-    batch_id: int = -1
-    """Last committed batch; -1 before the first."""
-    last_progress: datetime | None = None
-    """When that batch was committed, or when the source was last found empty."""
+    beat: Heartbeat
+    """What it tells, but for what depends on when it is told."""
     running_since: datetime | None = None
     """When the batch that is running now began to write; None when none is."""
     running: int = -1
     """That batch, or the last one that ran. Spark tells of a batch while the next one runs already."""
-    batch_duration_ms: int = 0
-    rows_in: int = 0
-    late_rows: int = 0
-    quarantined: Mapping[str, int] = field(default_factory=dict)
-    """Records set aside by the source and rows set aside by the sinks, by reason."""
-    refused_rows: Mapping[str, int] = field(default_factory=dict)
-    """Those of the sinks."""
-    bad_values: Mapping[str, int] = field(default_factory=dict)
-    """Values that a function could not use and gave NULL for, by function."""
-    watermark: datetime | None = None
-    lag: Mapping[str, int] = field(default_factory=dict)
-    """Records not read yet, for each "topic/partition"."""
-    state_rows: int = 0
-    retrying: tuple[events_pb2.DaggerError, ...] = ()
-    warnings: tuple[str, ...] = ()
-    measures: Mapping[str, telemetry_pb2.Measure] = field(default_factory=dict)
-    """What was measured, by the code of the warning that it passed its limit."""
     flood_read: str = ""
     """That the source set most of the last batch aside; empty when it did not."""
     flood_written: str = ""
     """That the sinks set most of the last batch aside; empty when they did not."""
-    references: Mapping[str, str] = field(default_factory=dict)
-    """Version of the content of each reference table, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +48,45 @@ class Committed:
     state_rows: int
 
 
-def launched(sinks: int) -> Progress:
-    """A job with this many sinks that has not done anything yet."""
-    return Progress(rows_out=(0,) * sinks)
+def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: int) -> Progress:
+    """A launch with this many sinks that has not done anything yet; `pid` is the Python half's."""
+    starting = Heartbeat.STATE_STARTING
+    return Progress(
+        Heartbeat(
+            dagger=dagger,
+            generation=generation,
+            host=host,
+            pid=pid,
+            state=starting,
+            batch_id=-1,
+            rows_out=[0] * sinks,
+        )
+    )
+
+
+def shown(progress: Progress, ui_url: str) -> Progress:
+    """Spark has started, and its UI is there."""
+    beat = _next(progress)
+    beat.ui_url = ui_url
+    return replace(progress, beat=beat)
 
 
 def warned(
-    progress: Progress, warnings: Sequence[str], measures: Mapping[str, telemetry_pb2.Measure] | None = None
+    progress: Progress, warnings: Sequence[str], measures: Mapping[str, Measure] | None = None
 ) -> Progress:
     """These are all the things a person should know now, and the numbers behind them by their codes."""
-    return replace(progress, warnings=tuple(warnings), measures=dict(measures or {}))
+    beat = _next(progress, "warnings", "measures")
+    beat.warnings.extend(warnings)
+    for code, measure in (measures or {}).items():
+        beat.measures[code].CopyFrom(measure)
+    return replace(progress, beat=beat)
 
 
 def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:
     """These versions of reference tables are in use."""
-    return replace(progress, references=dict(versions))
+    beat = _next(progress, "references")
+    beat.references.update(versions)
+    return replace(progress, beat=beat)
 
 
 def batch_began(progress: Progress, batch_id: int, at: datetime) -> Progress:
@@ -96,7 +96,9 @@ def batch_began(progress: Progress, batch_id: int, at: datetime) -> Progress:
 
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
     """These sinks do not take rows just now; none: they all do."""
-    return replace(progress, retrying=tuple(why))
+    beat = _next(progress, "retrying")
+    beat.retrying.extend(why)
+    return replace(progress, beat=beat)
 
 
 def batch_written(
@@ -104,37 +106,38 @@ def batch_written(
 ) -> Progress:
     """A batch is durable in every sink, and not committed yet.
 
-    Rows for each sink, refused rows by reason, bad values by function.
+    Rows for each sink, refused rows by reason, invalid values by function.
     """
-    return replace(
-        progress,
-        rows_out=tuple(done + more for done, more in zip(progress.rows_out, rows, strict=True)),
-        quarantined=_sum(progress.quarantined, refused),
-        refused_rows=_sum(progress.refused_rows, refused),
-        bad_values=_sum(progress.bad_values, bad),
-        retrying=(),
-        flood_written=_flood("rows that sinks refused", refused, max(rows, default=0)),
-    )
+    beat = _next(progress, "retrying", "rows_out")
+    beat.rows_out.extend(done + more for done, more in zip(progress.beat.rows_out, rows, strict=True))
+    _add(beat.quarantined, refused)
+    _add(beat.refused_rows, refused)
+    _add(beat.bad_values, bad)
+    flood = _flood("rows that sinks refused", refused, max(rows, default=0))
+    return replace(progress, beat=beat, flood_written=flood)
 
 
 def batch_committed(progress: Progress, batch: Committed) -> Progress:
     """Spark has committed a batch. Told twice, the second time changes nothing."""
-    if batch.batch_id <= progress.batch_id:
+    if batch.batch_id <= progress.beat.batch_id:
         return progress
+    beat = _next(progress, "lag")
+    beat.state = _running(beat.state)
+    beat.batch_id = batch.batch_id
+    beat.last_progress.FromDatetime(batch.at)
+    beat.batch_duration_ms = batch.duration_ms
+    beat.rows_in += batch.rows
+    beat.late_rows += batch.late
+    _add(beat.quarantined, batch.quarantined)
+    _add(beat.bad_values, batch.bad)
+    if batch.watermark is not None:
+        beat.watermark.FromDatetime(batch.watermark)
+    beat.lag.update(batch.lag)
+    beat.state_rows = batch.state_rows
     return replace(
         progress,
-        state=_running(progress.state),
-        batch_id=batch.batch_id,
-        last_progress=batch.at,
+        beat=beat,
         running_since=progress.running_since if progress.running > batch.batch_id else None,
-        batch_duration_ms=batch.duration_ms,
-        rows_in=progress.rows_in + batch.rows,
-        late_rows=progress.late_rows + batch.late,
-        quarantined=_sum(progress.quarantined, batch.quarantined),
-        bad_values=_sum(progress.bad_values, batch.bad),
-        watermark=batch.watermark or progress.watermark,
-        lag=dict(batch.lag),
-        state_rows=batch.state_rows,
         flood_read=_flood("records", batch.quarantined, batch.rows),
     )
 
@@ -142,28 +145,51 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
 def idle(progress: Progress, at: datetime) -> Progress:
     """The source was reached and had nothing to read."""
     since = progress.running_since
-    return replace(
-        progress,
-        state=_running(progress.state),
-        last_progress=at,
-        running_since=since if since is not None and since > at else None,
-        lag=dict.fromkeys(progress.lag, 0),
-    )
+    beat = _next(progress)
+    beat.state = _running(beat.state)
+    beat.last_progress.FromDatetime(at)
+    beat.lag.update(dict.fromkeys(beat.lag, 0))
+    return replace(progress, beat=beat, running_since=since if since is not None and since > at else None)
 
 
 def draining(progress: Progress) -> Progress:
-    """The job was told to stop and finishes its batch."""
-    return replace(progress, state=telemetry_pb2.Heartbeat.STATE_DRAINING)
+    """The launch was told to stop and finishes its batch."""
+    beat = _next(progress)
+    beat.state = Heartbeat.STATE_DRAINING
+    return replace(progress, beat=beat)
 
 
-def exiting(progress: Progress) -> Progress:
-    """The job is over."""
-    return replace(progress, state=telemetry_pb2.Heartbeat.STATE_EXITING, running_since=None)
+def exiting(progress: Progress, error: events_pb2.DaggerError | None = None) -> Progress:
+    """The launch is over, and of what it died."""
+    beat = _next(progress)
+    beat.state = Heartbeat.STATE_EXITING
+    if error is not None:
+        beat.error.CopyFrom(error)
+    return replace(progress, beat=beat, running_since=None)
 
 
-def floods(progress: Progress) -> tuple[str, ...]:
-    """Warnings while most of what comes is set aside: that takes longer than to write it."""
-    return tuple(each for each in (progress.flood_read, progress.flood_written) if each)
+def told(progress: Progress, now: datetime) -> Heartbeat:
+    """The heartbeat at this time.
+
+    While most of what comes is set aside it warns of that: it takes longer than to write it.
+    """
+    beat = _next(progress)
+    beat.time.FromDatetime(now)
+    beat.warnings.extend(each for each in (progress.flood_read, progress.flood_written) if each)
+    if progress.running_since is not None:
+        age = (now - progress.running_since).total_seconds()
+        beat.running_batch_age_ms = max(1, round(age * 1000))
+        beat.running_batch_id = progress.running
+    return beat
+
+
+def _next(progress: Progress, *cleared: str) -> Heartbeat:
+    """A copy to change, without what is told anew."""
+    beat = Heartbeat()
+    beat.CopyFrom(progress.beat)
+    for field in cleared:
+        beat.ClearField(field)  # type: ignore[arg-type]  # a field by its name
+    return beat
 
 
 def _flood(what: str, aside: Mapping[str, int], kept: int) -> str:
@@ -177,10 +203,10 @@ def _flood(what: str, aside: Mapping[str, int], kept: int) -> str:
     )
 
 
-def _running(state: State.ValueType) -> State.ValueType:
-    starting = state == telemetry_pb2.Heartbeat.STATE_STARTING
-    return telemetry_pb2.Heartbeat.STATE_RUNNING if starting else state
+def _running(state: Heartbeat.State.ValueType) -> Heartbeat.State.ValueType:
+    return Heartbeat.STATE_RUNNING if state == Heartbeat.STATE_STARTING else state
 
 
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {reason: one.get(reason, 0) + other.get(reason, 0) for reason in sorted({*one, *other})}
+def _add(totals: MutableMapping[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        totals[name] += count

@@ -79,12 +79,13 @@ class References:
         uses: Iterable[daggersql.Reference],
         tables: Iterable[spec_pb2.ReferenceTable],
         *,
+        dagger: str,
         store: Path,
         folder: Path,
         clock: Callable[[], float],
     ) -> None:
         """Raises: JobError (EXTERNAL) for a table that the launch was not given."""
-        self._store, self._folder, self._clock = store, folder, clock
+        self._dagger, self._store, self._folder, self._clock = dagger, store, folder, clock
         self._loading = threading.Lock()
         self._sent: set[str] = set()
         self._told: tuple[float, Mapping[str, str]] | None = None
@@ -129,14 +130,13 @@ class References:
         finally:
             self._loading.release()
 
-    def keep_fresh(self) -> None:
-        """Read what is due also while no batch runs, so that a warning ends with its cause."""
+    def keep_fresh(self, ended: threading.Event) -> None:
+        """Read what is due also while no batch runs, so that a warning ends with its cause; until `ended`."""
         if self._tables:
-            threading.Thread(target=self._keep_fresh, name="references", daemon=True).start()
+            threading.Thread(target=self._keep_fresh, args=(ended,), name="references", daemon=True).start()
 
-    def _keep_fresh(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(_LOOK_S):
+    def _keep_fresh(self, ended: threading.Event) -> None:
+        while not ended.wait(_LOOK_S):
             self.reload()
 
     def versions(self) -> Mapping[str, str]:
@@ -176,10 +176,10 @@ class References:
             logger().info("reference loaded", reference=name, version=id_)
 
     def _send(self, spark: SparkSession, name: str, table: _Table) -> str:
-        """The file that the tasks read, which Spark brings to them."""
+        """The file that the tasks read, which Spark brings to them: its name is unique in the application."""
         version = table.now  # once: another thread may replace it
         assert version is not None
-        file = f"reference-{name}-{version.id}.json"
+        file = f"reference-{self._dagger}-{name}-{version.id}.json"
         if file not in self._sent:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / file

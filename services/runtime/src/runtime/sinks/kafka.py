@@ -99,7 +99,7 @@ class KafkaWriter:
         layout = self._target.layout
         keys = rows.keys(layout, batch)
         times = _times(layout, batch)
-        producer = _producer(self._address.SerializeToString(deterministic=True))
+        producer = _producer(self._address.SerializeToString(deterministic=True), self._target.dagger)
         failures: dict[int, KafkaError] = {}
         for row, (key, value, time) in enumerate(zip(keys, values, times, strict=True)):
             if value is not None:
@@ -183,8 +183,11 @@ def _times(layout: rows.Layout, batch: pa.RecordBatch) -> list[str | None]:
 
 
 @lru_cache(maxsize=8)
-def _producer(address: bytes) -> Producer:
-    """An idempotent producer, kept by the worker between batches with its connections."""
+def _producer(address: bytes, dagger: str) -> Producer:
+    """An idempotent producer, kept by the worker between batches with its connections: one for each dagger,
+    which alone waits for its rows.
+    """
+    del dagger
     defaults = {
         "compression.type": "lz4",
         "linger.ms": 5,

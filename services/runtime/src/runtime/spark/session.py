@@ -1,4 +1,4 @@
-"""The Spark session of one dagger: the settings that decide what is computed, whoever launched the driver.
+"""The SQL session of one launch: the settings that decide what is computed, whoever launched the driver.
 
 Memory, master and hosts are the launcher's. What must not differ between two launches of one dagger stands
 here.
@@ -6,10 +6,12 @@ here.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.spark import names
 
@@ -60,6 +62,7 @@ _DISK_STATE = {
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
+_STOP_S = 10.0
 _BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -71,10 +74,35 @@ def start() -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     _no_data_sources(session)
+    _prepare(session)
+    return session
+
+
+def another(session: SparkSession) -> SparkSession:
+    """A session of its own in the same Spark application: settings, views, functions and queries."""
+    other = session.newSession()
+    for name, value in _SETTINGS.items():
+        if other.conf.isModifiable(name):
+            other.conf.set(name, value)
+    _prepare(other)
+    return other
+
+
+@contextmanager
+def stopped(session: SparkSession) -> Iterator[SparkSession]:
+    """Stop Spark in the end, and do not wait for a store or an executor that never answers."""
+    try:
+        yield session
+    finally:
+        stopping = threading.Thread(target=session.stop, name="stop", daemon=True)
+        stopping.start()
+        stopping.join(_STOP_S)
+
+
+def _prepare(session: SparkSession) -> None:
     _bounded_list(session)
     local = str(session.sparkContext.master).startswith("local")
     session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
-    return session
 
 
 def checkpoint_locally(session: SparkSession) -> None:
@@ -112,34 +140,3 @@ def _bounded_list(session: SparkSession) -> None:
     builder = getattr(functions, "MODULE$").internal().lookupFunctionBuilder(name).get()
     registry = session._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - as above
     registry.createOrReplaceTempFunction("collect_top_k", builder, "built-in")
-
-
-class QueryError(Exception):
-    """What ended a query, in the JVM's words: the whole text, with its causes."""
-
-
-def failure(query: StreamingQuery) -> QueryError | None:
-    """What ended a query; None while it runs, and when it was stopped.
-
-    What `query.exception()` keeps of it lacks the causes' kinds.
-    """
-    ended = query._jsq.exception()  # noqa: SLF001 - see above
-    if ended.isEmpty():
-        return None
-    utils = SparkSession.active()._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - Spark's own way to print an exception
-    return QueryError(utils.exceptionString(ended.get()))
-
-
-def is_busy(query: StreamingQuery) -> bool:
-    """Whether it starts its readers, or works on a batch."""
-    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
-    starting = query.status["message"] == "Initializing sources" and thread.isAlive()
-    return starting or bool(query.status["isTriggerActive"])
-
-
-def last_batch(query: StreamingQuery) -> None:
-    """Let no further batch begin; the one that runs is finished and committed. `stop` comes after that."""
-    session = SparkSession.active()
-    states = session._jvm.org.apache.spark.sql.execution.streaming.runtime  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to end a query between two batches
-    ended = getattr(getattr(states, "TERMINATED$"), "MODULE$")
-    query._jsq.streamingQuery().state().set(ended)  # noqa: SLF001 - as above

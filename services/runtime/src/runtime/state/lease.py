@@ -155,15 +155,16 @@ class Lease:
         )
 
 
-class Keeper:
+class LeaseWatcher:
     """Asks for the lease every second, on a thread of its own: a store whose host is gone never answers."""
 
-    def __init__(self, lease: Lease, wake: threading.Event) -> None:
-        """Starts at once; `wake` is set when the lease is not this generation's any more."""
+    def __init__(self, lease: Lease, *, wake: threading.Event, ended: threading.Event) -> None:
+        """Starts at once, until `ended`; `wake` is set when the lease is not this generation's any more."""
         self._lease = lease
         self._wake = wake
+        self._ended = ended
         self._failure: JobError | None = None
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+        threading.Thread(target=self._watch, name="lease", daemon=True).start()
 
     def check(self) -> None:
         """Return if this generation may go on. Raises what `Lease.check` does; never waits."""
@@ -172,12 +173,11 @@ class Keeper:
         if self._lease.lost:
             raise self._lease.give_up()
 
-    def _keep(self) -> None:
-        pause = threading.Event()
-        while self._failure is None:
+    def _watch(self) -> None:
+        while self._failure is None and not self._ended.is_set():
             try:
                 self._lease.check()
             except JobError as failure:
                 self._failure = failure
                 self._wake.set()
-            pause.wait(_PERIOD_S)
+            self._ended.wait(_PERIOD_S)

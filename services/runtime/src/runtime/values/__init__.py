@@ -1,6 +1,7 @@
 """What several of our functions are made of, in both forms: the plain one and the one over Arrow arrays.
 
-badvalues                values that a function could not use, counted
+registration             how functions come to the SQL session of a launch
+invalid_input            values that a function could not use, counted
 messages                 fields of encoded messages
 series                   series of one value a minute
 zones, periods           time zones, and where their months, weeks and days begin

@@ -21,7 +21,6 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
-from pyspark.sql import SparkSession
 
 from runtime.decode.columns import WRAPPERS, Column, Kind, column_at, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
@@ -31,17 +30,6 @@ from runtime.errors import JobError, user
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
-_shared: dict[str, bytes] = {}
-
-
-def share(spark: SparkSession, files: FileDescriptorSet) -> None:
-    """Let the functions of this application know these message types, before they are registered."""
-    _shared[str(spark.sparkContext.applicationId)] = files.SerializeToString(deterministic=True)
-
-
-def shared(spark: SparkSession) -> bytes:
-    """The message types that functions of this application know, as a serialised FileDescriptorSet."""
-    return _shared.get(str(spark.sparkContext.applicationId), b"")
 
 
 # --- plain ---------------------------------------------------------------------------------------------

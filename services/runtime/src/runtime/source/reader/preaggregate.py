@@ -19,7 +19,7 @@ from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, 
 from runtime import functions
 from runtime.decode.decoder import follow
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS, TIME, RangeStatistics, with_statistics
-from runtime.values import badvalues
+from runtime.values.invalid_input import invalid_rows
 
 # What is aggregated at a time: some hundred thousand records of a few short keys.
 _BYTES = 16 * 2**20
@@ -202,7 +202,7 @@ def _compute(
                     for argument, to in zip(arguments, takes, strict=True)
                 )
                 computed[value] = functions.load(function).compute(*given)
-                statistics.invalid_inputs[function] += badvalues.bad_rows(given, computed[value])
+                statistics.invalid_inputs[function] += invalid_rows(given, computed[value])
             case Part(of=of):
                 parts = _parts(_compute(of, records, computed, statistics).cast(pa.float64()))
                 computed |= {Part(of, number): part for number, part in enumerate(parts)}

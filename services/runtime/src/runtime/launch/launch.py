@@ -1,0 +1,84 @@
+"""What one launch owns, and shares with no other launch of its process (ADR 39).
+
+The process owns the rest: the JVM and its watch, the Spark application, signals, driver.log, its exit code.
+Whoever works for a launch is given the launch; nothing of one stands in a module.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from daggers.v1 import spec_pb2
+from pyspark.sql import SparkSession
+
+from daggerspec import rundir
+from runtime.launch import progress
+from runtime.launch.heartbeat import HeartbeatSender
+from runtime.state.checkpoint import Place
+from runtime.state.lease import Lease, LocalStore, open_root
+from runtime.values.registration import Registration
+
+
+class Launch:
+    """One launch of one dagger: its spec, its heartbeat, and how to stop it."""
+
+    def __init__(self, spec: spec_pb2.JobSpec, started: Callable[[], SparkSession]) -> None:
+        """`started` waits for a SQL session that no other launch has; raises why there is none."""
+        self.spec = spec
+        self.run_dir = Path(spec.run_dir)
+        self.pid = os.getpid()
+        self.heartbeat = HeartbeatSender(
+            spec.platform,
+            progress.launched(
+                spec.dagger, spec.generation, socket.gethostname(), self.pid, sinks=len(spec.sinks)
+            ),
+        )
+        self.stopping = threading.Event()
+        """Set when it is to drain, and once it has ended: nothing new is begun."""
+        self.wake = threading.Event()
+        """Set to end a wait of its main thread early."""
+        self.ended = threading.Event()
+        """Set once its query has ended: so do its threads."""
+        self._started = started
+        self._asked = False
+
+    @cached_property
+    def root(self) -> Place:
+        """Where its checkpoints and its lease are. Raises `JobError` (EXTERNAL)."""
+        return open_root(self.spec.checkpoint_root)[0]
+
+    @cached_property
+    def lease(self) -> Lease:
+        """Its right to write, not taken yet. Raises `JobError` (EXTERNAL)."""
+        return Lease(open_root(self.spec.checkpoint_root)[1], self.spec.generation, time.monotonic)
+
+    @property
+    def lease_in_workers(self) -> LocalStore | None:
+        """The lease where workers can look at it."""
+        return LocalStore(self.root) if isinstance(self.root, Path) else None
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """Its SQL session: its settings, views, functions and query."""
+        return self._started()
+
+    @cached_property
+    def functions(self) -> Registration:
+        """Our functions in its session, with its message types, and what they count."""
+        return Registration(self.session, self.spec.descriptors.SerializeToString(deterministic=True))
+
+    def stop(self) -> None:
+        """Ask for a drain. Takes no lock: it is a signal handler, and its thread may hold any."""
+        self._asked = True
+
+    def must_stop(self) -> bool:
+        """Whether a drain was asked for, by signal or by the stop file."""
+        if self._asked or (self.run_dir / rundir.STOP).exists():
+            self.stopping.set()
+        return self.stopping.is_set()

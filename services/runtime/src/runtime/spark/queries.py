@@ -1,0 +1,37 @@
+"""What a streaming query does not tell or let do by PySpark alone."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+
+class QueryError(Exception):
+    """What ended a query, in the JVM's words: the whole text, with its causes."""
+
+
+def failure(query: StreamingQuery) -> QueryError | None:
+    """What ended a query; None while it runs, and when it was stopped.
+
+    What `query.exception()` keeps of it lacks the causes' kinds.
+    """
+    ended = query._jsq.exception()  # noqa: SLF001 - see above
+    if ended.isEmpty():
+        return None
+    utils = SparkSession.active()._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - Spark's own way to print an exception
+    return QueryError(utils.exceptionString(ended.get()))
+
+
+def is_busy(query: StreamingQuery) -> bool:
+    """Whether it starts its readers, or works on a batch."""
+    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
+    starting = query.status["message"] == "Initializing sources" and thread.isAlive()
+    return starting or bool(query.status["isTriggerActive"])
+
+
+def last_batch(query: StreamingQuery) -> None:
+    """Let no further batch begin; the one that runs is finished and committed. `stop` comes after that."""
+    session = SparkSession.active()
+    states = session._jvm.org.apache.spark.sql.execution.streaming.runtime  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to end a query between two batches
+    ended = getattr(getattr(states, "TERMINATED$"), "MODULE$")
+    query._jsq.streamingQuery().state().set(ended)  # noqa: SLF001 - as above
