@@ -67,7 +67,7 @@ class Engine:
 
     def invalid_input(self) -> Mapping[str, int]:
         """Values that functions could not use, by function, since the engine began."""
-        return self._functions.invalid_input()
+        return self._functions.counts()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
         """Run the plan as a stream; each table of a view is a batch. With `plan.sums`, records are added up.

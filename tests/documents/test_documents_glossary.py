@@ -15,7 +15,6 @@ GLOSSARY = Page(ROOT / "docs" / "glossary.md")
 GONE = "words-that-are-gone"
 # Still said somewhere; each goes from here as soon as it is gone there.
 STILL = {
-    "Tally",
     "rehearsal",
     "sparkhome",
     "sparkhome.py",

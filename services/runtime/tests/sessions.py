@@ -57,7 +57,7 @@ def spark_session(*names: str) -> Iterator[SparkSession]:
 
 def invalid_input(session: SparkSession, function: str) -> int:
     """Values that this function could not use in a session of `spark_session`."""
-    return _registrations[session].invalid_input().get(function, 0)
+    return _registrations[session].counts().get(function, 0)
 
 
 def planned(sql: str, *streams: str) -> Plan:

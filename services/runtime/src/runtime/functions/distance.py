@@ -1,7 +1,7 @@
 """Distance(latitude1, longitude1, latitude2, longitude2): kilometres along a great circle.
 
 Degrees in, on a sphere with R = 6371 km. NULL for NULL, for what is not finite, for a latitude beyond the
-poles. Fast form: the same haversine in numpy over Arrow batches; not native, so that bad data is counted.
+poles. Fast form: the same haversine in numpy over Arrow batches; not native, so that invalid data is counted.
 """
 
 from __future__ import annotations

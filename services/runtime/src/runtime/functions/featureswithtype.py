@@ -19,6 +19,6 @@ def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
 
 
 def register(session: Registration) -> None:
-    """Bring the flags that count bad values and groups of too many rows: Spark keeps the triplets."""
+    """Bring the flags that count invalid values and groups of too many rows: Spark keeps the triplets."""
     session.flag("featureswithtype", "featureswithtype_toomany")
     session.flag("featureswithtype", "featureswithtype_bad")

@@ -39,11 +39,11 @@ def query(document: str, path: str) -> str | None:
 
 def register(session: Registration) -> None:
     """Bring `jsonquery(STRING, STRING) -> STRING` to the session."""
-    tally = session.tally("jsonquery")
+    counter = session.invalid_input("jsonquery")
 
     def compute(document: pa.Array, path: pa.Array) -> pa.Array:
-        answers, bad = jsonpath.for_distinct((document, path), query)
-        tally.add(bad)
+        answers, invalid = jsonpath.for_distinct((document, path), query)
+        counter.add(invalid)
         return answers
 
     session.uncounted("jsonquery", compute, "string")

@@ -46,13 +46,13 @@ def compute(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Arra
 
 def register(session: Registration) -> None:
     """Bring `lineartrend(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, BIGINT) -> DOUBLE` to the session."""
-    tally = session.tally("lineartrend")
+    counter = session.invalid_input("lineartrend")
 
     def counted(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
         answers = compute(times, values, start, minutes)
         # That one minute has no slope is nobody's mistake.
         proper = pc.if_else(pc.fill_null(pc.equal(minutes, 1), False), 0.0, answers)
-        tally.add(invalid_rows((times, values, start, minutes), proper))
+        counter.add(invalid_rows((times, values, start, minutes), proper))
         return answers
 
     session.uncounted("lineartrend", counted, "double")

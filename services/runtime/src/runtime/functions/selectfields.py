@@ -34,11 +34,11 @@ def reference(
 def register(session: Registration) -> None:
     """Bring `selectfields` to the session, for the message types that were shared with its application."""
     files = session.files
-    tally = session.tally("selectfields")
+    counter = session.invalid_input("selectfields")
 
     def compute(items: pa.Array, kinds: pa.Array, paths: pa.Array) -> pa.Array:
-        answers, bad = messages.lists(files, items, kinds.to_pylist(), paths.to_pylist())
-        tally.add(bad)
+        answers, invalid = messages.lists(files, items, kinds.to_pylist(), paths.to_pylist())
+        counter.add(invalid)
         return pa.array(answers, pa.string())
 
     session.uncounted("selectfields", compute, "string")

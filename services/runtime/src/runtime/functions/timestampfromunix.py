@@ -1,7 +1,7 @@
 """TimestampFromUnix(seconds): the timestamp of an instant in seconds since 1970 UTC, negative before.
 
-NULL for NULL and outside of the years 1 to 9999. Fast form: numpy over Arrow batches; not native, so that bad
-data is counted.
+NULL for NULL and outside of the years 1 to 9999. Fast form: numpy over Arrow batches; not native, so that
+invalid data is counted.
 """
 
 from __future__ import annotations

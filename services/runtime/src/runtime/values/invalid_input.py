@@ -39,7 +39,7 @@ def counter(context: SparkContext) -> Accumulator[Counter[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class InvalidInput:
     """Counts the invalid input of one function. Picklable: goes to the workers with the function."""
 
     _counter: Accumulator[Any]

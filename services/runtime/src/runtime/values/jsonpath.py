@@ -112,16 +112,16 @@ def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None])
     rows = np.flatnonzero(known)[first]
     texts = [column.take(pa.array(rows)).to_pylist() for column in columns]
     answers: list[str | None] = []
-    bad = 0
+    invalid = 0
     for number, arguments in enumerate(zip(*texts, strict=True)):
         try:
             answers.append(answer(*arguments))
         except BadDocumentError:
             answers.append(None)
-            bad += int(counts[number])
+            invalid += int(counts[number])
     places_ = np.zeros(len(known), dtype=np.int64)
     places_[known] = at
-    return pa.array(answers, pa.string()).take(pa.array(places_, mask=~known)), bad
+    return pa.array(answers, pa.string()).take(pa.array(places_, mask=~known)), invalid
 
 
 def _no_constant(name: str) -> Any:

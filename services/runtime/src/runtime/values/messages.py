@@ -119,7 +119,7 @@ def lists(
     NULL for an unknown type or path.
     """
     answers: list[str | None] = [None] * len(items)
-    bad = 0
+    invalid = 0
     wanted: dict[tuple[str, str], list[int]] = {}
     valid = items.is_valid().to_pylist()
     for row, (message, path) in enumerate(zip(messages, paths, strict=True)):
@@ -129,15 +129,15 @@ def lists(
         try:
             reader = _reader(files, message, path)
         except JobError:
-            bad += len(rows)
+            invalid += len(rows)
             continue
         part = items.take(pa.array(rows))
         texts, broken = _texts(reader, part.flatten().to_pylist())
-        bad += broken
+        invalid += broken
         each = iter(texts)
         for row, length in zip(rows, pc.list_value_length(part).to_pylist(), strict=True):
             answers[row] = f"[{','.join(islice(each, length))}]"
-    return answers, bad
+    return answers, invalid
 
 
 def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:

@@ -9,10 +9,10 @@ counts each row where no argument is NULL and the answer is. Where NULL is a pro
 hold several invalid values, the module counts itself:
 
     def register(session):
-        tally = session.tally("jsonquery")
-        session.uncounted("jsonquery", partial(compute, tally), "string")
+        counter = session.invalid_input("jsonquery")
+        session.uncounted("jsonquery", partial(compute, counter), "string")
 
-with `tally.add(n)` inside. A native expression has nobody to tell but a flag, which costs a trip to Python:
+with `counter.add(n)` inside. A native expression has nobody to tell but a flag, which costs a trip to Python:
 native are the functions that nearly always have an answer.
 """
 
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from runtime.values.invalid_input import Tally, counter, invalid_rows
+from runtime.values.invalid_input import InvalidInput, counter, invalid_rows
 
 
 class Registration:
@@ -41,11 +41,11 @@ class Registration:
         self._spark = spark
         self._invalid = counter(spark.sparkContext)
 
-    def tally(self, function: str) -> Tally:
+    def invalid_input(self, function: str) -> InvalidInput:
         """The counter of one function, by its module's name."""
-        return Tally(self._invalid, function)
+        return InvalidInput(self._invalid, function)
 
-    def invalid_input(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """Values that functions could not use, by function: what all finished tasks have said."""
         return Counter(self._invalid.value)
 
@@ -54,11 +54,11 @@ class Registration:
 
         A row counts as invalid when no argument is NULL and the answer is.
         """
-        tally = self.tally(name)
+        invalid = self.invalid_input(name)
 
         def counted(*arrays: pa.Array) -> pa.Array:
             answers = compute(*arrays)
-            tally.add(invalid_rows(arrays, answers))
+            invalid.add(invalid_rows(arrays, answers))
             return answers
 
         self.uncounted(name, counted, returns)
@@ -68,10 +68,10 @@ class Registration:
 
         So a native expression can tell: `CASE WHEN NOT name(is invalid) THEN … END`.
         """
-        tally = self.tally(function)
+        invalid = self.invalid_input(function)
 
         def counted(flags: pa.Array) -> pa.Array:
-            tally.add(int(pc.sum(flags).as_py() or 0))
+            invalid.add(int(pc.sum(flags).as_py() or 0))
             return flags
 
         self.uncounted(name, counted, "boolean")
