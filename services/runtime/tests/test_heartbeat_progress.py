@@ -30,7 +30,7 @@ def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag:
         rows=100,
         late=late,
         quarantined={"MALFORMED": 1},
-        bad={"s2id": 2},
+        invalid={"s2id": 2},
         watermark=watermark,
         lag={"bookings/0": lag},
         state_rows=9,
@@ -86,7 +86,7 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
     done = after(batch(0))
     for _ in range(2):
         refused = {"MALFORMED": 1, "NO_FIELDS": 2}
-        done = progress.batch_written(done, rows=[3, 4], refused=refused, bad={"s2id": 5})
+        done = progress.batch_written(done, rows=[3, 4], refused=refused, invalid={"s2id": 5})
 
     assert (done.beat.rows_out, done.beat.quarantined) == ([6, 8], {"MALFORMED": 3, "NO_FIELDS": 4})
     assert done.beat.bad_values == {"s2id": 12}
@@ -94,7 +94,7 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     troubled = progress.retrying(progress.batch_began(after(batch(0)), 1, NOON), [DOWN])
-    written = progress.batch_written(troubled, rows=[1, 1], refused={}, bad={})
+    written = progress.batch_written(troubled, rows=[1, 1], refused={}, invalid={})
 
     assert (troubled.beat.retrying, written.beat.retrying) == ([DOWN], [])
 
@@ -107,7 +107,7 @@ def test_a_draining_job_that_commits_keeps_draining() -> None:
 
 def test_a_heartbeat_says_everything() -> None:
     done = after(batch(0, late=2, watermark=NOON, lag=5))
-    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1}, bad={"jsonquery": 6})
+    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1}, invalid={"jsonquery": 6})
     done = progress.retrying(progress.batch_began(done, 1, NOON), [DOWN])
     done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
 
@@ -192,11 +192,11 @@ def said(kafka: str, dagger: str) -> list[Beat]:
 
 def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> None:
     flooded = replace(batch(0), quarantined={"MALFORMED": 40_000, "EMPTY_VALUE": 9})
-    done = progress.batch_written(after(flooded), rows=[0, 5], refused={"NO_FIELDS": 2_000}, bad={})
+    done = progress.batch_written(after(flooded), rows=[0, 5], refused={"NO_FIELDS": 2_000}, invalid={})
 
     warned = list(told(done, NOON).warnings)
     later = progress.batch_written(
-        progress.batch_committed(done, batch(1)), rows=[7, 7], refused={"NO_FIELDS": 5}, bad={}
+        progress.batch_committed(done, batch(1)), rows=[7, 7], refused={"NO_FIELDS": 5}, invalid={}
     )
 
     assert warned == [

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import UNEXPECTED
-from runtime.spark.jvm import Parent, kills
+from runtime.spark.jvm import JvmWatch, kills
 
 # A process that starts the one below; the one below kills it and explains a failure it has no words for.
 STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
 EXPLAINS = """
 import os, pathlib, runtime.spark.jvm, signal, sys, threading, time
-from runtime.spark.jvm import Parent
+from runtime.spark.jvm import JvmWatch
 runtime.spark.jvm._DYING_S = 30
-parent, pid = Parent(), os.getppid()
+watch, pid = JvmWatch(), os.getppid()
 threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
 while sys.argv[1] == "afterwards" and os.getppid() == pid:
     time.sleep(0.05)
-pathlib.Path(sys.argv[2]).write_text(parent.explain(TypeError("'JavaPackage' object is not callable")).reason)
+pathlib.Path(sys.argv[2]).write_text(watch.explain(TypeError("'JavaPackage' object is not callable")).reason)
 """
 
 
@@ -41,8 +41,8 @@ def test_a_parent_that_dies_a_moment_after_the_failure_is_waited_for(tmp_path: P
 def test_a_parent_that_died_while_the_kernel_killed_for_memory_died_of_that() -> None:
     counts = iter([7, 8])
 
-    assert Parent(lambda: next(counts)).death().reason == "OUT_OF_MEMORY"
-    assert Parent(lambda: 7).death().reason == "JVM_GONE"
+    assert JvmWatch(lambda: next(counts)).death().reason == "OUT_OF_MEMORY"
+    assert JvmWatch(lambda: 7).death().reason == "JVM_GONE"
 
 
 def test_the_kernel_counts_what_it_kills() -> None:
@@ -50,13 +50,13 @@ def test_the_kernel_counts_what_it_kills() -> None:
 
 
 def test_with_a_living_parent_the_failure_is_its_own_reason() -> None:
-    assert Parent().explain(TypeError("'JavaPackage' object is not callable")).reason == UNEXPECTED
+    assert JvmWatch().explain(TypeError("'JavaPackage' object is not callable")).reason == UNEXPECTED
 
 
 def test_a_failure_that_was_explained_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, failure, naps = Parent(), TypeError("'JavaPackage' object is not callable"), []
+    watch, failure, naps = JvmWatch(), TypeError("'JavaPackage' object is not callable"), []
     monkeypatch.setattr("runtime.spark.jvm._DYING_S", 0.2)
-    parent.explain(failure)
+    watch.explain(failure)
     monkeypatch.setattr("runtime.spark.jvm.time.sleep", naps.append)
 
-    assert (parent.explain(failure).reason, naps) == (UNEXPECTED, [])
+    assert (watch.explain(failure).reason, naps) == (UNEXPECTED, [])

@@ -27,7 +27,7 @@ from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
 from runtime.source import warmup_source
 from runtime.spark import session as spark
-from runtime.spark.jvm import Parent
+from runtime.spark.jvm import JvmWatch
 from runtime.state.lease import LocalStore
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            Driver(self.launch, Parent()).run()
+            Driver(self.launch, JvmWatch()).run()
         except Exception as failure:  # noqa: BLE001 - what it died of is what the test asks
             self.failure = explain(failure).reason
 

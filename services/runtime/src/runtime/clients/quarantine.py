@@ -1,4 +1,4 @@
-"""Records that are set aside: written to `daggers.quarantine`, with why, so that the job can go on."""
+"""Quarantined records: written to `daggers.quarantine`, with why, so that the job can go on."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SAY_S = 10.0
 
 
 class Quarantine:
-    """Writes records that were set aside. At least once: nothing is lost once `flush` has returned.
+    """Writes quarantined records. At least once: nothing is lost once `flush` has returned.
 
-    A batch that is repeated sets its records aside again, under the same ce_id. `properties` are those of the
-    platform's own Kafka, which may be away for `patience_s`.
+    A batch that is repeated quarantines its records again, under the same ce_id. `properties` are those of
+    the platform's own Kafka, which may be away for `patience_s`.
     """
 
     def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
@@ -109,7 +109,7 @@ class Quarantine:
         if time.monotonic() < end:
             return
         waiting = len(self._producer)
-        self._producer.purge()  # the batch will set them aside again
+        self._producer.purge()  # the batch will quarantine them again
         raise external(
             "QUARANTINE_UNREACHABLE",
             f"The platform's Kafka has not taken {waiting} quarantined records for {self._patience_s:.0f} s; "

@@ -1,7 +1,7 @@
 """What happens to the rows of each micro-batch, in the driver: check the lease, write, count, wait out
 troubles.
 
-Spark calls `Batches` once for each batch. It returns when every row is durable in every sink or set aside;
+Spark calls `Batches` once for each batch. It returns when every row is durable in every sink or quarantined;
 only then does Spark commit. A sink that is down makes it try again, for as long as it takes, while heartbeats
 say so.
 """
@@ -52,14 +52,14 @@ class Report:
     written: Counter[int]
     """Rows, by sink."""
     refused: Counter[str]
-    """Rows set aside, by reason."""
+    """Rows that were quarantined, by reason."""
     printed: dict[int, list[str]]
     """Lines for the log, by sink."""
     troubles: tuple[events_pb2.DaggerError, ...]
     """Why sinks must be tried again; empty when all is durable."""
     done: frozenset[tuple[int, int]]
     """(partition, sink) pairs that are finished."""
-    bad: Mapping[str, int] = field(default_factory=dict)
+    invalid: Mapping[str, int] = field(default_factory=dict)
     """Values that functions could not use, by function."""
 
 
@@ -167,12 +167,14 @@ class Batches:
                 progress.batch_written,
                 rows=[report.written[at] for at in sinks],
                 refused=report.refused,
-                bad=report.bad,
+                invalid=report.invalid,
             )
         )
         self._print(report)
         log_note(
-            rows=[report.written[at] for at in sinks], refused=dict(report.refused), bad=dict(report.bad)
+            rows=[report.written[at] for at in sinks],
+            refused=dict(report.refused),
+            invalid=dict(report.invalid),
         )
 
     def _deliver(self, rows: DataFrame, batch_id: int) -> Report:
@@ -186,7 +188,7 @@ class Batches:
             self._launch.lease.confirm()
             last_attempt = self._launch.stopping.is_set()
             write = replace(self._delivery, batch_id=batch_id, done=total.done)
-            invalid_before = Counter(self._launch.functions.invalid_input())
+            invalid_before = Counter(self._launch.functions.counts())
             report = read_report(rows.mapInArrow(write, REPORT).collect(), self._targets)
             total = Report(
                 total.written + report.written,
@@ -198,7 +200,7 @@ class Batches:
                 report.troubles,
                 total.done | report.done,
                 # Every attempt computes all rows again: the last one counts.
-                Counter(self._launch.functions.invalid_input()) - invalid_before,
+                Counter(self._launch.functions.counts()) - invalid_before,
             )
             if not report.troubles:
                 break

@@ -51,7 +51,7 @@ class Delivery:
     targets: tuple[Target, ...]
     generation: int
     platform: bytes
-    """A serialised `KafkaAddress`: where refused rows are set aside."""
+    """A serialised `KafkaAddress`: where refused rows are quarantined."""
     batch_id: int
     done: frozenset[tuple[int, int]]
     """(partition, sink) pairs that earlier attempts have finished."""
@@ -73,7 +73,7 @@ class Delivery:
                 self._stand()
                 if refusals := sink.write(batch, self.batch_id):
                     quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
-                    self._set_aside(quarantine, sink.target, batch, refusals)
+                    self._quarantine_rows(quarantine, sink.target, batch, refusals)
         if quarantine is not None:
             quarantine.flush()  # before the sinks that refused count as done
         lines = [line for sink in open_sinks for line in sink.report()]
@@ -85,7 +85,7 @@ class Delivery:
             if self.store is not None and (held := self.store.read()) > self.generation:
                 raise FencedError(self.generation, held)
 
-    def _set_aside(
+    def _quarantine_rows(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
     ) -> None:
         """Hand refused rows to the quarantine at once: however many they are, few are held here."""
@@ -185,7 +185,7 @@ def _patiently(write: Callable[[], Outcome]) -> Outcome:
 @lru_cache(maxsize=4)
 def _quarantine(platform: bytes, dagger: str) -> Quarantine:
     """The quarantine's producer, kept by the worker between batches: one for each dagger, which alone waits
-    for what it has set aside.
+    for what it has quarantined.
     """
     del dagger
     return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(platform)))

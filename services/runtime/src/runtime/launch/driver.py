@@ -30,7 +30,7 @@ from runtime.launch.listener import Listener
 from runtime.references.loading import References
 from runtime.spark import queries
 from runtime.spark import session as spark
-from runtime.spark.jvm import Parent
+from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups, changes
@@ -46,13 +46,13 @@ _STOP_S = 10.0
 class Driver:
     """The life of one launch; `jvm` is the process's."""
 
-    def __init__(self, launch: Launch, jvm: Parent) -> None:
+    def __init__(self, launch: Launch, jvm: JvmWatch) -> None:
         self._launch = launch
         self._spec = launch.spec
         self._jvm = jvm
 
     def run(self) -> None:
-        """Run until told to stop. Raises what the launch died of; `Parent.explain` has the words for it."""
+        """Run until told to stop. Raises what the launch died of; `JvmWatch.explain` has the words for it."""
         launch = self._launch
         if launch.must_stop():
             return

@@ -121,7 +121,7 @@ def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int
         rows=read.rows // attempts,
         late=read.late // attempts,
         quarantined={reason: number // attempts for reason, number in read.quarantined.items()},
-        bad={function: number // attempts for function, number in read.invalid_inputs.items()},
+        invalid={function: number // attempts for function, number in read.invalid_inputs.items()},
         watermark=None if watermark is None or watermark.timestamp() <= 0 else watermark,
         lag=read.lag,
         state_rows=sum(operator.numRowsTotal for operator in report.stateOperators),

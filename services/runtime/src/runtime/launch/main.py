@@ -28,7 +28,7 @@ from runtime.launch import driverlog, job
 from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
 from runtime.spark import session as spark
-from runtime.spark.jvm import Parent
+from runtime.spark.jvm import JvmWatch
 
 _SHUTDOWN_S = 10.0
 _LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     configure("runtime")
     folder = options.spec.resolve().parent
     driverlog.follow(folder)
-    jvm = Parent()
+    jvm = JvmWatch()
     jvm.follow(lambda: _orphaned(folder, jvm.death()))
     try:
         with ExitStack() as process:

@@ -12,7 +12,7 @@ from datetime import datetime
 from daggers.v1 import events_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
-# So many records or rows that one batch sets aside, and more than it keeps, are a flood.
+# So many records or rows that one batch quarantines, and more than it keeps, are a flood.
 FLOOD = 1_000
 
 
@@ -27,9 +27,9 @@ class Progress:
     running: int = -1
     """That batch, or the last one that ran. Spark tells of a batch while the next one runs already."""
     flood_read: str = ""
-    """That the source set most of the last batch aside; empty when it did not."""
+    """That the source quarantined most of the last batch; empty when it did not."""
     flood_written: str = ""
-    """That the sinks set most of the last batch aside; empty when they did not."""
+    """That the sinks refused most of the last batch; empty when they did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Committed:
     rows: int
     late: int
     quarantined: Mapping[str, int]
-    bad: Mapping[str, int]
+    invalid: Mapping[str, int]
     watermark: datetime | None
     lag: Mapping[str, int]
     state_rows: int
@@ -102,7 +102,7 @@ def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progr
 
 
 def batch_written(
-    progress: Progress, rows: Sequence[int], refused: Mapping[str, int], bad: Mapping[str, int]
+    progress: Progress, rows: Sequence[int], refused: Mapping[str, int], invalid: Mapping[str, int]
 ) -> Progress:
     """A batch is durable in every sink, and not committed yet.
 
@@ -112,7 +112,7 @@ def batch_written(
     beat.rows_out.extend(done + more for done, more in zip(progress.beat.rows_out, rows, strict=True))
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
-    _add(beat.bad_values, bad)
+    _add(beat.bad_values, invalid)
     flood = _flood("rows that sinks refused", refused, max(rows, default=0))
     return replace(progress, beat=beat, flood_written=flood)
 
@@ -129,7 +129,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     beat.rows_in += batch.rows
     beat.late_rows += batch.late
     _add(beat.quarantined, batch.quarantined)
-    _add(beat.bad_values, batch.bad)
+    _add(beat.bad_values, batch.invalid)
     if batch.watermark is not None:
         beat.watermark.FromDatetime(batch.watermark)
     beat.lag.update(batch.lag)
@@ -171,7 +171,7 @@ def exiting(progress: Progress, error: events_pb2.DaggerError | None = None) -> 
 def told(progress: Progress, now: datetime) -> Heartbeat:
     """The heartbeat at this time.
 
-    While most of what comes is set aside it warns of that: it takes longer than to write it.
+    While most of what comes is quarantined it warns of that, because it takes longer than writing.
     """
     beat = _next(progress)
     beat.time.FromDatetime(now)
@@ -192,13 +192,13 @@ def _next(progress: Progress, *cleared: str) -> Heartbeat:
     return beat
 
 
-def _flood(what: str, aside: Mapping[str, int], kept: int) -> str:
-    count = sum(aside.values())
+def _flood(what: str, counts: Mapping[str, int], kept: int) -> str:
+    count = sum(counts.values())
     if count < FLOOD or count <= kept:
         return ""
-    reason = max(aside, key=lambda each: aside[each])
+    reason = max(counts, key=lambda each: counts[each])
     return (
-        f"QUARANTINE_FLOOD: the last batch set {count} {what} aside ({aside[reason]} of them {reason}) and "
+        f"QUARANTINE_FLOOD: the last batch set {count} {what} aside ({counts[reason]} of them {reason}) and "
         f"kept {kept}; `daggers quarantine list` shows some."
     )
 

@@ -2,7 +2,7 @@
 
 Guarantee: effectively once. A point is identified by measurement, tags and time; a batch that is repeated
 after a crash overwrites its own points. A row the database refuses (another field type, beyond retention) is
-set aside and the others are written; while the database is away the batch waits.
+quarantined and the others are written; while the database is away the batch waits.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Guarantee: at least once, and repeats can be told: the record's key is the row's key, and `ce_id` is derived
 from it, so a row that is written again after a crash has the same key, the same `ce_id` and the same value.
-Records are CloudEvents in binary mode. A row the broker refuses (too large) is set aside; while it is away
+Records are CloudEvents in binary mode. A row the broker refuses (too large) is quarantined; while it is away
 the batch waits.
 """
 

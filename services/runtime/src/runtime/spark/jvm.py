@@ -28,8 +28,8 @@ def kills() -> int:
     return int(found[1]) if found else 0
 
 
-class Parent:
-    """The parent at the time this object is made."""
+class JvmWatch:
+    """Watches the process that was the parent when this was made, which is the JVM."""
 
     def __init__(self, kills: Callable[[], int] = kills) -> None:
         self._pid = os.getppid()
@@ -46,7 +46,7 @@ class Parent:
                 time.sleep(_POLL_S)
             end()
 
-        threading.Thread(target=watch, name="parent", daemon=True).start()
+        threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
     def explain(self, failure: BaseException) -> events_pb2.DaggerError:
         """`errors.explain`, but for a failure it has no words for, the parent's death is the better reason.
