@@ -67,7 +67,7 @@ class Sinks:
 
 
 class SimulatedStore:
-    """A shared store that is away at times, as `runtime.state.lease.Store`."""
+    """A shared store that is away at times, as `runtime.state.store.Store`."""
 
     def __init__(self, world: World) -> None:
         self._world = world

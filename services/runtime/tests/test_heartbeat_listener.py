@@ -17,6 +17,7 @@ from runtime.source.context import SourceContext
 from runtime.source.status import ReaderRegistry, ReaderStatus
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
+from runtime.state.store.local import LocalPlace
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IDLE = QueryIdleEvent(uuid4(), uuid4(), "2026-01-01T12:00:00.000Z")
@@ -48,7 +49,7 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
     launch = Launch(spec, lambda: pytest.fail("it needs no Spark"))
     listener = Listener(
         launch,
-        checkpoint=Checkpoint(source.run_dir, stand=None, outdated=()),
+        checkpoint=Checkpoint(LocalPlace(source.run_dir), stand=None, outdated=()),
         source=source,
         attempts=lambda _: 1,
         plan_warnings=(),

@@ -32,7 +32,7 @@ from runtime.errors import FencedError, explain
 from runtime.launch.batch import read_report
 from runtime.launch.delivery import Delivery
 from runtime.sinks import Target
-from runtime.state.lease import LocalStore
+from runtime.state.store.local import LocalStore
 
 NOWHERE = "http://127.0.0.1:1"
 

@@ -19,7 +19,7 @@ from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import NOON, booking, recount, spread
 from tests.proxy import Proxy
 
-from runtime.state.lease import LocalStore
+from runtime.state.store.local import LocalStore
 
 pytestmark = pytest.mark.integration
 Counts = Counter[tuple[str, str]]

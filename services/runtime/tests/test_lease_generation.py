@@ -8,7 +8,9 @@ import pytest
 from tests.contracts.leases import StoreContract
 
 from runtime.errors import FencedError, JobError
-from runtime.state.lease import PATIENCE_S, Lease, LeaseWatcher, LocalStore, open_root
+from runtime.state.lease import PATIENCE_S, Lease, LeaseWatcher
+from runtime.state.store import open_root
+from runtime.state.store.local import LocalStore
 
 
 class Clock:
@@ -132,7 +134,7 @@ def test_a_readable_lease_gives_another_minute(tmp_path: Path) -> None:
 def test_a_checkpoint_root_may_be_a_path_or_a_file_uri(root: str) -> None:
     place, store = open_root(root)
 
-    assert (place, type(store)) == (Path("/data/ck"), LocalStore)
+    assert (place.local, type(store)) == (Path("/data/ck"), LocalStore)
 
 
 @pytest.mark.parametrize("root", ["relative/ck", "file:relative", ""])

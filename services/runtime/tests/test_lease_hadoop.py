@@ -16,8 +16,8 @@ from tests.integration.bookings import booking, recount, spread
 
 from runtime.errors import FencedError, JobError
 from runtime.state import checkpoint
-from runtime.state.hadoop import HadoopPath, HadoopStore, hadoop_path
 from runtime.state.lease import Lease
+from runtime.state.store.hadoop import HadoopPath, HadoopStore, hadoop_path
 
 pytestmark = pytest.mark.integration
 

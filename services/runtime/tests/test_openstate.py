@@ -15,8 +15,8 @@ from services.runtime.tests.test_whole_rows import LONG, QUICK
 
 from runtime.spark.session import keep_state_on_disk
 from runtime.state import openstate
-from runtime.state.checkpoint import Place
-from runtime.state.hadoop import hadoop_path
+from runtime.state.store import Place
+from runtime.state.store.hadoop import hadoop_path
 
 pytestmark = pytest.mark.integration
 

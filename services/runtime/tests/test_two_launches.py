@@ -28,7 +28,7 @@ from runtime.launch.launch import Launch
 from runtime.source import warmup_source
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
-from runtime.state.lease import LocalStore
+from runtime.state.store.local import LocalStore
 
 pytestmark = pytest.mark.integration
 Beat = telemetry_pb2.Heartbeat

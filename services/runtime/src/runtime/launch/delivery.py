@@ -25,7 +25,7 @@ from runtime.encode import json_text, rows
 from runtime.encode.rows import Refusal
 from runtime.errors import FencedError, TemporaryError
 from runtime.sinks import Outcome, Target, Writer, open_writer
-from runtime.state.lease import LocalStore
+from runtime.state.store.local import LocalStore
 
 # What a worker reports, as Spark and as Arrow see it.
 REPORT = "partition bigint, sink bigint, kind string, reason string, text string, rows bigint"

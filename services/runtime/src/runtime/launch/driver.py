@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -77,7 +76,7 @@ class Driver:
         identity = job.state_identity(self._spec, plan)
         chosen = checkpoint.choose(launch.root, identity)
         session = launch.session
-        if isinstance(launch.root, Path):
+        if launch.root.local:
             spark.checkpoint_locally(session)
         if job.on_disk(self._spec, plan):
             spark.keep_state_on_disk(session)
@@ -124,12 +123,12 @@ class Driver:
 
     def _references(self, plan: daggersql.Plan) -> References:
         """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
-        root, run_dir = self._launch.root, self._launch.run_dir
+        root, run_dir = self._launch.root.local, self._launch.run_dir
         references = References(
             plan.references,
             self._spec.references,
             dagger=self._spec.dagger,
-            store=root / "references" if isinstance(root, Path) else run_dir.parent / "references",
+            store=(root or run_dir.parent) / "references",
             folder=run_dir / "references",
             clock=time.monotonic,
         )

@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 from daggerspec import rundir
 from runtime.launch import progress
 from runtime.launch.heartbeat import HeartbeatSender
-from runtime.state.checkpoint import Place
-from runtime.state.lease import Lease, LocalStore, open_root
+from runtime.state.lease import Lease
+from runtime.state.store import Place, open_root
+from runtime.state.store.local import LocalStore
 from runtime.values.registration import Registration
 
 
@@ -61,7 +62,7 @@ class Launch:
     @property
     def lease_in_workers(self) -> LocalStore | None:
         """The lease where workers can look at it."""
-        return LocalStore(self.root) if isinstance(self.root, Path) else None
+        return LocalStore(self.root.local) if self.root.local else None
 
     @cached_property
     def session(self) -> SparkSession:

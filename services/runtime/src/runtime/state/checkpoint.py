@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from runtime.state.hadoop import HadoopPath
+from runtime.state.store import Place
 
-Place: TypeAlias = Path | HadoopPath
 _FOLDER = "checkpoints"
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
 # Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
@@ -88,10 +85,10 @@ def choose(root: Place, fingerprint: str) -> Checkpoint:
 def _remove(path: Place) -> None:
     """Remove a checkpoint. Until all of it is gone a mark says so: half of one would be taken for a whole."""
     mark = path.with_name(path.name + _GONE)
-    mark.create() if isinstance(mark, HadoopPath) else mark.touch()
+    mark.create()
     if path.is_dir():
-        path.remove() if isinstance(path, HadoopPath) else shutil.rmtree(path)
-    mark.remove() if isinstance(mark, HadoopPath) else mark.unlink()
+        path.remove()
+    mark.remove()
 
 
 def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
@@ -105,7 +102,7 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
     commit = _last_batch(checkpoint / "commits")
     if commit is None:
         return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
-    when = commit.modified() if isinstance(commit, HadoopPath) else commit.stat().st_mtime
+    when = commit.modified()
     batch, *ends = _objects(checkpoint / "offsets" / commit.name)
     millis = int(batch.get("batchWatermarkMs", 0))
     watermark = datetime.fromtimestamp(millis / 1000, UTC) if millis else None
@@ -143,7 +140,7 @@ def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], in
 
 def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
     """The JSON objects in one of Spark's log files: one in a line, behind its key or alone."""
-    for line in file.read_text("utf-8").splitlines():
+    for line in file.read_text().splitlines():
         if "{" in line:
             yield json.loads(line[line.index("{") :])
 

@@ -9,76 +9,15 @@ twice that time.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol
-from urllib.parse import urlsplit
 
 from runtime.errors import FencedError, JobError, external
-from runtime.state.hadoop import HadoopPath, HadoopStore, hadoop_path
+from runtime.state.store import Store
 
 PATIENCE_S = 60.0
 _PERIOD_S = 1.0
-_NAME = "lease"
-
-
-class Store(Protocol):
-    """Where the lease is."""
-
-    def read(self) -> int:
-        """The generation that holds it; 0 when nobody ever did. Raises OSError, ValueError."""
-
-    def take(self, generation: int) -> int:
-        """Take it from an older generation, or from none; the generation that holds it then."""
-
-
-class LocalStore:
-    """One small file that is replaced atomically, in a directory of this machine or of a shared mount."""
-
-    def __init__(self, root: Path) -> None:
-        self._path = root / _NAME
-        self._lock = root / f"{_NAME}.lock"
-
-    def read(self) -> int:
-        """The generation that holds the lease; 0 when nobody ever did. Raises OSError, ValueError."""
-        try:
-            return int(self._path.read_text(encoding="ascii"))
-        except FileNotFoundError:
-            return 0
-
-    def take(self, generation: int) -> int:
-        """Replace an older generation, or none, by this one; the generation that holds the lease then."""
-        self._lock.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            held = self.read()
-            if held < generation:
-                fresh = self._path.with_suffix(".new")
-                with fresh.open("w", encoding="ascii") as file:
-                    file.write(str(generation))
-                    file.flush()
-                    os.fsync(file.fileno())
-                fresh.replace(self._path)
-            return max(held, generation)
-
-
-def open_root(checkpoint_root: str) -> tuple[Path | HadoopPath, Store]:
-    """The place that a checkpoint root names, and the lease in it. Raises `JobError` (EXTERNAL)."""
-    parts = urlsplit(checkpoint_root)
-    if not parts.path.startswith("/"):
-        raise external(
-            "CHECKPOINT_ROOT_UNSUPPORTED",
-            f"The checkpoint root {checkpoint_root!r} is not absolute: give a directory from / on, or a URI.",
-        )
-    if parts.scheme in ("", "file"):
-        local = Path(parts.path)
-        return local, LocalStore(local)
-    remote = hadoop_path(checkpoint_root)
-    return remote, HadoopStore(remote)
 
 
 class Lease:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructField, StructType
 
 from daggerspec.columns import SINCE
-from runtime.state.checkpoint import Place
+from runtime.state.store import Place
 
 _log = logging.getLogger(__name__)
 _SESSION = "sessionStartTime"

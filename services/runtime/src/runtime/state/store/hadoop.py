@@ -1,6 +1,6 @@
 """Checkpoint roots on Hadoop file systems, HDFS and others, through the JVM that spark-submit started.
 
-Local directories need none of this: they are plain `pathlib` paths.
+Local directories need none of this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONDITIONAL = "fs.option.create.conditional.overwrite"
 
 
 class HadoopPath:
-    """A path on a Hadoop file system, with as much of `pathlib.Path` as checkpoints need.
+    """A path on a Hadoop file system.
 
     Every method raises `OSError` when the store does not answer, or says no.
     """
@@ -53,6 +53,10 @@ class HadoopPath:
         """The last part."""
         return self._uri.rpartition("/")[2]
 
+    @property
+    def local(self) -> None:
+        """It is on no machine."""
+
     def with_name(self, name: str) -> HadoopPath:
         """What is called `name` beside it."""
         return HadoopPath(f"{self._uri.rpartition('/')[0]}/{name}", self._files, self._make)
@@ -74,12 +78,12 @@ class HadoopPath:
         with _as_os_error():
             return float(self._files.getFileStatus(self._path()).getModificationTime()) / 1000
 
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """All of a file."""
+    def read_text(self) -> str:
+        """All of a file, as UTF-8."""
         with _as_os_error():
             stream = self._files.open(self._path())
             try:
-                return bytes(stream.readAllBytes()).decode(encoding)
+                return bytes(stream.readAllBytes()).decode()
             finally:
                 stream.close()
 
