@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 import chassis.drivers
+from chassis.files import replace_text
 from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
-from cli.files import write
 from devstack import drivers, ports, processes, remembered, services, state
 from devstack.processes import Started
 from devstack.state import Influx, Stack
@@ -45,7 +45,7 @@ def test_a_damaged_file_is_named_rather_than_overwritten(tmp_path: Path) -> None
 
 
 def test_what_is_written_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
-    write(tmp_path / "influx.token", "u:p")
+    replace_text(tmp_path / "influx.token", "u:p", private=True)
 
     assert stat.S_IMODE((tmp_path / "influx.token").stat().st_mode) == 0o600
 

@@ -15,10 +15,10 @@ from types import FrameType
 import typer
 from typer.exceptions import TyperException
 
+from chassis.files import replace_text
 from cli.commands import alerts, catalogue, checking, daggers, init, log, reading, references, version
 from cli.errors import CliError, MisusedError
 from cli.extension import Extension, installed
-from cli.files import write
 from cli.gateway import in_words
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
@@ -146,7 +146,7 @@ def _bug(settings: Settings) -> CliError:
     where = ""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, trace)
+        replace_text(file, trace, private=True)
         where = f"; report it with {file}"
     return CliError(f"this is a mistake in daggers itself{where}", reason="INTERNAL")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.files import write
 from devstack import ports
 from devstack.state import Stack
 from devstack.tools.install import Tools
@@ -53,11 +53,11 @@ def prepare(stack: Stack, tools: Tools) -> None:
     """Write the configuration, and format the storage if this is the first start."""
     home = stack.state_dir / "kafka"
     home.mkdir(exist_ok=True)
-    write(home / "log4j2.properties", LOGGING)
+    replace_text(home / "log4j2.properties", LOGGING, private=True)
     data = home / "data"
     if not data.is_dir():
         _format(stack, tools, home)
-    write(home / "server.properties", PROPERTIES.format(**stack.ports, data=data))
+    replace_text(home / "server.properties", PROPERTIES.format(**stack.ports, data=data), private=True)
 
 
 def command(stack: Stack, tools: Tools) -> list[str]:
@@ -87,7 +87,7 @@ def _format(stack: Stack, tools: Tools, home: Path) -> None:
     part = home / "data.part"
     shutil.rmtree(part, ignore_errors=True)
     config = home / "format.properties"
-    write(config, PROPERTIES.format(**stack.ports, data=part))
+    replace_text(config, PROPERTIES.format(**stack.ports, data=part), private=True)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     done = subprocess.run(
         [tools.java_home / "bin" / "java", "-XX:TieredStopAtLevel=1", "-cp", f"{tools.kafka_jars}/*",

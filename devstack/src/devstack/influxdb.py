@@ -7,8 +7,8 @@ from pathlib import Path
 
 import urllib3
 
+from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.files import write
 from devstack import ports
 from devstack.state import DATABASE, TOKEN_FILE, Stack
 from devstack.tools.install import Tools
@@ -52,10 +52,10 @@ def prepare(stack: Stack) -> None:
     home.mkdir(exist_ok=True)
     # a JSON string is a TOML basic string
     folders = {name: json.dumps(str(home / name)) for name in ("meta", "data", "wal")}
-    write(home / "influxdb.conf", CONFIG.format(**stack.ports, **folders))
+    replace_text(home / "influxdb.conf", CONFIG.format(**stack.ports, **folders), private=True)
     token = stack.state_dir / TOKEN_FILE
     if not token.exists():
-        write(token, f"{USER}:{secrets.token_urlsafe(24)}\n")
+        replace_text(token, f"{USER}:{secrets.token_urlsafe(24)}\n", private=True)
 
 
 def command(stack: Stack, tools: Tools) -> list[str]:

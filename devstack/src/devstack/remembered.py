@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from cli.files import write
+from chassis.files import replace_text
 from devstack import processes
 
 
@@ -20,7 +20,7 @@ def remember(state_home: Path, state_dir: Path) -> None:
     """Make this directory the default."""
     file = _file(state_home)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write(file, json.dumps({"state_dir": str(state_dir)}) + "\n")
+    replace_text(file, json.dumps({"state_dir": str(state_dir)}) + "\n", private=True)
 
 
 def meant(given: Path | None, state_home: Path) -> Path:

@@ -8,8 +8,8 @@ import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from chassis.files import replace_text
 from cli.environment import environment
-from cli.files import write
 from cli.gateway import Gateway
 from daggerspec.topics import ALERTS
 from devstack import ports
@@ -48,7 +48,7 @@ def host_token(stack: Stack) -> Path:
     """The file with the token that gateway and scheduler share; made once."""
     file = stack.state_dir / HOST_TOKEN_FILE
     if not file.exists():
-        write(file, f"local:{secrets.token_hex(24)}\n")
+        replace_text(file, f"local:{secrets.token_hex(24)}\n", private=True)
     return file
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.files import write
 from devstack import processes
 from devstack.processes import Started
 
@@ -126,7 +126,7 @@ def save(stack: Stack) -> None:
         "processes": [asdict(process) for process in stack.processes],
         "own_influx": asdict(stack.own_influx) if stack.own_influx else None,
     }
-    write(stack.state_dir / FILE, json.dumps(raw, indent=2) + "\n")
+    replace_text(stack.state_dir / FILE, json.dumps(raw, indent=2) + "\n", private=True)
 
 
 def busy(state_dir: Path) -> bool:

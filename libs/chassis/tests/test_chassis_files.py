@@ -10,3 +10,11 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) 
     replace_bytes(tmp_path / "f", b"two", durable=True)
 
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"f": "two"}
+
+
+def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
+    (tmp_path / "f").touch(mode=0o644)
+
+    replace_text(tmp_path / "f", "secret", private=True)
+
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.files import write
 from cli.gateway import Gateway
 from devstack.state import Stack
 
@@ -74,7 +74,7 @@ class Incident:
         if "triggered" not in told or KEY not in told:
             return
         token = self._stack.influx.token_file
-        write(self._secret, Path(token).read_text(encoding="utf-8") if token else "")
+        replace_text(self._secret, Path(token).read_text(encoding="utf-8") if token else "", private=True)
         self._gateway.call(self._gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=NAME))
         self._say(f"{NAME}: the file is put there, and the dagger is started")
         self._next = self._end
