@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from chassis.binding import is_loopback
+
 
 class Settings(BaseSettings):
     """Base of a service's settings. A string under each field says what it is, and its unit.
@@ -66,6 +68,25 @@ def variable(kind: type[Settings], field: str) -> str:
     if isinstance(alias := aliases.get(field), str):
         return alias
     return f"{kind.model_config.get('env_prefix', '')}{field}".upper()
+
+
+def go_together(settings: Settings, *fields: str) -> None:
+    """Refuse some of these fields without the others. Raises: ValueError, naming the variables."""
+    if len({getattr(settings, name) is None for name in fields}) > 1:
+        raise ValueError(f"{' and '.join(variable(type(settings), name) for name in fields)} go together")
+
+
+def only_loopback_is_open(settings: Settings, bind: str, *needed: str) -> None:
+    """Refuse an address (field `bind`) that other machines reach, without the fields that it needs then.
+
+    Raises: ValueError, naming the variables.
+    """
+    kind, address = type(settings), getattr(settings, bind)
+    missing = [variable(kind, name) for name in needed if getattr(settings, name) is None]
+    if missing and not is_loopback(address):
+        raise ValueError(
+            f"{variable(kind, bind)} {address} is not loopback: set {', '.join(missing)}, or bind to 127.0.0.1"
+        )
 
 
 def explain(kind: type[Settings]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port, is_loopback
+from chassis.binding import host_and_port
+from chassis.settings import go_together, only_loopback_is_open
 from kafkaclient.settings import KafkaSettings
 
 
@@ -67,18 +68,8 @@ class GatewaySettings(KafkaSettings):
 
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> GatewaySettings:
-        if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            raise ValueError("DAGGERS_GATEWAY_TLS_CERT_FILE and DAGGERS_GATEWAY_TLS_KEY_FILE go together")
-        missing = [
-            f"DAGGERS_GATEWAY_{name.upper()}"
-            for name in ("tls_cert_file", "tls_key_file", "token_file")
-            if getattr(self, name) is None
-        ]
-        if missing and not is_loopback(self.bind):
-            raise ValueError(
-                f"DAGGERS_GATEWAY_BIND {self.bind} is not loopback: set {', '.join(missing)},"
-                " or bind to 127.0.0.1"
-            )
+        go_together(self, "tls_cert_file", "tls_key_file")
+        only_loopback_is_open(self, "bind", "tls_cert_file", "tls_key_file", "token_file")
         return self
 
     @property

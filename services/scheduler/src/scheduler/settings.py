@@ -7,7 +7,8 @@ from pathlib import Path
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port, is_loopback, is_wildcard
+from chassis.binding import host_and_port, is_wildcard
+from chassis.settings import go_together, only_loopback_is_open
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
 from scheduler import retention
@@ -96,15 +97,8 @@ class SchedulerSettings(KafkaSettings):
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> SchedulerSettings:
         """Refuse to show logs and rows to whoever reaches this host."""
-        if (self.host_tls_cert_file is None) != (self.host_tls_key_file is None):
-            raise ValueError(
-                "DAGGERS_SCHEDULER_HOST_TLS_CERT_FILE and DAGGERS_SCHEDULER_HOST_TLS_KEY_FILE go together"
-            )
-        if self.host_token_file is None and not is_loopback(self.host_bind):
-            raise ValueError(
-                f"DAGGERS_SCHEDULER_HOST_BIND {self.host_bind} is not loopback: set"
-                " DAGGERS_SCHEDULER_HOST_TOKEN_FILE, or bind to 127.0.0.1"
-            )
+        go_together(self, "host_tls_cert_file", "host_tls_key_file")
+        only_loopback_is_open(self, "host_bind", "host_token_file")
         return self
 
     def reached_at(self, port: int, host_name: str) -> str:
