@@ -1,8 +1,8 @@
 """The read side: tables that follow the control topic, with the applied sequence in the same transaction.
 
-They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: all
-of it is written anew when the gateway starts, and dropped when other code made it. Gateways may share one
-database; one that is behind does not overwrite one that is ahead.
+They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: it
+is dropped and written anew from the log when other code made it, or when it does not fit the log. Gateways may
+share one database; one that is behind does not overwrite one that is ahead.
 Calls block: run them in a thread.
 """
 
