@@ -33,6 +33,7 @@ $(STAMPS)/venv: $(STAMPS)/uv requirements.lock pyproject.toml $(addsuffix /pypro
 	@echo "installing the locked dependencies ..."
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(MEMBERS))
+	@$(UV) cache prune --quiet || true # each install leaves 2 GB of pyspark there when a registry's answers cannot be cached
 	@touch $@
 
 .PHONY: venv
