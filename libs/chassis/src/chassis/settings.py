@@ -82,11 +82,10 @@ def only_loopback_is_open(settings: Settings, bind: str, *needed: str) -> None:
     Raises: ValueError, naming the variables.
     """
     kind, address = type(settings), getattr(settings, bind)
-    missing = [variable(kind, name) for name in needed if getattr(settings, name) is None]
+    missing = ", ".join(variable(kind, name) for name in needed if getattr(settings, name) is None)
     if missing and not is_loopback(address):
-        raise ValueError(
-            f"{variable(kind, bind)} {address} is not loopback: set {', '.join(missing)}, or bind to 127.0.0.1"
-        )
+        where = f"{variable(kind, bind)} {address}"
+        raise ValueError(f"{where} is not loopback: set {missing}, or bind to 127.0.0.1")
 
 
 def explain(kind: type[Settings]) -> str:

@@ -1,7 +1,7 @@
 """The read side: tables that follow the control topic, with the applied sequence in the same transaction.
 
 They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: it
-is dropped and written anew from the log when other code made it, or when it does not fit the log. Gateways may
+is dropped and made anew from the log when other code made it, or when it does not fit the log. Gateways may
 share one database; one that is behind does not overwrite one that is ahead.
 Calls block: run them in a thread.
 """
