@@ -12,7 +12,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from fleet import Dagger
+from fleet import Dagger, watch
 from fleet.health import Limits
 from fleet.phases import (
     BACKING_OFF,
@@ -26,10 +26,9 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from health_monitor import watch
+from fleet.watch import Hearing, Watch
 from health_monitor.condition import SEVERITIES, diagnose, to_probe
 from health_monitor.finding import Finding, Measure
-from health_monitor.watch import Hearing, Watch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

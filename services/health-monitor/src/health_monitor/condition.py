@@ -40,8 +40,8 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
+from fleet.watch import Sample, Watch, evidence_of
 from health_monitor.finding import Finding, Measure
-from health_monitor.watch import Sample, Watch
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,
@@ -71,7 +71,7 @@ def diagnose(
     if dagger.phase in (STOPPED, DELETED):
         over = "it was deleted" if dagger.phase == DELETED else "it was stopped"
         return dict.fromkeys(SEVERITIES, Finding(False, over, dagger.phase_time, final=True))
-    evidence = _evidence(watch, now, hearing)
+    evidence = evidence_of(watch, now, hearing)
     unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
     findings = {
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
@@ -92,7 +92,7 @@ def to_probe(
     dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
 ) -> str | None:
     """URL of the Spark UI to ask whether the driver lives; None when its heartbeat says so, or nobody can."""
-    quiet = _evidence(watch, now, hearing).quiet
+    quiet = evidence_of(watch, now, hearing).quiet
     if dagger.phase not in (RUNNING, DEGRADED) or quiet is None or quiet < limits.silence / 2:
         return None
     return ui_url(dagger, watch) or None
@@ -101,13 +101,6 @@ def to_probe(
 def ui_url(dagger: Dagger, watch: Watch) -> str:
     """Where the Spark UI of the newest launch is; empty when nobody has said."""
     return watch.ui_url or (dagger.driver.ui_url if dagger.driver else "")
-
-
-def _evidence(watch: Watch, now: datetime, hearing: datetime | None) -> Evidence:
-    """The monitor's own, of heartbeats; while it is deaf no silence of theirs counts."""
-    age = now - watch.heard if watch.heard else timedelta(0)
-    quiet = None if hearing is None else now - max(watch.heard or watch.launched, hearing)
-    return Evidence(heartbeat=watch.heartbeat, age=age, quiet=quiet)
 
 
 def _failed(dagger: Dagger) -> Finding | None:

@@ -22,14 +22,14 @@ from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable, Record
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import Applied, Dagger, Fleet, watch
 from fleet.alert import Condition, Event, Notify, dedup_key
 from fleet.health import Limits
 from fleet.ledger import Ledger
-from health_monitor import alert, liveness, watch
+from fleet.watch import Hearing, Watch
+from health_monitor import alert, liveness
 from health_monitor.condition import SEVERITIES, diagnose, to_probe
 from health_monitor.finding import Finding
-from health_monitor.watch import Hearing, Watch
 from health_monitor.webhook import Channel, Webhooks
 
 _PATIENCE_S: Final = 10.0

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlog.admin import started
 from eventlog.reader import client
-from health_monitor.watch import WINDOW
+from fleet.watch import WINDOW
 from kafkaclient import Connection
 
 SPAN: Final = WINDOW + timedelta(seconds=30)

@@ -1,7 +1,8 @@
 """What is observed of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
 
-Every instant here is of the monitor's clock: a driver's clock is used only for differences of its own times.
-What was said before the monitor began came when Kafka says, but never later than now.
+The health monitor and the gateway keep it. Every instant here is of the observer's clock: a driver's clock is
+used only for differences of its own times. What was said before the observer began came when Kafka says, but
+never later than now.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
-from fleet.health import driver_warnings, progress_age
+from fleet.health import Evidence, driver_warnings, progress_age
 
 Heartbeat = telemetry_pb2.Heartbeat
 
@@ -42,7 +43,7 @@ class Watch:
     """What was observed of the newest launch of a dagger."""
 
     since: datetime
-    """Since when the dagger could be observed: the monitor's start, or its own creation."""
+    """Since when the dagger could be observed: the observer's start, or its own creation."""
     launched: datetime
     """Since when this launch could be heard."""
     generation: int = 0
@@ -132,6 +133,13 @@ def probe(watch: Watch, *, answers: bool) -> Watch:
     return replace(watch, answers=answers)
 
 
+def evidence_of(watch: Watch, now: datetime, hearing: datetime | None) -> Evidence:
+    """What is known at `now`, of heartbeats. `hearing`: as `Hearing.begin` says; deaf, no silence counts."""
+    age = now - watch.heard if watch.heard else timedelta(0)
+    quiet = None if hearing is None else now - max(watch.heard or watch.launched, hearing)
+    return Evidence(heartbeat=watch.heartbeat, age=age, quiet=quiet)
+
+
 def _within(window: timedelta, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """The samples of the window that ends with the last, and the newest before it."""
     begin = samples[-1].time - window
@@ -141,7 +149,7 @@ def _within(window: timedelta, samples: tuple[Sample, ...]) -> tuple[Sample, ...
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """Whether the monitor hears the heartbeats topic at all: silence is judged only while it does.
+    """Whether the observer hears the heartbeats topic at all: silence is judged only while it does.
 
     The leader's own beat is in that topic, so somebody is always to be heard.
     """
