@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli.errors import RefusedError
 from cli.progress import Report, Steps
-from devstack.tools import influxd, java, kafka, sparkhome
+from devstack.tools import appcds_home, influxd, java, kafka
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
                 lambda part, report: kafka.build(part, report, program, own_authorities=wheel),
                 steps,
             )
-            spark = folder / sparkhome.name(home)
-            if not (spark / sparkhome.ARCHIVE).is_file():
-                with steps.step(f"preparing {sparkhome.TITLE}") as report:
-                    sparkhome.build(spark, home, report)
+            spark = folder / appcds_home.name(home)
+            if not (spark / appcds_home.ARCHIVE).is_file():
+                with steps.step(f"preparing {appcds_home.TITLE}") as report:
+                    appcds_home.build(spark, home, report)
             database = None
             if with_influxd:
                 database = _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"

@@ -1,26 +1,8 @@
-"""`python -m runtime.sparkhome PLACE`: prepares a host for drivers that start in half the time."""
+"""`python -m runtime.sparkhome PLACE`: the first name of `runtime.appcds_home`, which images still start."""
 
-from __future__ import annotations
-
-import argparse
 import sys
-from pathlib import Path
 
-from runtime import training
-from runtime.spark import home
-
-
-def main(arguments: list[str]) -> int:
-    """Build the home; the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m runtime.sparkhome",
-        description="Prepares a Spark home from which drivers start in half the time. Takes about 20 s."
-        " JAVA_HOME, or the java on the PATH, must be the drivers' Java.",
-    )
-    parser.add_argument("place", type=Path, help="directory to build it in; made when it is missing")
-    home.build(parser.parse_args(arguments).place.absolute(), training.__file__)
-    return 0
-
+from runtime import appcds_home
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(appcds_home.main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """The CDS training run: a short job without Kafka, in which the JVM loads the classes that a driver needs.
 
-`runtime.sparkhome` submits it to Spark once, and keeps those classes. What a driver does and this does not
+`runtime.appcds_home` submits it to Spark once, and keeps those classes. What a driver does and this does not
 costs a driver time, and nothing else.
 """
 

@@ -22,7 +22,7 @@ from daggerspec.master import Manager, Master, parse, violations
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
 # what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.
 ALLOWED: Final = ("HOME", "JAVA_HOME", "LOGNAME", "USER", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG")
-# What `python -m runtime.sparkhome` puts into a Spark home: Spark's classes as they are in memory.
+# What `python -m runtime.appcds_home` puts into a Spark home: Spark's classes as they are in memory.
 ARCHIVE: Final = "classes.jsa"
 # Up to here the simplest collector takes the least time and memory, and its pauses stay short.
 _SMALL_HEAP_MIB: Final = 2048
@@ -44,7 +44,7 @@ class Installation:
     log4j: Path
     """The JVM's logging configuration."""
     prepared: Path | None = None
-    """A Spark home from which drivers start faster, as `python -m runtime.sparkhome` builds it."""
+    """A Spark home from which drivers start faster, as `python -m runtime.appcds_home` builds it."""
     properties: Path | None = None
     """The administrator's Spark properties."""
     shared_checkpoints: bool = False

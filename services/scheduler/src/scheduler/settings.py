@@ -30,8 +30,8 @@ class SchedulerSettings(KafkaSettings):
     """Spark properties for every driver, as spark-submit's --properties-file reads them: what a cluster asks
     for (queue, image, executors). What Daggers sets itself cannot be changed there."""
     spark_home: Path | None = None
-    """Spark home that `python -m runtime.sparkhome PLACE` has prepared, from which drivers start in half the
-    time. Unset: the installed PySpark's."""
+    """Spark home that `python -m runtime.appcds_home PLACE` has prepared, from which drivers start in half
+    the time. Unset: the installed PySpark's."""
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
@@ -75,7 +75,7 @@ class SchedulerSettings(KafkaSettings):
         """Refuse a directory that was not prepared: nothing could be launched."""
         missing = [name for name in ("bin/spark-submit", ARCHIVE) if value and not (value / name).is_file()]
         if missing:
-            raise ValueError(f"has no {missing[0]}: prepare it by `python -m runtime.sparkhome PLACE`")
+            raise ValueError(f"has no {missing[0]}: prepare it by `python -m runtime.appcds_home PLACE`")
         return value
 
     @field_validator("spark_properties_file")

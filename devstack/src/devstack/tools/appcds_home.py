@@ -1,4 +1,4 @@
-"""A Spark home from which drivers start in half the time; `runtime.sparkhome` builds it and says how."""
+"""A Spark home from which drivers start in half the time; `runtime.appcds_home` builds it and says how."""
 
 import hashlib
 import subprocess
@@ -26,7 +26,7 @@ def build(place: Path, java_home: Path, report: Report) -> None:
     """Build it. An archive holds the paths of what is in it, so it is built where it stays."""
     place.mkdir(exist_ok=True)
     run(
-        [sys.executable, "-m", "runtime.sparkhome", place],
+        [sys.executable, "-m", "runtime.appcds_home", place],
         log=place / "training.log", report=report, env=environment(JAVA_HOME=str(java_home)),
         what="Spark's classes could not be kept",
     )  # fmt: skip
