@@ -70,9 +70,10 @@ class Engine:
         return self._functions.counts()
 
     def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
-        """Run the plan as a stream; each table of a view is a batch. With `plan.sums`, records are added up.
+        """Run the plan as a stream; each table of a view is a batch.
 
-        Every run goes to the end of its input and stops; the next one goes on from the checkpoint.
+        With `plan.partial_aggregation`, records are added up first, as the reader does it. Every run goes to
+        the end of its input and stops; the next one goes on from the checkpoint.
         """
         with tempfile.TemporaryDirectory() as directory:
             found: list[dict[str, Any]] = []
@@ -87,7 +88,7 @@ class Engine:
                 for read in plan.reads:
                     batches = [_as_read(plan, read, rows) for rows in views[read.table]]
                     self._feed(read.table, batches, Path(directory) / read.table, number)
-                rows = self._asked(plan.sums or plan, plan.reads)
+                rows = self._asked(plan.partial_aggregation or plan, plan.reads)
                 query = (
                     rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
@@ -140,7 +141,7 @@ class Engine:
 
 def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
-    made, statistics = preaggregate.output(records.schema, plan.sums), RangeStatistics()
+    made, statistics = preaggregate.output(records.schema, plan.partial_aggregation), RangeStatistics()
     statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
     batches = [wanted(part, read.equal) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, statistics)]

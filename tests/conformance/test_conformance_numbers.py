@@ -79,7 +79,7 @@ def _rounded(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-ADDED_UP = [name for name in ALL if planned(ALL[name]).sums is not None]
+ADDED_UP = [name for name in ALL if planned(ALL[name]).partial_aggregation is not None]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_streamed_query_gives_what_a_recount_gives_also_over_a_restart(
 ) -> None:
     query = ALL[name]
     plan, streams = planned(query), made(query)
-    plan = plan if added_up else replace(plan, sums=None)
+    plan = plan if added_up else replace(plan, partial_aggregation=None)
     names = [column.name for column in plan.columns]
     half = BATCHES // 2
     found = spark.stream(
@@ -117,7 +117,7 @@ def test_a_sum_of_floats_is_the_same_in_any_order_and_is_rounded_once(spark: Eng
     (table,) = tables("driver_pings")
     checked = check(EXACT.format(window="TUMBLE(rowtime, INTERVAL '1' HOUR)"), [table])
     assert checked.plan is not None
-    plan = checked.plan if added_up else replace(checked.plan, sums=None)
+    plan = checked.plan if added_up else replace(checked.plan, partial_aggregation=None)
     time, speed = table.time_field, GetMessageClass(table.message)
 
     def pings(values: Sequence[float], at: datetime) -> pa.Table:

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls.json"))
 # Findings are for people: their words may change.
 _NOT_KEPT = ("warnings",)
+# The files never change: what was renamed has its first name there.
+_KEPT_AS = {"partial_aggregation": "sums"}
 _SQL = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DAGGER = re.compile(r"^```yaml\n(name: .*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -74,7 +76,9 @@ def _dagger(file: str) -> tuple[str, Sequence[Table]]:
 
 def kept(plan: Plan) -> Any:
     """A plan as a document."""
-    document = {name: value for name, value in asdict(plan).items() if name not in _NOT_KEPT}
+    document = {
+        _KEPT_AS.get(name, name): value for name, value in asdict(plan).items() if name not in _NOT_KEPT
+    }
     return json.loads(json.dumps(document, default=str))
 
 

@@ -243,15 +243,15 @@ def test_whole_numbers_divide_to_whole_numbers_and_averages_stay_whole() -> None
     assert [column.type for column in planned.columns] == ["bigint", "double", "bigint", "bigint", "float"]
 
 
-def sums(query: str) -> PartialAggregation | None:
-    return plan(query).sums
+def partial_aggregation(query: str) -> PartialAggregation | None:
+    return plan(query).partial_aggregation
 
 
 GROUPED = "SELECT {} AS x FROM bookings {} GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), {}"
 
 
 def test_records_are_added_up_by_whoever_reads_where_that_gives_the_same() -> None:
-    found = sums(
+    found = partial_aggregation(
         "SELECT S2Id(pickup.latitude, pickup.longitude, 13) AS cell,"
         " COUNT(*) AS n, SUM(fare) AS total FROM bookings WHERE status = 'COMPLETED' GROUP BY"
         " HOP(rowtime, INTERVAL '20' SECOND, INTERVAL '50' SECOND),"
@@ -282,7 +282,7 @@ def test_records_are_added_up_by_whoever_reads_where_that_gives_the_same() -> No
 def test_what_is_only_added_up_is_no_key(
     aggregate: str, keys: list[str], partials: list[tuple[str, str]]
 ) -> None:
-    found = sums(GROUPED.format(aggregate, "", "service_type"))
+    found = partial_aggregation(GROUPED.format(aggregate, "", "service_type"))
 
     assert found is not None
     assert found.keys == tuple(map(Field, keys))
@@ -308,4 +308,4 @@ def test_what_is_only_added_up_is_no_key(
     ],
 )
 def test_a_query_that_needs_every_record_gets_every_record(query: str) -> None:
-    assert sums(query) is None
+    assert partial_aggregation(query) is None

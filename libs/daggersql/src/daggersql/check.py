@@ -88,7 +88,7 @@ def _plan(
         fingerprint=queries.fingerprint(select, state),
         warnings=tuple(each for each in report.findings() if each.severity is Severity.WARNING),
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
-        sums=added_up,
+        partial_aggregation=added_up,
         closing=closing.closing(select),
         bounds=bounds.bounds(nodes(select)),
     )

@@ -32,7 +32,7 @@ class Read:
     paths: tuple[str, ...]
     equal: tuple[tuple[str, str], ...] = ()
     """Text columns and the value each must have: whoever reads leaves other rows out, which only move event
-    time. `Plan.spark_sql` asks for it again, `Plan.sums` does not."""
+    time. `Plan.spark_sql` asks for it again, `Plan.partial_aggregation` does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Plan:
     warnings: tuple[Finding, ...]
     references: tuple[Reference, ...] = ()
     """Reference tables it reads; one may stand here more than once, with other needs."""
-    sums: PartialAggregation | None = None
+    partial_aggregation: PartialAggregation | None = None
     """Where it can be: the same groups, from rows that whoever reads has added up."""
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN

@@ -163,12 +163,12 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
     who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
         context = replace(source, late_for=tuple(map(watermark.windows, plan.closing[name])))
-        rows = open_stream(spark, stream, reads[name], context, who, plan.sums)
+        rows = open_stream(spark, stream, reads[name], context, who, plan.partial_aggregation)
         rows.createOrReplaceTempView(f"`{name}`")
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
     # told, where they are needed.
     warmup.beside(partial(warmup_source.read, spark))
-    query = plan.sums or plan
+    query = plan.partial_aggregation or plan
     for name in query.functions:
         functions.load(name).register(launch.functions)
     guard.check(spark, query.spark_sql, reads, query.functions)
