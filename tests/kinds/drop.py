@@ -40,13 +40,13 @@ def fill(sink, dagger, spec):
     sink.place = sink.place or f"/tmp/{dagger}"
 
 
-def resolve(at, resolved, asked):
+def resolve(path, resolved, asked):
     yield from ()
 
 
-def violations(at, sink, asked):
+def violations(path, sink, asked):
     if not sink.place.startswith("/"):
-        yield Violation(f"{at}.place", "must be an absolute path", "INVALID_PLACE")
+        yield Violation(f"{path}.place", "must be an absolute path", "INVALID_PLACE")
 
 
 def messages(sink):

@@ -48,8 +48,9 @@ SPEC: Final = "proto/daggers/v1/spec.proto"
 FIELD: Final[Mapping[str, Change]] = {
     SPEC: behind("  StateStore state = 10;\n", "  // From 0 to 9.\n  uint32 dummy = 999;\n"),
     "libs/spec/src/daggerspec/rules.py": behind(
-        '    yield from fields.text(f"{at}.team", spec.team, limit=128)\n',
-        '    if spec.dummy > 9:\n        yield Violation(f"{at}.dummy", "must not be > 9", "OUT_OF_RANGE")\n',
+        '    yield from fields.text(f"{path}.team", spec.team, limit=128)\n',
+        "    if spec.dummy > 9:\n"
+        '        yield Violation(f"{path}.dummy", "must not be > 9", "OUT_OF_RANGE")\n',
     ),
     "libs/spec/src/daggerspec/defaults.py": behind(
         "    spec.emit = spec.emit or spec_pb2.EMIT_FINAL\n", "    spec.dummy = spec.dummy or 1\n"

@@ -56,7 +56,9 @@ def message() -> Descriptor:
 
 
 def judged(message: Descriptor, name: str, kind: str) -> list[str]:
-    return [found.reason for found in mismatches("at", [Column(name, Role.FIELD, name, kind)], message)]
+    return [
+        violation.reason for violation in mismatches("at", [Column(name, Role.FIELD, name, kind)], message)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,15 +122,17 @@ def test_a_column_without_a_field_or_of_another_type_is_refused(
 
 
 def test_a_near_miss_is_suggested(message: Descriptor) -> None:
-    (found,) = mismatches("at", [Column("cuont", Role.FIELD, "cuont", "bigint")], message)
+    (violation,) = mismatches("at", [Column("cuont", Role.FIELD, "cuont", "bigint")], message)
 
-    assert found.description == "column cuont: out.Row has no field cuont; did you mean count?"
+    assert violation.description == "column cuont: out.Row has no field cuont; did you mean count?"
 
 
 def test_every_mismatch_is_said_at_once(message: Descriptor) -> None:
     columns = [Column(name, Role.FIELD, name, "boolean") for name in ("count", "ok", "nope", "raw")]
 
-    assert [found.description.split(" ")[1].rstrip(":") for found in mismatches("at", columns, message)] == [
+    assert [
+        violation.description.split(" ")[1].rstrip(":") for violation in mismatches("at", columns, message)
+    ] == [
         "count",
         "nope",
         "raw",
@@ -136,9 +140,9 @@ def test_every_mismatch_is_said_at_once(message: Descriptor) -> None:
 
 
 def test_a_nested_type_is_taken_apart() -> None:
-    found = parsed("map<string,array<struct<a:decimal(20,2),b c:int>>>")
+    tree = parsed("map<string,array<struct<a:decimal(20,2),b c:int>>>")
 
-    assert found == Type(
+    assert tree == Type(
         "map",
         parts=(
             ("key", Type("string")),

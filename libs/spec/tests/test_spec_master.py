@@ -21,10 +21,10 @@ from daggerspec.master import Manager
     ],
 )
 def test_a_master_is_taken_apart(url: str, manager: Manager, loopback: bool) -> None:
-    found = master.parse(url)
+    spark_master = master.parse(url)
 
-    assert found is not None
-    assert (found.url, found.manager, found.on_loopback) == (url, manager, loopback)
+    assert spark_master is not None
+    assert (spark_master.url, spark_master.manager, spark_master.on_loopback) == (url, manager, loopback)
     assert list(master.violations("cluster.spark_master", url)) == []
 
 
@@ -36,6 +36,6 @@ def test_a_master_is_taken_apart(url: str, manager: Manager, loopback: bool) -> 
      "spark://h:1,", "spark://h:1 --conf x=y", "local\n"],
 )  # fmt: skip
 def test_what_is_no_master_is_refused(url: str) -> None:
-    found = list(master.violations("cluster.spark_master", url))
+    violations = list(master.violations("cluster.spark_master", url))
 
-    assert [(each.field, each.reason) for each in found] == [("cluster.spark_master", "INVALID_ADDRESS")]
+    assert [(each.field, each.reason) for each in violations] == [("cluster.spark_master", "INVALID_ADDRESS")]

@@ -34,39 +34,39 @@ class Catalogue(Protocol):
         """A registered message. Raises: Unresolved."""
 
 
-def cluster(at: str, value: spec_pb2.Cluster) -> Iterator[Violation]:
+def cluster(path: str, value: spec_pb2.Cluster) -> Iterator[Violation]:
     """A place where daggers run and streams live."""
-    yield from fields.name(f"{at}.name", value.name)
+    yield from fields.name(f"{path}.name", value.name)
     if value.HasField("kafka"):
-        yield from kafka.address(f"{at}.kafka", value.kafka)
+        yield from kafka.address(f"{path}.kafka", value.kafka)
     if value.spark_master:
-        yield from master.violations(f"{at}.spark_master", value.spark_master)
+        yield from master.violations(f"{path}.spark_master", value.spark_master)
     if value.HasField("influx"):
-        yield from influx_address(f"{at}.influx", value.influx)
+        yield from influx_address(f"{path}.influx", value.influx)
         if not value.influx.url:
-            yield Violation(f"{at}.influx.url", "is required", "REQUIRED")
+            yield Violation(f"{path}.influx.url", "is required", "REQUIRED")
     if not (value.HasField("kafka") or value.spark_master or value.HasField("influx")):
-        yield Violation(at, "must have a Kafka, a Spark master or an InfluxDB", "REQUIRED")
+        yield Violation(path, "must have a Kafka, a Spark master or an InfluxDB", "REQUIRED")
 
 
-def stream(at: str, value: spec_pb2.Stream) -> Iterator[Violation]:
+def stream(path: str, value: spec_pb2.Stream) -> Iterator[Violation]:
     """A named source of events, as far as it can be judged by itself."""
-    yield from fields.name(f"{at}.name", value.name)
+    yield from fields.name(f"{path}.name", value.name)
     if not value.topics:
-        yield Violation(f"{at}.topics", "must name at least one topic", "REQUIRED")
+        yield Violation(f"{path}.topics", "must name at least one topic", "REQUIRED")
     if len(value.topics) > limits.MAX_TOPICS:
-        yield Violation(f"{at}.topics", f"must not be more than {limits.MAX_TOPICS}", "TOO_MANY")
+        yield Violation(f"{path}.topics", f"must not be more than {limits.MAX_TOPICS}", "TOO_MANY")
     for number, topic_name in enumerate(value.topics):
-        yield from fields.topic(f"{at}.topics[{number}]", topic_name)
+        yield from fields.topic(f"{path}.topics[{number}]", topic_name)
         if topic_name in value.topics[:number]:
-            yield Violation(f"{at}.topics[{number}]", f"{topic_name} is named twice", "DUPLICATE")
+            yield Violation(f"{path}.topics[{number}]", f"{topic_name} is named twice", "DUPLICATE")
 
 
-def influx_address(at: str, address: spec_pb2.InfluxAddress) -> Iterator[Violation]:
+def influx_address(path: str, address: spec_pb2.InfluxAddress) -> Iterator[Violation]:
     """The parts of an InfluxDB address that are given."""
     if address.url:
-        yield from fields.url(f"{at}.url", address.url)
-    yield from fields.text(f"{at}.org", address.org, limit=256)
-    yield from fields.text(f"{at}.bucket", address.bucket, limit=256)
+        yield from fields.url(f"{path}.url", address.url)
+    yield from fields.text(f"{path}.org", address.org, limit=256)
+    yield from fields.text(f"{path}.bucket", address.bucket, limit=256)
     if address.HasField("token"):
-        yield from fields.secret(f"{at}.token", address.token)
+        yield from fields.secret(f"{path}.token", address.token)

@@ -1,6 +1,6 @@
 """The fields that things have in common: names, texts, durations, URLs, references to secrets.
 
-Each check yields violations whose paths begin with `at`, for example cluster.kafka.bootstrap_servers: all of
+Each check yields violations of fields at or below `path`, for example cluster.kafka.bootstrap_servers: all of
 them at once.
 """
 
@@ -28,78 +28,78 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _MAX_DURATION: Final = timedelta(days=31)
 
 
-def name(at: str, value: str) -> Iterator[Violation]:
+def name(path: str, value: str) -> Iterator[Violation]:
     """Name of a dagger, cluster or stream."""
     if not _NAME.fullmatch(value):
         yield Violation(
-            at,
+            path,
             "must be 3 to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit",
             "INVALID_NAME",
         )
 
 
-def table(at: str, value: str) -> Iterator[Violation]:
+def table(path: str, value: str) -> Iterator[Violation]:
     """Name of a table in a query."""
     if not _TABLE.fullmatch(value):
-        yield Violation(at, "must be a letter or _, then letters, digits and _", "INVALID_NAME")
+        yield Violation(path, "must be a letter or _, then letters, digits and _", "INVALID_NAME")
 
 
-def reference(at: str, value: str) -> Iterator[Violation]:
+def reference(path: str, value: str) -> Iterator[Violation]:
     """Name of a reference table."""
     if not REFERENCE.fullmatch(value):
         text = (
             "must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', begin with a letter or digit, have no two"
             " dots together"
         )
-        yield Violation(at, text, "INVALID_NAME")
+        yield Violation(path, text, "INVALID_NAME")
 
 
-def group(at: str, value: str) -> Iterator[Violation]:
+def group(path: str, value: str) -> Iterator[Violation]:
     """Name of a consumer group."""
     if not _GROUP.fullmatch(value):
-        yield Violation(at, "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_GROUP")
+        yield Violation(path, "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_GROUP")
 
 
-def topic(at: str, value: str) -> Iterator[Violation]:
+def topic(path: str, value: str) -> Iterator[Violation]:
     """Name of a Kafka topic."""
     if not _TOPIC.fullmatch(value) or value in (".", ".."):
-        yield Violation(at, "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_TOPIC")
+        yield Violation(path, "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", "INVALID_TOPIC")
 
 
-def text(at: str, value: str, *, limit: int) -> Iterator[Violation]:
+def text(path: str, value: str, *, limit: int) -> Iterator[Violation]:
     """One line for people."""
     if len(value) > limit:
-        yield Violation(at, f"must not be longer than {limit} characters", "TOO_LONG")
+        yield Violation(path, f"must not be longer than {limit} characters", "TOO_LONG")
     if not value.isprintable():
-        yield Violation(at, "must be one line of printable characters", "INVALID_CHARACTER")
+        yield Violation(path, "must be one line of printable characters", "INVALID_CHARACTER")
 
 
-def duration(at: str, value: Duration, *, positive: bool = False) -> Iterator[Violation]:
+def duration(path: str, value: Duration, *, positive: bool = False) -> Iterator[Violation]:
     """A span of time that is not negative, nor zero if it must be `positive`."""
     # Written by hand: ToTimedelta raises for what is out of range, and rounds.
     nanos = value.seconds * 1_000_000_000 + value.nanos
     if abs(value.nanos) > 999_999_999 or value.seconds * value.nanos < 0:
-        yield Violation(at, "is not a valid duration", "INVALID_DURATION")
+        yield Violation(path, "is not a valid duration", "INVALID_DURATION")
     elif nanos < 0:
-        yield Violation(at, "must not be negative", "OUT_OF_RANGE")
+        yield Violation(path, "must not be negative", "OUT_OF_RANGE")
     elif positive and nanos == 0:
-        yield Violation(at, "must be longer than 0 s", "OUT_OF_RANGE")
+        yield Violation(path, "must be longer than 0 s", "OUT_OF_RANGE")
     elif nanos > _MAX_DURATION.total_seconds() * 1_000_000_000:
-        yield Violation(at, f"must not be longer than {_MAX_DURATION.days} days", "OUT_OF_RANGE")
+        yield Violation(path, f"must not be longer than {_MAX_DURATION.days} days", "OUT_OF_RANGE")
 
 
-def secret(at: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:
+def secret(path: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:
     """A reference to a secret: never the secret itself."""
     match value.WhichOneof("source"):
         case "env" if not _ENV_NAME.fullmatch(value.env):
-            yield Violation(f"{at}.env", "must be the name of an environment variable", "INVALID_REFERENCE")
+            yield Violation(f"{path}.env", "must be the name of an environment variable", "INVALID_REFERENCE")
         case "file" if not value.file.startswith("/") or not value.file.isprintable():
-            yield Violation(f"{at}.file", "must be an absolute path", "INVALID_REFERENCE")
+            yield Violation(f"{path}.file", "must be an absolute path", "INVALID_REFERENCE")
         case None:
-            yield Violation(at, "must name an environment variable (env) or a file (file)", "REQUIRED")
+            yield Violation(path, "must name an environment variable (env) or a file (file)", "REQUIRED")
 
 
-def url(at: str, value: str) -> Iterator[Violation]:
+def url(path: str, value: str) -> Iterator[Violation]:
     """An http(s) base URL without credentials."""
     try:
         parts = urlsplit(value)
@@ -107,16 +107,16 @@ def url(at: str, value: str) -> Iterator[Violation]:
     except ValueError:
         good = False
     if not good or not value.isprintable() or " " in value:
-        yield Violation(at, "must be a URL such as http://127.0.0.1:8086", "INVALID_URL")
+        yield Violation(path, "must be a URL such as http://127.0.0.1:8086", "INVALID_URL")
     elif parts.username is not None or parts.password is not None:
         yield Violation(
-            at, "must not hold credentials: give the token by reference, {env: NAME}", "INLINE_SECRET"
+            path, "must not hold credentials: give the token by reference, {env: NAME}", "INLINE_SECRET"
         )
     elif parts.query or parts.fragment:
-        yield Violation(at, "must be a base URL, without ? and #", "INVALID_URL")
+        yield Violation(path, "must be a base URL, without ? and #", "INVALID_URL")
 
 
 def is_host_port(value: str) -> bool:
     """Whether it is host:port."""
-    found = _HOST_PORT.fullmatch(value)
-    return found is not None and 0 < int(found[2]) <= 65535
+    match = _HOST_PORT.fullmatch(value)
+    return match is not None and 0 < int(match[2]) <= 65535

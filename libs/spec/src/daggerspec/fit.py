@@ -49,7 +49,7 @@ class Type:
     """Fields of a struct by name; ("element", …) of an array; ("key", …), ("value", …) of a map."""
 
 
-def mismatches(at: str, columns: Sequence[Column], message: Descriptor) -> Iterator[Violation]:
+def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Iterator[Violation]:
     """A violation for each column without a field in `message`, or of another type."""
     for column in columns:
         *parents, leaf = column.name.split(".")
@@ -60,50 +60,52 @@ def mismatches(at: str, columns: Sequence[Column], message: Descriptor) -> Itera
         if owner is None:
             where = ".".join(parents)
             text = f"column {column.name}: {message.full_name} has no single nested message {where}"
-            yield Violation(at, text, "UNKNOWN_FIELD")
+            yield Violation(path, text, "UNKNOWN_FIELD")
             continue
-        yield from _field(at, column.name, parsed(column.type), owner, leaf)
+        yield from _field(path, column.name, parsed(column.type), owner, leaf)
 
 
-def _field(at: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
+def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
     field = owner.fields_by_name.get(name)
     if field is None:
         near = get_close_matches(name, list(owner.fields_by_name), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        yield Violation(at, f"column {column}: {owner.full_name} has no field {name}{hint}", "UNKNOWN_FIELD")
+        yield Violation(
+            path, f"column {column}: {owner.full_name} has no field {name}{hint}", "UNKNOWN_FIELD"
+        )
     elif field.message_type is not None and field.message_type.GetOptions().map_entry:
         parts = dict(kind.parts)
         entry = field.message_type.fields_by_name
         if kind.name != "map":
-            yield _mismatch(at, column, kind, field)
+            yield _mismatch(path, column, kind, field)
         else:
-            yield from _value(at, column, parts["key"], entry["key"])
-            yield from _value(at, column, parts["value"], entry["value"])
+            yield from _value(path, column, parts["key"], entry["key"])
+            yield from _value(path, column, parts["value"], entry["value"])
     elif field.is_repeated:
         if kind.name != "array":
-            yield _mismatch(at, column, kind, field)
+            yield _mismatch(path, column, kind, field)
         else:
-            yield from _value(at, column, kind.parts[0][1], field)
+            yield from _value(path, column, kind.parts[0][1], field)
     else:
-        yield from _value(at, column, kind, field)
+        yield from _value(path, column, kind, field)
 
 
-def _value(at: str, column: str, kind: Type, field: FieldDescriptor) -> Iterator[Violation]:
+def _value(path: str, column: str, kind: Type, field: FieldDescriptor) -> Iterator[Violation]:
     """One value of a field, whatever the field's cardinality."""
     message = field.message_type
     if message is None:
         if not _scalar_fits(kind, field):
-            yield _mismatch(at, column, kind, field)
+            yield _mismatch(path, column, kind, field)
     elif kind.name in _TIMES and message.full_name == _TIMES[kind.name]:
         return
     elif message.full_name in _WRAPPERS:
         if not _scalar_fits(kind, message.fields_by_name["value"]):
-            yield _mismatch(at, column, kind, field)
+            yield _mismatch(path, column, kind, field)
     elif kind.name != "struct":
-        yield _mismatch(at, column, kind, field)
+        yield _mismatch(path, column, kind, field)
     else:
         for name, part in kind.parts:
-            yield from _field(at, f"{column}.{name}", part, message, name)
+            yield from _field(path, f"{column}.{name}", part, message, name)
 
 
 def _scalar_fits(kind: Type, field: FieldDescriptor) -> bool:
@@ -121,9 +123,9 @@ def _scalar_fits(kind: Type, field: FieldDescriptor) -> bool:
     }.get(field.type)
 
 
-def _mismatch(at: str, column: str, kind: Type, field: FieldDescriptor) -> Violation:
+def _mismatch(path: str, column: str, kind: Type, field: FieldDescriptor) -> Violation:
     return Violation(
-        at, f"column {column} of type {kind.name} does not fit the field {field.full_name}", "TYPE_MISMATCH"
+        path, f"column {column} of type {kind.name} does not fit the field {field.full_name}", "TYPE_MISMATCH"
     )
 
 
@@ -136,7 +138,7 @@ def parsed(text: str) -> Type:
 
 
 def _parse(text: str) -> tuple[Type, str]:
-    end = min((at for at in map(text.find, "<(>,:") if at >= 0), default=len(text))
+    end = min((position for position in map(text.find, "<(>,:") if position >= 0), default=len(text))
     name, rest = text[:end].strip().lower(), text[end:]
     if rest.startswith("("):
         inside, _, rest = rest[1:].partition(")")

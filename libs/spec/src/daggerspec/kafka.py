@@ -44,35 +44,35 @@ _CODE: Final = frozenset(
 _MAX_PROPERTIES: Final = 100
 
 
-def address(at: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
+def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
     """How to reach a Kafka cluster."""
     servers = value.bootstrap_servers.split(",") if value.bootstrap_servers else []
     if not servers:
-        yield Violation(f"{at}.bootstrap_servers", "is required: host:port,host:port …", "REQUIRED")
+        yield Violation(f"{path}.bootstrap_servers", "is required: host:port,host:port …", "REQUIRED")
     elif not all(fields.is_host_port(server.strip()) for server in servers):
-        yield Violation(f"{at}.bootstrap_servers", "must be host:port,host:port …", "INVALID_ADDRESS")
+        yield Violation(f"{path}.bootstrap_servers", "must be host:port,host:port …", "INVALID_ADDRESS")
     for key, text in sorted(value.properties.items()):
-        yield from _property(f'{at}.properties["{key}"]', key)
+        yield from _property(f'{path}.properties["{key}"]', key)
         if _SECRET.search(key.lower()):
             yield Violation(
-                f'{at}.properties["{key}"]',
+                f'{path}.properties["{key}"]',
                 "is a secret: give it by reference, as a secret property",
                 "INLINE_SECRET",
             )
-        yield from fields.text(f'{at}.properties["{key}"]', text, limit=4096)
+        yield from fields.text(f'{path}.properties["{key}"]', text, limit=4096)
         if key in value.secret_properties:
-            yield Violation(f'{at}.properties["{key}"]', "is a secret property too", "DUPLICATE")
+            yield Violation(f'{path}.properties["{key}"]', "is a secret property too", "DUPLICATE")
     for key, reference in sorted(value.secret_properties.items()):
-        yield from _property(f'{at}.secret_properties["{key}"]', key)
-        yield from fields.secret(f'{at}.secret_properties["{key}"]', reference)
+        yield from _property(f'{path}.secret_properties["{key}"]', key)
+        yield from fields.secret(f'{path}.secret_properties["{key}"]', reference)
     if len(value.properties) + len(value.secret_properties) > _MAX_PROPERTIES:
-        yield Violation(f"{at}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
+        yield Violation(f"{path}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
 
 
-def _property(at: str, key: str) -> Iterator[Violation]:
+def _property(path: str, key: str) -> Iterator[Violation]:
     if not _PROPERTY.fullmatch(key):
-        yield Violation(at, "is not a client property of librdkafka", "INVALID_PROPERTY")
+        yield Violation(path, "is not a client property of librdkafka", "INVALID_PROPERTY")
     elif key in _OURS:
-        yield Violation(at, "is set by Daggers: remove it", "FORBIDDEN_PROPERTY")
+        yield Violation(path, "is set by Daggers: remove it", "FORBIDDEN_PROPERTY")
     elif key in _CODE:
-        yield Violation(at, "is not allowed: it loads code or starts a program", "FORBIDDEN_PROPERTY")
+        yield Violation(path, "is not allowed: it loads code or starts a program", "FORBIDDEN_PROPERTY")

@@ -64,11 +64,11 @@ def parse(url: str) -> Master | None:
     return Master(url, Manager(scheme), servers)
 
 
-def violations(at: str, url: str) -> Iterator[Violation]:
+def violations(path: str, url: str) -> Iterator[Violation]:
     """What is wrong with the URL of a master."""
     if parse(url) is None:
         yield Violation(
-            at,
+            path,
             "must be local[n] with n from 1 to 9999, spark://host:port, yarn or k8s://https://host:port",
             "INVALID_ADDRESS",
         )

@@ -24,20 +24,20 @@ _END_OF_TIME_S: Final = 253_402_300_800
 
 
 def violations(
-    at: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue, output: Output | None
+    path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue, output: Output | None
 ) -> Iterator[Violation]:
-    """Everything that is wrong with the spec of the dagger `name` beside its query; paths begin with `at`.
+    """Everything that is wrong with the spec of the dagger `name` beside its query; fields are below `path`.
 
     `output` are the rows that the query gives; None when it gives none.
     """
     asked = Asked(name, spec, catalogue, output)
-    yield from _plain(at, name, spec)
-    yield from _cluster(at, spec, catalogue)
+    yield from _plain(path, name, spec)
+    yield from _cluster(path, spec, catalogue)
     for number, each in enumerate(spec.streams):
-        yield from _reading(f"{at}.streams[{number}]", each)
-    yield from _inputs(at, spec, catalogue)
+        yield from _reading(f"{path}.streams[{number}]", each)
+    yield from _inputs(path, spec, catalogue)
     for number, sink in enumerate(spec.sinks):
-        yield from sinks.violations(f"{at}.sinks[{number}]", sink, asked)
+        yield from sinks.violations(f"{path}.sinks[{number}]", sink, asked)
 
 
 def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:
@@ -45,24 +45,24 @@ def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:
     return bool(spec.sql.strip()) and not any(_inputs("", spec, catalogue))
 
 
-def unresolved(at: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
+def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
     """The names that stand for nothing: without them no launch can be told what it needs."""
-    yield from _cluster(at, spec, catalogue)
+    yield from _cluster(path, spec, catalogue)
     for number, each in enumerate(spec.streams):
-        yield from _stream(f"{at}.streams[{number}].stream", each.stream, catalogue)
+        yield from _stream(f"{path}.streams[{number}].stream", each.stream, catalogue)
     for number, sink in enumerate(spec.sinks):
-        yield from sinks.unresolved(f"{at}.sinks[{number}]", sink, Asked(name, spec, catalogue))
+        yield from sinks.unresolved(f"{path}.sinks[{number}]", sink, Asked(name, spec, catalogue))
 
 
-def in_the_future(at: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterator[Violation]:
+def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterator[Violation]:
     """Streams that would begin at an instant that has not come: nobody asks for that."""
     for number, each in enumerate(spec.streams):
-        place, start = f"{at}.streams[{number}].start.at", each.start
-        if not start.HasField("at") or any(_instant(place, start)):
+        start_path, start = f"{path}.streams[{number}].start.at", each.start
+        if not start.HasField("at") or any(_instant(start_path, start)):
             continue
         if start.at.ToDatetime(tzinfo=UTC) > now + _CLOCK_SKEW:
             what = "is in the future: start at latest, or at an instant before now"
-            yield Violation(place, what, "OUT_OF_RANGE")
+            yield Violation(start_path, what, "OUT_OF_RANGE")
 
 
 def unsaid(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
@@ -71,87 +71,87 @@ def unsaid(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
     return [field.name for field, value in full.ListFields() if getattr(spec, field.name) != value]
 
 
-def _plain(at: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     """What can be judged without the catalogue."""
-    yield from fields.text(f"{at}.team", spec.team, limit=128)
-    yield from fields.duration(f"{at}.trigger", spec.trigger, positive=True)
+    yield from fields.text(f"{path}.team", spec.team, limit=128)
+    yield from fields.duration(f"{path}.trigger", spec.trigger, positive=True)
     if len(spec.streams) > limits.MAX_STREAMS:
-        yield Violation(f"{at}.streams", f"must not be more than {limits.MAX_STREAMS}", "TOO_MANY")
+        yield Violation(f"{path}.streams", f"must not be more than {limits.MAX_STREAMS}", "TOO_MANY")
     if not spec.sinks:
-        yield Violation(f"{at}.sinks", "must have at least one sink", "REQUIRED")
+        yield Violation(f"{path}.sinks", "must have at least one sink", "REQUIRED")
     if len(spec.sinks) > limits.MAX_SINKS:
-        yield Violation(f"{at}.sinks", f"must not be more than {limits.MAX_SINKS}", "TOO_MANY")
+        yield Violation(f"{path}.sinks", f"must not be more than {limits.MAX_SINKS}", "TOO_MANY")
     if not spec.sql.strip():
-        yield Violation(f"{at}.sql", "is required: one SELECT", "REQUIRED")
+        yield Violation(f"{path}.sql", "is required: one SELECT", "REQUIRED")
     if spec.emit not in (spec_pb2.EMIT_FINAL, spec_pb2.EMIT_EARLY):
-        yield Violation(f"{at}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
+        yield Violation(f"{path}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
     if spec.state not in spec_pb2.StateStore.values():
-        yield Violation(f"{at}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
+        yield Violation(f"{path}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
     if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
         yield Violation(
-            f"{at}.driver_memory_mib",
+            f"{path}.driver_memory_mib",
             f"must be at least {limits.MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler"
             " chooses",
             "OUT_OF_RANGE",
         )
     if spec.consumer_group != defaults.consumer_group(name):
-        yield from fields.group(f"{at}.consumer_group", spec.consumer_group)
+        yield from fields.group(f"{path}.consumer_group", spec.consumer_group)
 
 
-def _cluster(at: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
+def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
     cluster = catalogue.cluster(spec.cluster)
     if not spec.cluster:
-        yield Violation(f"{at}.cluster", "is required: the cluster whose Spark runs it", "REQUIRED")
+        yield Violation(f"{path}.cluster", "is required: the cluster whose Spark runs it", "REQUIRED")
     elif cluster is None:
-        yield Violation(f"{at}.cluster", f"cluster {spec.cluster} is not registered", "UNKNOWN_CLUSTER")
+        yield Violation(f"{path}.cluster", f"cluster {spec.cluster} is not registered", "UNKNOWN_CLUSTER")
     elif not cluster.spark_master:
         what = f"cluster {spec.cluster} has no spark_master: nothing can run there"
-        yield Violation(f"{at}.cluster", what, "NO_SPARK")
+        yield Violation(f"{path}.cluster", what, "NO_SPARK")
 
 
-def _reading(at: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
+def _reading(path: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
     """How a stream is read."""
-    yield from fields.duration(f"{at}.watermark_delay", asked.watermark_delay)
-    yield from fields.duration(f"{at}.idle_timeout", asked.idle_timeout)
-    yield from fields.duration(f"{at}.future_tolerance", asked.future_tolerance, positive=True)
+    yield from fields.duration(f"{path}.watermark_delay", asked.watermark_delay)
+    yield from fields.duration(f"{path}.idle_timeout", asked.idle_timeout)
+    yield from fields.duration(f"{path}.future_tolerance", asked.future_tolerance, positive=True)
     match asked.start.WhichOneof("position"):
         case "at":
-            yield from _instant(f"{at}.start.at", asked.start)
+            yield from _instant(f"{path}.start.at", asked.start)
         case ("latest" | "earliest") as position if not getattr(asked.start, position):
-            yield Violation(f"{at}.start.{position}", "must be true, or not set", "OUT_OF_RANGE")
+            yield Violation(f"{path}.start.{position}", "must be true, or not set", "OUT_OF_RANGE")
 
 
-def _instant(at: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
+def _instant(path: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
     if not 0 <= start.at.seconds < _END_OF_TIME_S or start.at.nanos < 0:
-        yield Violation(at, "must be an instant from 1970 on", "OUT_OF_RANGE")
+        yield Violation(path, "must be an instant from 1970 on", "OUT_OF_RANGE")
 
 
-def _inputs(at: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
+def _inputs(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
     """What is wrong with the tables."""
     if not spec.streams:
-        yield Violation(f"{at}.streams", "must have at least one stream", "REQUIRED")
+        yield Violation(f"{path}.streams", "must have at least one stream", "REQUIRED")
     for number, each in enumerate(spec.streams):
-        yield from _table(f"{at}.streams[{number}].table", each, spec)
-        yield from _stream(f"{at}.streams[{number}].stream", each.stream, catalogue)
+        yield from _table(f"{path}.streams[{number}].table", each, spec)
+        yield from _stream(f"{path}.streams[{number}].stream", each.stream, catalogue)
 
 
-def _table(at: str, asked: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+def _table(path: str, asked: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     if not asked.table:
-        yield Violation(at, "is required when a dagger has several streams", "REQUIRED")
-    elif wrong := list(fields.table(at, asked.table)):
+        yield Violation(path, "is required when a dagger has several streams", "REQUIRED")
+    elif wrong := list(fields.table(path, asked.table)):
         yield from wrong
     elif sum(asked.table.lower() == other.table.lower() for other in spec.streams) > 1:
-        yield Violation(at, f"{asked.table} is the table of two streams", "DUPLICATE")
+        yield Violation(path, f"{asked.table} is the table of two streams", "DUPLICATE")
 
 
-def _stream(at: str, name: str, catalogue: Catalogue) -> Iterator[Violation]:
+def _stream(path: str, name: str, catalogue: Catalogue) -> Iterator[Violation]:
     stream = catalogue.stream(name)
     if not name:
-        yield Violation(at, "is required: a registered stream", "REQUIRED")
+        yield Violation(path, "is required: a registered stream", "REQUIRED")
     elif stream is None:
-        yield Violation(at, f"stream {name} is not registered", "UNKNOWN_STREAM")
+        yield Violation(path, f"stream {name} is not registered", "UNKNOWN_STREAM")
     else:
         cluster = catalogue.cluster(stream.cluster)
         if cluster is None or not cluster.kafka.bootstrap_servers:
             where = f"its cluster {stream.cluster} has no Kafka any more"
-            yield Violation(at, f"{name} cannot be read: {where}", "NO_KAFKA")
+            yield Violation(path, f"{name} cannot be read: {where}", "NO_KAFKA")

@@ -32,6 +32,6 @@ class Violation:
     @property
     def description(self) -> str:
         """All of it as text: place, message, and on a second line the suggestion."""
-        place = f"line {self.line}, column {self.column}: " if self.line else ""
+        position = f"line {self.line}, column {self.column}: " if self.line else ""
         last = f"\nsuggestion: {self.suggestion}" if self.suggestion else ""
-        return f"{place}{self.message}{last}"
+        return f"{position}{self.message}{last}"

@@ -47,11 +47,11 @@ class Kind(Protocol):
     def fill(self, sink: Any, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         """Say its defaults. Twice is as once."""
 
-    def resolve(self, at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-        """Fill in addresses from clusters, and tell of names that stand for nothing; `at` is its own path."""
+    def resolve(self, path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+        """Fill in addresses from clusters, and tell of names that stand for nothing; `path` is its own."""
 
-    def violations(self, at: str, sink: Any, asked: Asked) -> Iterator[Violation]:
-        """What else is wrong with it, addresses filled in; `at` is its own path."""
+    def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
+        """What else is wrong with it, addresses filled in; `path` is its own."""
 
     def messages(self, sink: Any) -> Mapping[str, str]:
         """Full names of the Protobuf messages that it writes, by the fields that name them."""
@@ -89,38 +89,40 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         load(name).fill(getattr(sink, name), dagger, spec)
 
 
-def resolve(at: str, sink: spec_pb2.Sink, asked: Asked) -> tuple[spec_pb2.ResolvedSink, Sequence[Violation]]:
+def resolve(
+    path: str, sink: spec_pb2.Sink, asked: Asked
+) -> tuple[spec_pb2.ResolvedSink, Sequence[Violation]]:
     """A sink with the empty parts of its address taken from its cluster, and what stands for nothing."""
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
     if name is None:
-        return resolved, [Violation(at, f"must be one of {', '.join(names())}", "REQUIRED")]
-    return resolved, list(load(name).resolve(f"{at}.{name}", resolved, asked))
+        return resolved, [Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")]
+    return resolved, list(load(name).resolve(f"{path}.{name}", resolved, asked))
 
 
-def unresolved(at: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """The names of a sink that stand for nothing."""
-    yield from resolve(at, sink, asked)[1]
+    yield from resolve(path, sink, asked)[1]
     for field, message in messages(sink).items():
         try:
             asked.catalogue.message(message)
         except Unresolved as error:
-            yield Violation(f"{at}.{kind_of(sink)}.{field}", error.detail, error.reason)
+            yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
 
 
-def violations(at: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """Everything that is wrong with a sink."""
-    yield from unresolved(at, sink, asked)
-    resolved, _ = resolve(at, sink, asked)
+    yield from unresolved(path, sink, asked)
+    resolved, _ = resolve(path, sink, asked)
     name = kind_of(sink)
     if name is None:
         return
     kind = load(name)
-    yield from kind.violations(f"{at}.{name}", getattr(resolved.sink, name), asked)
+    yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
     if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.UPSERTS:
         upserting = " or ".join(other for other, each in kinds().items() if each.UPSERTS)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
-        yield Violation(at, what, "NOT_UPSERT")
+        yield Violation(path, what, "NOT_UPSERT")
 
 
 def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:

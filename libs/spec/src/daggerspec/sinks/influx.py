@@ -32,7 +32,7 @@ def fill(sink: spec_pb2.InfluxSink, dagger: str, spec: spec_pb2.DaggerSpec) -> N
     sink.measurement = sink.measurement or dagger
 
 
-def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
     """Take the empty parts of its address from the dagger's cluster."""
     cluster = asked.catalogue.cluster(asked.spec.cluster)
     if cluster is None:
@@ -47,17 +47,17 @@ def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[
     for part in ("url", "bucket"):
         if not getattr(own, part):
             yield Violation(
-                f"{at}.address.{part}", f"is required: cluster {cluster.name} has none", "REQUIRED"
+                f"{path}.address.{part}", f"is required: cluster {cluster.name} has none", "REQUIRED"
             )
 
 
-def violations(at: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
     if sink.measurement != asked.dagger:
-        yield from measurement(f"{at}.measurement", sink.measurement)
-    yield from catalogue.influx_address(f"{at}.address", sink.address)
+        yield from measurement(f"{path}.measurement", sink.measurement)
+    yield from catalogue.influx_address(f"{path}.address", sink.address)
     if asked.output is not None:
-        yield from points(at, asked.output)
+        yield from points(path, asked.output)
 
 
 def messages(sink: spec_pb2.InfluxSink) -> Mapping[str, str]:
@@ -66,13 +66,13 @@ def messages(sink: spec_pb2.InfluxSink) -> Mapping[str, str]:
     return {}
 
 
-def measurement(at: str, value: str) -> Iterator[Violation]:
+def measurement(path: str, value: str) -> Iterator[Violation]:
     """Name of a measurement."""
-    yield from fields.text(at, value, limit=256)
+    yield from fields.text(path, value, limit=256)
     if wrong := unwritable(value):
-        yield Violation(at, wrong, "INVALID_NAME")
+        yield Violation(path, wrong, "INVALID_NAME")
     elif value.startswith("_"):
-        yield Violation(at, "must not begin with # or _", "INVALID_NAME")
+        yield Violation(path, "must not begin with # or _", "INVALID_NAME")
 
 
 def unwritable(name: str) -> str | None:
@@ -85,12 +85,14 @@ def unwritable(name: str) -> str | None:
     return "must not end with a backslash" if name.endswith("\\") else None
 
 
-def points(at: str, rows: Output) -> Iterator[Violation]:
+def points(path: str, rows: Output) -> Iterator[Violation]:
     """Whether rows are points: no two columns are one tag, and something is left beside tags and time."""
     tags = [column.key for column in rows.columns if column.role is Role.TAG]
     for tag in sorted({tag for tag in tags if tags.count(tag) > 1}):
-        yield Violation(at, f"cannot have two columns as the tag {tag}: rename one of them", "DUPLICATE_TAG")
+        yield Violation(
+            path, f"cannot have two columns as the tag {tag}: rename one of them", "DUPLICATE_TAG"
+        )
     time = time_column(rows.columns, rows.hidden)
     if not any(column.role is not Role.TAG and column.name != time for column in rows.columns):
         text = "needs a column that is neither a tag nor the time: a point has at least one field"
-        yield Violation(at, text, "NO_FIELDS")
+        yield Violation(path, text, "NO_FIELDS")

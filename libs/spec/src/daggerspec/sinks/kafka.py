@@ -38,37 +38,37 @@ def fill(sink: spec_pb2.KafkaSink, dagger: str, spec: spec_pb2.DaggerSpec) -> No
     sink.cluster = sink.cluster or spec.cluster
 
 
-def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
     """Take the address from its cluster."""
     sink = resolved.sink.kafka
     name = sink.cluster or asked.spec.cluster
     cluster = asked.catalogue.cluster(name)
     if cluster is None:
         if name != asked.spec.cluster:  # which is told of by itself
-            yield Violation(f"{at}.cluster", f"cluster {name} is not registered", "UNKNOWN_CLUSTER")
+            yield Violation(f"{path}.cluster", f"cluster {name} is not registered", "UNKNOWN_CLUSTER")
     elif not cluster.kafka.bootstrap_servers:
-        yield Violation(f"{at}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
+        yield Violation(f"{path}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
     else:
         resolved.kafka.CopyFrom(cluster.kafka)
 
 
-def violations(at: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
-    yield from fields.topic(f"{at}.topic", sink.topic)
+    yield from fields.topic(f"{path}.topic", sink.topic)
     if topics.is_platform(sink.topic):
         text = f"topics that begin with {topics.PREFIX} are the platform's"
-        yield Violation(f"{at}.topic", text, "RESERVED")
+        yield Violation(f"{path}.topic", text, "RESERVED")
     for each in asked.spec.streams:
         stream = asked.catalogue.stream(each.stream)
         if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:
             text = f"{sink.topic} is read by this dagger: its rows would come back"
-            yield Violation(f"{at}.topic", text, "LOOP")
+            yield Violation(f"{path}.topic", text, "LOOP")
     if sink.format == _PROTOBUF:
-        yield from _message(f"{at}.message", sink.message, asked)
+        yield from _message(f"{path}.message", sink.message, asked)
     elif sink.format != _JSON:
-        yield Violation(f"{at}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
+        yield Violation(f"{path}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
     elif sink.message:
-        yield Violation(f"{at}.message", "goes with the format Protobuf only", "UNEXPECTED")
+        yield Violation(f"{path}.message", "goes with the format Protobuf only", "UNEXPECTED")
 
 
 def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
@@ -76,9 +76,9 @@ def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
     return {"message": sink.message} if sink.format == _PROTOBUF and sink.message else {}
 
 
-def _message(at: str, name: str, asked: Asked) -> Iterator[Violation]:
+def _message(path: str, name: str, asked: Asked) -> Iterator[Violation]:
     if not name:
-        yield Violation(at, "is required for the format Protobuf", "REQUIRED")
+        yield Violation(path, "is required for the format Protobuf", "REQUIRED")
     elif asked.output is not None:
         with suppress(Unresolved):  # which is told of for every kind
-            yield from fit.mismatches(at, asked.output.columns, asked.catalogue.message(name))
+            yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))

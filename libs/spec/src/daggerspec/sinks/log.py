@@ -24,15 +24,15 @@ def fill(sink: spec_pb2.LogSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None
     sink.limit = sink.limit or DEFAULT_LIMIT
 
 
-def resolve(at: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
     """It has no address."""
-    del at, resolved, asked
+    del path, resolved, asked
     yield from ()
 
 
-def violations(at: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:
     """Any limit is one."""
-    del at, sink, asked
+    del path, sink, asked
     yield from ()
 
 
