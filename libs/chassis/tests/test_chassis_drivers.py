@@ -144,14 +144,14 @@ def test_what_an_older_version_launched_is_found_by_its_command_line_until_its_i
     ]  # as wrappers of 0.9 had it
     with leader(PAUSE, *words, cwd=run_dir) as process:
         until(lambda: drivers.unwritten(runs))
-        found = drivers.unwritten(runs)
+        unwritten = drivers.unwritten(runs)
         before = drivers.living(runs)
-        drivers.write(found[0])
+        drivers.write(unwritten[0])
         after = drivers.living(runs), drivers.unwritten(runs)
 
-    assert found == [replace(identity(run_dir, process.pid), start_ticks=found[0].start_ticks)]
-    assert found[0].start_ticks > 0
-    assert (before, after) == ([], (found, []))
+    assert unwritten == [replace(identity(run_dir, process.pid), start_ticks=unwritten[0].start_ticks)]
+    assert unwritten[0].start_ticks > 0
+    assert (before, after) == ([], (unwritten, []))
 
 
 def test_a_driver_of_an_older_version_whose_wrapper_was_killed_is_found_by_its_other_processes(
@@ -161,10 +161,10 @@ def test_a_driver_of_an_older_version_whose_wrapper_was_killed_is_found_by_its_o
         left = int(process.stdout.readline())
         process.kill()
         process.wait(DEADLINE_S)
-        found = drivers.unwritten(run_dir.parent.parent)
+        unwritten = drivers.unwritten(run_dir.parent.parent)
 
-        assert [(each.dagger, each.generation, each.pid) for each in found] == [("d", 5, process.pid)]
-        assert [each.pid for each in drivers.members(found[0])] == [left]
+        assert [(each.dagger, each.generation, each.pid) for each in unwritten] == [("d", 5, process.pid)]
+        assert [each.pid for each in drivers.members(unwritten[0])] == [left]
 
 
 def test_a_driver_whose_directory_was_deleted_is_found_by_its_command_line(run_dir: Path) -> None:

@@ -27,11 +27,11 @@ def test_an_endpoint_of_files_has_their_tokens_and_shows_none(tmp_path: Path) ->
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)
 
-    found = endpoint("127.0.0.1:0", tokens=tokens)
+    made = endpoint("127.0.0.1:0", tokens=tokens)
 
-    assert found.tokens is not None
-    assert (list(found.tokens.values()), found.tls) == (["gateway"], False)
-    assert "0123456789abcdef" not in repr(found)
+    assert made.tokens is not None
+    assert (list(made.tokens.values()), made.tls) == (["gateway"], False)
+    assert "0123456789abcdef" not in repr(made)
 
 
 def test_a_file_that_is_not_there_is_said_at_the_start(tmp_path: Path) -> None:

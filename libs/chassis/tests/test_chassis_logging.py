@@ -61,9 +61,9 @@ def test_units_of_work_do_not_share_notes() -> None:
             note(inside=True)
         note(outside=True)
 
-    found = {line["event"]: (line.get("inside"), line.get("outside")) for line in lines(out)}
+    notes = {line["event"]: (line.get("inside"), line.get("outside")) for line in lines(out)}
 
-    assert found == {"inner": (True, None), "outer": (None, True)}
+    assert notes == {"inner": (True, None), "outer": (None, True)}
 
 
 def test_libraries_speak_from_warning_on_and_in_the_same_form() -> None:

@@ -42,7 +42,7 @@ def ended(capsys: pytest.CaptureFixture[str], serve: Body) -> tuple[int, list[di
         assert degrees == 180
         await serve(asked)
 
-    code = service.run("an-oven", Oven, [], read=lambda found: found.degrees, serve=body, away=(Away,))
+    code = service.run("an-oven", Oven, [], read=lambda oven: oven.degrees, serve=body, away=(Away,))
     return code, [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 

@@ -38,7 +38,7 @@ consumer_group: mine
 def findings(text: str) -> list[tuple[str, str, int]]:
     with pytest.raises(InvalidFileError) as caught:
         parse(text, "d.yaml")
-    return [(found["code"], found["field"], found["line"]) for found in caught.value.findings]
+    return [(finding["code"], finding["field"], finding["line"]) for finding in caught.value.findings]
 
 
 def only(text: str) -> Any:

@@ -164,11 +164,11 @@ async def test_a_leader_beats_five_times_in_the_time_it_is_waited_for() -> None:
 
 def test_a_candidate_is_proven_dead_only_where_its_process_can_be_looked_up() -> None:
     mine = identity()
-    place, _, process = mine.rpartition("@")
+    space, _, process = mine.rpartition("@")
     pid, ticks, rest = process.split("-", maxsplit=2)
 
     assert not proven_dead(mine)
-    assert proven_dead(f"{place}@{pid}-{int(ticks) - 1}-{rest}")
+    assert proven_dead(f"{space}@{pid}-{int(ticks) - 1}-{rest}")
     assert not proven_dead(f"elsewhere@{pid}-{int(ticks) - 1}-{rest}")
     assert not proven_dead("somebody")
     assert host_name() == socket.gethostname()

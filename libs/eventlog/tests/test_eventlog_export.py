@@ -37,9 +37,9 @@ def whole(lines: Sequence[str]) -> list[Entry]:
 
 @given(ENTRIES)
 def test_what_was_exported_is_read_back_as_it_was(entries: list[Entry]) -> None:
-    head, found = read(exported(entries))
+    head, restored = read(exported(entries))
 
-    assert (head, list(found)) == (Head("daggers.control", 0), entries)
+    assert (head, list(restored)) == (Head("daggers.control", 0), entries)
 
 
 @given(ENTRIES.filter(bool), st.data())
@@ -48,13 +48,13 @@ def test_a_file_with_any_one_character_changed_is_refused_or_says_the_same(
 ) -> None:
     lines = exported(entries)
     number = data.draw(st.integers(0, len(lines) - 1))
-    at = data.draw(st.integers(0, len(lines[number]) - 2))
-    other = data.draw(st.characters(codec="ascii", exclude_characters="\r\n" + lines[number][at]))
-    lines[number] = lines[number][:at] + other + lines[number][at + 1 :]
+    position = data.draw(st.integers(0, len(lines[number]) - 2))
+    other = data.draw(st.characters(codec="ascii", exclude_characters="\r\n" + lines[number][position]))
+    lines[number] = lines[number][:position] + other + lines[number][position + 1 :]
 
     try:
-        head, found = read(lines)
-        same = (head, list(found)) == (Head("daggers.control", 0), entries)
+        head, restored = read(lines)
+        same = (head, list(restored)) == (Head("daggers.control", 0), entries)
     except ExportDamaged:
         same = True
 
@@ -102,7 +102,7 @@ def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -
 
 @given(ENTRIES)
 def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[Entry]) -> None:
-    found = list(filled(entries))
+    records = list(filled(entries))
 
-    assert [each.sequence for each in found] == list(range(entries[-1].sequence + 1 if entries else 0))
-    assert [each for each in found if dict(each.headers).get("ce_type") != LOST.encode()] == entries
+    assert [each.sequence for each in records] == list(range(entries[-1].sequence + 1 if entries else 0))
+    assert [each for each in records if dict(each.headers).get("ce_type") != LOST.encode()] == entries

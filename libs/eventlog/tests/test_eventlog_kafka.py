@@ -203,7 +203,7 @@ async def test_the_log_works_again_with_a_new_producer_after_one_was_given_up(lo
     await log._give_up(log._producer)
     await log.append(draft(0))
 
-    replayed = [found.id async for found in log.replay()]
+    replayed = [record.id async for record in log.replay()]
 
     assert replayed == ["id-0", "id-0"]
 

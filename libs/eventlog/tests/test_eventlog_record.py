@@ -67,9 +67,9 @@ def test_we_read_the_headers_of_the_cloudevents_sdk() -> None:
     }
     sent = to_binary(CloudEvent(attributes, DRAFT.message.SerializeToString()), BytesFormat())
 
-    found = read_record(3, sent.headers.items(), sent.value)
+    record = read_record(3, sent.headers.items(), sent.value)
 
-    assert (found.sequence, found.id, found.source, found.subject, found.time, found.message) == (
+    assert (record.sequence, record.id, record.source, record.subject, record.time, record.message) == (
         (3, "id-1", "/bot", "bookings", TIME, DRAFT.message)
     )
 
@@ -86,9 +86,9 @@ def test_we_read_the_headers_of_the_cloudevents_sdk() -> None:
     ],
 )
 def test_a_time_is_read_as_utc_and_an_unreadable_one_as_the_epoch(header: bytes, time: datetime) -> None:
-    found = read_record(0, [("ce_time", header)], b"")
+    record = read_record(0, [("ce_time", header)], b"")
 
-    assert found.time == time
+    assert record.time == time
 
 
 def test_a_draft_in_another_time_zone_is_written_in_utc() -> None:

@@ -51,9 +51,9 @@ def test_progress_is_too_old_after_three_triggers_and_what_the_observer_bears(
     assert stalled(dagger, seconds * SECOND, limits)
 
 
-@pytest.mark.parametrize(("quiet", "found"), [(None, False), (29 * SECOND, False), (30 * SECOND, True)])
-def test_silence_counts_only_while_something_could_be_heard(quiet: timedelta | None, found: bool) -> None:
-    assert silent(Evidence(heartbeat=None, age=SECOND, quiet=quiet), Limits()) == found
+@pytest.mark.parametrize(("quiet", "is_silent"), [(None, False), (29 * SECOND, False), (30 * SECOND, True)])
+def test_silence_counts_only_while_something_could_be_heard(quiet: timedelta | None, is_silent: bool) -> None:
+    assert silent(Evidence(heartbeat=None, age=SECOND, quiet=quiet), Limits()) == is_silent
 
 
 def test_progress_told_by_a_clock_that_was_set_back_is_not_from_the_future() -> None:
@@ -63,8 +63,8 @@ def test_progress_told_by_a_clock_that_was_set_back_is_not_from_the_future() -> 
 
 
 @pytest.mark.parametrize(
-    ("kept_back", "went_on", "found"),
+    ("kept_back", "went_on", "is_too_many"),
     [(0, 0, False), (9, 0, False), (10, 0, True), (10, 990, False), (11, 989, True)],
 )
-def test_too_many_is_a_number_and_a_share(kept_back: int, went_on: int, found: bool) -> None:
-    assert too_many(kept_back, went_on, Limits()) == found
+def test_too_many_is_a_number_and_a_share(kept_back: int, went_on: int, is_too_many: bool) -> None:
+    assert too_many(kept_back, went_on, Limits()) == is_too_many

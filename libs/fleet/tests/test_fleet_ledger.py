@@ -15,8 +15,8 @@ SECOND = timedelta(seconds=1)
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 
 
-def record(sequence: int, message: Message, *, id_: str = "", at: datetime | None = None) -> Record:
-    draft = Draft(id_ or f"id-{sequence}", "/test", "bookings", at or NOON + sequence * SECOND, message)
+def record(sequence: int, message: Message, *, id_: str = "", time: datetime | None = None) -> Record:
+    draft = Draft(id_ or f"id-{sequence}", "/test", "bookings", time or NOON + sequence * SECOND, message)
     return read_record(sequence, draft.headers(), message.SerializeToString())
 
 
@@ -51,9 +51,9 @@ STARTED = alerts_pb2.MonitorStarted(monitor_id="one")
 OTHER = alerts_pb2.MonitorStarted(monitor_id="two")
 
 
-def next_told(ledger: Ledger, at: int, receiver: str = "slack") -> str | None:
+def next_told(ledger: Ledger, second: int, receiver: str = "slack") -> str | None:
     """Dagger of what the receiver is told next, so many seconds after NOON."""
-    notify = ledger.next_notification(receiver, pace=SECOND, now=NOON + at * SECOND)
+    notify = ledger.next_notification(receiver, pace=SECOND, now=NOON + second * SECOND)
     return notify and notify.alert.dagger
 
 
@@ -105,7 +105,7 @@ def test_what_failed_before_waits_behind_what_was_never_tried() -> None:
         STARTED, fired(dagger="a"), fired(dagger="b"), failed(throttled=False, seconds=4, dagger="a")
     )
 
-    assert next_told(ledger, at=9) == "b"
+    assert next_told(ledger, second=9) == "b"
 
 
 def test_the_pace_of_a_receiver_is_kept_also_over_a_restart() -> None:
@@ -129,9 +129,9 @@ def test_a_receiver_that_limits_rates_is_left_alone_and_the_other_is_not() -> No
     )
 
     assert [
-        next_told(ledger, at=59),
-        next_told(ledger, at=60),
-        next_told(ledger, at=59, receiver="pagerduty"),
+        next_told(ledger, second=59),
+        next_told(ledger, second=60),
+        next_told(ledger, second=59, receiver="pagerduty"),
     ] == [
         None,
         "b",

@@ -78,10 +78,10 @@ def test_a_dagger_without_room_says_so_once_and_is_launched_when_there_is_room()
 
 
 def test_an_inherited_intent_is_intended_anew_or_adopted_but_never_submitted() -> None:
-    found = replace(SILENT, driver=DRIVER)
+    alive = replace(SILENT, driver=DRIVER)
 
     assert action(CLAIM, ASKED, INTENDED) == Launch()
-    assert action(CLAIM, ASKED, INTENDED, observation=found) == events_pb2.Launched(
+    assert action(CLAIM, ASKED, INTENDED, observation=alive) == events_pb2.Launched(
         driver=DRIVER, adopted=True
     )
 
@@ -310,16 +310,18 @@ def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_sa
 
 
 def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_what_ran_never_is() -> None:
-    found, late = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), NOW + POLICY.limits.start
+    degraded, late = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"]), NOW + POLICY.limits.start
     never_ran = (CLAIM, ASKED, INTENDED, LAUNCHED, UNREACHABLE)
     timed_out = events_pb2.Degraded(meta=FACT, reasons=["START_TIMEOUT"])
 
     assert action(*never_ran, observation=SILENT) == events_pb2.Degraded(reasons=["NO_PROGRESS"])
-    assert action(*never_ran, found, observation=SILENT, now=late) == events_pb2.Degraded(
+    assert action(*never_ran, degraded, observation=SILENT, now=late) == events_pb2.Degraded(
         reasons=["START_TIMEOUT"]
     )
-    assert action(*never_ran, found, timed_out, observation=SILENT, now=late) == Kill()
-    assert action(*UP, found, observation=SILENT, now=late) == events_pb2.Degraded(reasons=["NO_HEARTBEAT"])
+    assert action(*never_ran, degraded, timed_out, observation=SILENT, now=late) == Kill()
+    assert action(*UP, degraded, observation=SILENT, now=late) == events_pb2.Degraded(
+        reasons=["NO_HEARTBEAT"]
+    )
 
 
 def test_a_launch_without_a_sign_of_life_is_killed_by_its_own_host_only() -> None:

@@ -25,8 +25,8 @@ SHORT = Horizon(records=12, block=4)
 
 def known(fleet: Fleet) -> dict[str, Any]:
     """All that a fleet knows, but what is registered, part by part."""
-    found = {name: value for name, value in vars(fleet).items() if name != "catalogue"}
-    return found | vars(fleet.catalogue)
+    values = {name: value for name, value in vars(fleet).items() if name != "catalogue"}
+    return values | vars(fleet.catalogue)
 
 
 def put(entries: Entries, change: Changed) -> Entries:

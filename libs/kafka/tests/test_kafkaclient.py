@@ -151,7 +151,7 @@ def test_nobody_else_writes_how_a_client_is_configured() -> None:
         ROOT / "cli/src",
         ROOT / "devstack/src",
     ]
-    found = [
+    elsewhere = [
         f"{file.relative_to(ROOT)}: {line.strip()}"
         for folder in sources
         if folder.parent.name != "kafka"
@@ -160,7 +160,7 @@ def test_nobody_else_writes_how_a_client_is_configured() -> None:
         if names.search(line) and not addresses.search(line)
     ]
 
-    assert found == []
+    assert elsewhere == []
 
 
 def test_importing_the_connection_loads_no_client() -> None:

@@ -56,7 +56,7 @@ def read(run_dir: Path) -> DriverIdentity | None:
 
 def living(runs: Path) -> list[DriverIdentity]:
     """Every launch below `runs` of which a process lives."""
-    written = [found for run_dir in _run_dirs(runs) if (found := read(run_dir)) is not None]
+    written = [driver for run_dir in _run_dirs(runs) if (driver := read(run_dir)) is not None]
     sessions = _sessions()
     return [identity for identity in written if members(identity, sessions)]
 
@@ -71,10 +71,10 @@ def members(driver: Identified, sessions: Sessions | None = None) -> list[Proces
     leader = processes.find(driver.pid)
     if leader is not None and leader.start_ticks != driver.start_ticks:
         return []  # the pid was given to another process, which can only be when the session had ended
-    found = processes.session(driver.pid) if sessions is None else list(sessions.get(driver.pid, ()))
-    if leader is None and not any(_works_in(each, driver.run_dir) for each in found):
+    alive = processes.session(driver.pid) if sessions is None else list(sessions.get(driver.pid, ()))
+    if leader is None and not any(_works_in(each, driver.run_dir) for each in alive):
         return []  # that a later process with this pid has led, and left behind
-    return found
+    return alive
 
 
 def alive(driver: Identified) -> bool:
@@ -91,10 +91,10 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
     The leader, or another process where the leader is gone, has a command line as nobody else has it:
     `… RUNS/DAGGER/GENERATION… --generation GENERATION`.
     """
-    found: dict[tuple[str, int], DriverIdentity] = {}
+    identities: dict[tuple[str, int], DriverIdentity] = {}
     for process in processes.everybody():
         launch = _launch(process.pid, runs)
-        if launch is None or launch in found:
+        if launch is None or launch in identities:
             continue
         leader = processes.find(process.session)
         if leader is not None and _launch(leader.pid, runs) != launch:
@@ -103,7 +103,7 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
         run_dir = runs / dagger / str(generation)
         if read(run_dir) is None:
             start_ticks = (leader or process).start_ticks
-            found[launch] = DriverIdentity(
+            identities[launch] = DriverIdentity(
                 dagger=dagger,
                 generation=generation,
                 run_dir=str(run_dir),
@@ -111,18 +111,18 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
                 pid=process.session,
                 start_ticks=start_ticks,
             )
-    return list(found.values())
+    return list(identities.values())
 
 
 def _run_dirs(runs: Path) -> list[Path]:
-    return sorted(found for found in runs.glob("*/*") if found.name.isdigit())
+    return sorted(folder for folder in runs.glob("*/*") if folder.name.isdigit())
 
 
 def _sessions() -> Sessions:
-    found = defaultdict(list)
+    sessions = defaultdict(list)
     for process in processes.everybody():
-        found[process.session].append(process)
-    return found
+        sessions[process.session].append(process)
+    return sessions
 
 
 def _works_in(process: Process, run_dir: str) -> bool:

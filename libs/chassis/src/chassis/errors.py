@@ -95,8 +95,8 @@ def from_status(status: status_pb2.Status) -> ApiError:
         elif detail.Unpack(findings):
             error = replace(error, violations=tuple(map(_violation, findings.findings)))
         elif detail.Unpack(bad) and not error.violations:  # from who has no Findings: its text as it is
-            found = tuple(Violation(v.field, v.description, v.reason) for v in bad.field_violations)
-            error = replace(error, violations=found)
+            violations = tuple(Violation(v.field, v.description, v.reason) for v in bad.field_violations)
+            error = replace(error, violations=violations)
         elif detail.Unpack(request):
             error = replace(error, request_id=request.request_id)
         elif detail.Unpack(retry):

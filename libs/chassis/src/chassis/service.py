@@ -46,10 +46,10 @@ def run(
     is not there; their text is one sentence.
     """
     prog = f"python -m {name.replace('-', '_')}"
-    found = settings.load(kind, argv, prog=prog)
+    loaded = settings.load(kind, argv, prog=prog)
     logging.configure(name)
     try:
-        parts = read(found)
+        parts = read(loaded)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{prog}: bad settings:\n  {error}\n`{prog} --help` explains each setting.\n")
         return BAD_SETTINGS

@@ -54,8 +54,8 @@ def refuse(kind: type[Settings], error: ValidationError, *, prog: str) -> NoRetu
     lines = [f"{prog}: bad settings:"]
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         message = problem["msg"].removeprefix("Value error, ")
-        place = ".".join(str(part) for part in problem["loc"])
-        lines.append(f"  {variable(kind, place)}: {message}" if place else f"  {message}")
+        field = ".".join(str(part) for part in problem["loc"])
+        lines.append(f"  {variable(kind, field)}: {message}" if field else f"  {message}")
     sys.stderr.write("\n".join([*lines, f"`{prog} --help` explains each setting.", ""]))
     raise SystemExit(2)
 

@@ -30,10 +30,10 @@ def channel(address: str, ca_file: Path | None = None) -> grpc.Channel:
 
 def token(file: Path) -> str:
     """The token in a file. Raises SettingError, which does not repeat what it holds."""
-    found = _read(file, "token_file").strip()
-    if not found or not found.isascii() or not found.isprintable() or " " in found:
+    text = _read(file, "token_file").strip()
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise SettingError("token_file", f"{file} must hold one token, and nothing else")
-    return found
+    return text
 
 
 def _read(file: Path, setting: str) -> str:

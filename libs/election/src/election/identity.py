@@ -13,7 +13,7 @@ def identity() -> str:
     """A name for this process that proves, on this host, whether it still lives."""
     me = processes.find(os.getpid())
     ticks = me.start_ticks if me else 0
-    return f"{_place()}@{os.getpid()}-{ticks}-{uuid4().hex[:8]}"
+    return f"{_process_space()}@{os.getpid()}-{ticks}-{uuid4().hex[:8]}"
 
 
 def host_name() -> str:
@@ -23,14 +23,14 @@ def host_name() -> str:
 
 def proven_dead(candidate: str) -> bool:
     """Whether the process with this identity ran in this boot of this host, and is gone."""
-    place, _, process_id = candidate.rpartition("@")
-    if place != _place():
+    space, _, process_id = candidate.rpartition("@")
+    if space != _process_space():
         return False
     pid, ticks, _ = process_id.split("-", maxsplit=2)
     process = processes.find(int(pid))
     return process is None or process.start_ticks != int(ticks)
 
 
-def _place() -> str:
+def _process_space() -> str:
     """This boot and this space of process ids."""
     return f"{processes.boot_id()}/{processes.pid_namespace()}"

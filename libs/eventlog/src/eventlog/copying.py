@@ -110,10 +110,10 @@ async def _same(connection: Connection, topic: str, entries: Iterable[Entry]) ->
     """How many messages the topic holds, all of which are those of the file. Raises: RestoreRefused."""
     count, expected = 0, iter(entries)
     async with aclosing(messages(connection, topic)) as standing:
-        async for found in standing:
-            if found.sequence != count:
+        async for kept in standing:
+            if kept.sequence != count:
                 what = (
-                    f"begins at sequence {found.sequence}"
+                    f"begins at sequence {kept.sequence}"
                     if not count
                     else f"holds nothing at sequence {count}"
                 )
@@ -124,7 +124,7 @@ async def _same(connection: Connection, topic: str, entries: Iterable[Entry]) ->
                     f"topic {topic} goes on behind sequence {count - 1}, where the file ends: what it holds"
                     " more would be lost. Export it, and look which of the two is meant"
                 )
-            if (entry.key, entry.headers, entry.value) != (found.key, found.headers, found.value):
+            if (entry.key, entry.headers, entry.value) != (kept.key, kept.headers, kept.value):
                 raise RestoreRefused(
                     f"topic {topic} holds another record at sequence {count} than the file. {_ANEW}"
                 )
@@ -158,9 +158,9 @@ async def _append(connection: Connection, topic: str, entries: Iterator[Entry]) 
                 )
                 for entry in chunk
             ]
-            for entry, found in zip(chunk, await asyncio.gather(*sent), strict=True):
+            for entry, metadata in zip(chunk, await asyncio.gather(*sent), strict=True):
                 # -1: the broker had it already when it was asked again; reading back will tell
-                if found.offset not in (entry.sequence, -1):
+                if metadata.offset not in (entry.sequence, -1):
                     raise RestoreRefused(
                         f"somebody else writes to topic {topic}: sequence {entry.sequence} was taken. Stop"
                         f" every gateway, scheduler and health monitor. {_ANEW}"
@@ -190,11 +190,11 @@ async def _unkept(admin: AIOKafkaAdminClient, topic: str) -> list[str]:
             if code == 0:
                 break
             await asyncio.sleep(_AGAIN_S)  # a broker hears of a new topic a little later
-    found = {entry[0]: entry[1] for entry in config}
+    settings = {entry[0]: entry[1] for entry in config}
     wrong = [
-        f"{name} is {found.get(name)}, not {wanted}"
+        f"{name} is {settings.get(name)}, not {wanted}"
         for name, wanted in forever(topic).config.items()
-        if found.get(name) != wanted
+        if settings.get(name) != wanted
     ]
     partitions = await _partitions(admin, topic)
     return wrong if partitions == 1 else [f"it has {partitions} partitions, not one", *wrong]

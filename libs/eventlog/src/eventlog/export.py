@@ -153,16 +153,16 @@ def _entries(head: Head, numbered: Iterator[tuple[int, str]]) -> Iterator[Entry]
     digest, records, before = _seed(head), 0, head.first - 1
     for number, text in numbered:
         try:
-            found = _object(text)
-            if "records" in found:
-                if (found["records"], found["digest"]) != (records, digest.hex()):
+            body = _object(text)
+            if "records" in body:
+                if (body["records"], body["digest"]) != (records, digest.hex()):
                     raise ExportDamaged(f"line {number} does not end the {records} records before it")
                 if (after := next(numbered, None)) is not None:
                     raise ExportDamaged(f"line {after[0]} stands behind its end")
                 return
-            said = _typed(found.pop("digest"), str)
-            digest = _chained(digest, found)
-            entry = _entry(found)
+            said = _typed(body.pop("digest"), str)
+            digest = _chained(digest, body)
+            entry = _entry(body)
         except _BROKEN:
             raise ExportDamaged(f"line {number} is not a record of an exported log") from None
         if digest.hex() != said:
@@ -203,8 +203,8 @@ def _entry(body: Mapping[str, Any]) -> Entry:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    return dict(_typed(found, dict))
+    document = json.loads(text)
+    return dict(_typed(document, dict))
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -96,8 +96,8 @@ def chained(history: bytes, record: Record) -> bytes:
 
 def read_record(sequence: int, headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Record:
     """The record behind one Kafka message. Never raises: what cannot be read has `message` None."""
-    found = dict(headers)
-    type_name = _text(found.get("ce_type"))
+    values = dict(headers)
+    type_name = _text(values.get("ce_type"))
     value = value or b""
     message: Message | None = None
     kind = MESSAGES.get(type_name)
@@ -109,10 +109,10 @@ def read_record(sequence: int, headers: Iterable[tuple[str, bytes]], value: byte
             message = None
     return Record(
         sequence=sequence,
-        id=_text(found.get("ce_id")),
-        source=_text(found.get("ce_source")),
-        subject=_text(found.get("ce_subject")),
-        time=_time(found.get("ce_time")),
+        id=_text(values.get("ce_id")),
+        source=_text(values.get("ce_source")),
+        subject=_text(values.get("ce_subject")),
+        time=_time(values.get("ce_time")),
         type=type_name,
         message=message,
         value=value,

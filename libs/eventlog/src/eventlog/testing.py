@@ -43,9 +43,9 @@ def given(*messages: Message, since: int = -1) -> list[Record]:
 def subject_of(event: Any) -> str:
     """What an event is about: a dagger, cluster or stream, by name; a schema, by its messages."""
     fields = event.DESCRIPTOR.fields_by_name
-    for place in ("cluster", "stream", "meta"):
-        if place in fields and "name" in fields[place].message_type.fields_by_name:
-            return str(getattr(event, place).name)
+    for field in ("cluster", "stream", "meta"):
+        if field in fields and "name" in fields[field].message_type.fields_by_name:
+            return str(getattr(event, field).name)
     if "schema" in fields:
         return ",".join(event.schema.messages)
     return str(getattr(event, "name", ""))
@@ -67,7 +67,7 @@ class LogContract:
         for draft in map(_draft, range(5)):
             await log.append(draft)
 
-        replayed = [found async for found in log.replay()]
+        replayed = [record async for record in log.replay()]
 
         assert [(r.sequence, r.id, r.source, r.subject, r.time, r.type, r.message) for r in replayed] == [
             (n, d.id, d.source, d.subject, d.time, "daggers.v1.StopRequested", d.message)
@@ -86,14 +86,14 @@ class LogContract:
         for draft in map(_draft, range(4)):
             await log.append(draft)
 
-        replayed = [found.sequence async for found in log.replay(since=1)]
+        replayed = [record.sequence async for record in log.replay(since=1)]
 
         assert replayed == [2, 3]
 
     async def test_replay_from_the_end_is_empty(self, log: Log) -> None:
         await log.append(_draft(0))
 
-        replayed = [found async for found in log.replay(since=0)]
+        replayed = [record async for record in log.replay(since=0)]
 
         assert replayed == []
 
@@ -101,7 +101,7 @@ class LogContract:
         await log.append(_draft(7))
         await log.append(_draft(7))
 
-        replayed = [(found.sequence, found.id) async for found in log.replay()]
+        replayed = [(record.sequence, record.id) async for record in log.replay()]
 
         assert replayed == [(0, "id-7"), (1, "id-7")]
 
@@ -128,7 +128,7 @@ class LogContract:
     async def test_concurrent_appends_all_stand_in_the_log_once(self, log: Log) -> None:
         await asyncio.gather(*(log.append(draft) for draft in map(_draft, range(50))))
 
-        replayed = [found.id async for found in log.replay()]
+        replayed = [record.id async for record in log.replay()]
 
         assert sorted(replayed) == sorted(f"id-{n}" for n in range(50))
 
@@ -142,23 +142,23 @@ class LogContract:
     async def test_a_type_nobody_knows_is_read_without_its_message(self, log: Log) -> None:
         await log.append(Draft("id-0", "/test", "a", START, Empty()))
 
-        (found,) = await _read(log.replay(), 1)
+        (record,) = await _read(log.replay(), 1)
 
-        assert (found.type, found.id, found.message) == ("google.protobuf.Empty", "id-0", None)
+        assert (record.type, record.id, record.message) == ("google.protobuf.Empty", "id-0", None)
 
     async def test_a_value_that_does_not_decode_is_read_without_its_message(self, log: Log) -> None:
         await self.write_raw(log, _draft(0).headers(), b"\xff\xff")
 
-        (found,) = await _read(log.replay(), 1)
+        (record,) = await _read(log.replay(), 1)
 
-        assert (found.type, found.message, found.value) == ("daggers.v1.StopRequested", None, b"\xff\xff")
+        assert (record.type, record.message, record.value) == ("daggers.v1.StopRequested", None, b"\xff\xff")
 
     async def test_a_record_without_headers_is_read_as_nothing_known(self, log: Log) -> None:
         await self.write_raw(log, [], b"by hand")
 
-        (found,) = await _read(log.replay(), 1)
+        (record,) = await _read(log.replay(), 1)
 
-        assert (found.sequence, found.id, found.type, found.message) == (0, "", "", None)
+        assert (record.sequence, record.id, record.type, record.message) == (0, "", "", None)
 
     async def test_reading_goes_on_after_a_damaged_record(self, log: Log) -> None:
         await self.write_raw(log, [("ce_id", b"\xff"), ("ce_time", b"noon")], b"")

@@ -104,13 +104,13 @@ def defining_file(files: FileDescriptorSet, message: str) -> str | None:
         if not message.startswith(prefix):
             continue
         types = file.message_type
-        found = None
+        definition = None
         for part in message[len(prefix) :].split("."):
-            found = next((each for each in types if each.name == part), None)
-            if found is None:
+            definition = next((each for each in types if each.name == part), None)
+            if definition is None:
                 break
-            types = found.nested_type
-        if found is not None:
+            types = definition.nested_type
+        if definition is not None:
             return file.name
     return None
 

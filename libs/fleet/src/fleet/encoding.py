@@ -24,9 +24,11 @@ Entries: TypeAlias = dict[str, bytes]
 """The parts of a state by their keys."""
 
 
-def texts(found: list[tuple[int, str]]) -> state_pb2.Texts:
+def texts(entries: list[tuple[int, str]]) -> state_pb2.Texts:
     """A block of texts, each with its sequence."""
-    return state_pb2.Texts(sequences=[at for at, _ in found], texts=[text for _, text in found])
+    return state_pb2.Texts(
+        sequences=[sequence for sequence, _ in entries], texts=[text for _, text in entries]
+    )
 
 
 def read_texts(data: bytes) -> list[tuple[int, str]]:
@@ -46,9 +48,9 @@ def to_bytes(message: Message) -> bytes:
 
 
 def _timestamp(time: datetime) -> Timestamp:
-    found = Timestamp()
-    found.FromDatetime(time)
-    return found
+    timestamp = Timestamp()
+    timestamp.FromDatetime(time)
+    return timestamp
 
 
 def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
@@ -62,7 +64,7 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
 
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
     state = state_pb2.DaggerState.FromString(data)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for each in fields(Dagger):
         value = getattr(state, each.name)
         if each.name == "references":
@@ -73,8 +75,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
             value = None
         elif isinstance(value, Timestamp):
             value = value.ToDatetime(tzinfo=UTC)
-        found[each.name] = value
-    dagger = Dagger(**found)
+        values[each.name] = value
+    dagger = Dagger(**values)
     fleet.daggers[dagger.name] = dagger
     if dagger.occupied:
         fleet.occupied.add(dagger.name)
@@ -112,13 +114,13 @@ def _read_entry(fleet: Fleet, data: bytes) -> None:
 
 def schemas(fleet: Fleet) -> Entries:
     """An entry for each registration that some message is of."""
-    found: dict[int, state_pb2.SchemaState] = {}
+    blocks: dict[int, state_pb2.SchemaState] = {}
     for name, entry in sorted(fleet.messages.items()):
-        at = entry.sequence
-        if at not in found:
-            found[at] = state_pb2.SchemaState(sequence=at, schema=entry.value)
-        found[at].messages.add(name=name, version=entry.version)
-    return {block_key("schemas", at): to_bytes(found[at]) for at in sorted(found)}
+        sequence = entry.sequence
+        if sequence not in blocks:
+            blocks[sequence] = state_pb2.SchemaState(sequence=sequence, schema=entry.value)
+        blocks[sequence].messages.add(name=name, version=entry.version)
+    return {block_key("schemas", sequence): to_bytes(blocks[sequence]) for sequence in sorted(blocks)}
 
 
 def _read_schema(fleet: Fleet, data: bytes) -> None:
@@ -142,12 +144,12 @@ def _read_claims(fleet: Fleet, data: bytes) -> None:
 
 def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
     """Where hosts are read."""
-    found = state_pb2.HostEndpoints()
+    state = state_pb2.HostEndpoints()
     for host, endpoints in sorted(fleet.hosts.items()):
-        held = found.hosts.add(host=host).endpoints
+        held = state.hosts.add(host=host).endpoints
         for each in endpoints:
             held.add(scheduler_id=each.scheduler_id, address=each.address, tls=each.tls)
-    return found
+    return state
 
 
 def _read_hosts(fleet: Fleet, data: bytes) -> None:

@@ -147,10 +147,10 @@ def blocks(
     """The entries of the blocks that changed behind the sequence `since`, of what has these sequences."""
     block_of = fleet.horizon.block_of
     first = block_of(since + 1)
-    found = list(takewhile(lambda each: each[0] >= first, newest_first))[::-1]
+    newest = list(takewhile(lambda each: each[0] >= first, newest_first))[::-1]
     return {
         encoding.block_key(kind, start): encoding.to_bytes(message([each for _, each in some]))
-        for start, some in groupby(found, lambda each: block_of(each[0]))
+        for start, some in groupby(newest, lambda each: block_of(each[0]))
     }
 
 

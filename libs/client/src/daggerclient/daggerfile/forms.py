@@ -56,7 +56,7 @@ def items(form: Form, of: str) -> Form:
     """A list that is not empty."""
 
     def read(reader: Reader, node: yaml.Node, path: str) -> list[Any]:
-        return [form.read(reader, item, at) for at, item in reader.items(node, path, of=of)]
+        return [form.read(reader, item, item_path) for item_path, item in reader.items(node, path, of=of)]
 
     return Form(read, lambda values: [form.show(value) for value in values])
 

@@ -66,14 +66,14 @@ def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
 def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
     reader.begin(node)
     before = len(reader.findings)
-    found = reader.mapping(node, "", KEYS, REQUIRED)
-    name = reader.text(found["name"], "name") if "name" in found else ""
+    values = reader.mapping(node, "", KEYS, REQUIRED)
+    name = reader.text(values["name"], "name") if "name" in values else ""
     if name in taken:
-        reader.fail(found["name"], "name", "DUPLICATE_NAME", f"{name} stands in this file twice")
+        reader.fail(values["name"], "name", "DUPLICATE_NAME", f"{name} stands in this file twice")
     spec = spec_pb2.DaggerSpec()
-    fill(reader, found, "", spec, SPEC)
+    fill(reader, values, "", spec, SPEC)
     wrong = frozenset(finding["field"] for finding in reader.findings[before:])
-    return DaggerFile(name, spec, _first_line(found.get("sql")), reader.places, wrong)
+    return DaggerFile(name, spec, _first_line(values.get("sql")), reader.places, wrong)
 
 
 def _first_line(node: yaml.Node | None) -> int | None:

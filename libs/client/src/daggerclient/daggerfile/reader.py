@@ -58,26 +58,26 @@ class Reader:
         if not isinstance(node, yaml.MappingNode):
             self._wrong_kind(node, path, "a mapping")
             return {}
-        found: dict[str, yaml.Node] = {}
+        values: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             where = f"{path}.{name}" if path else name
-            if name in found:
+            if name in values:
                 self.fail(key, where, "DUPLICATE_KEY", f"{name} stands here twice")
             elif name not in known:
                 near = nearest(name, known)
                 hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
                 self.fail(key, where, "UNKNOWN_KEY", f"there is no key {name}: {hint}", near)
             elif value.tag != NULL:
-                found[name] = value
+                values[name] = value
                 self.places[where] = _place(value)
             elif name not in required:
                 self.fail(value, where, "MISSING_VALUE", f"{name} has no value: give it one or leave it out")
         for name in required:
-            if name not in found:
+            if name not in values:
                 where = f"{path}.{name}" if path else name
                 self.fail(node, where, "MISSING_KEY", f"{name} is missing")
-        return found
+        return values
 
     def items(self, node: yaml.Node, path: str, *, of: str) -> Iterator[tuple[str, yaml.Node]]:
         """Path and node of each item of a list that must not be empty."""
@@ -160,5 +160,5 @@ def _place(node: yaml.Node) -> tuple[int, int]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    found = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -27,11 +27,11 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
         what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
         reader.fail(node, path, "WRONG_TYPE", what)
         return sink
-    found = reader.mapping(node, path, sinks.names())
-    if len(found) > 1:
-        text = f"{path} names {' and '.join(found)}: make them items of the list"
+    kinds = reader.mapping(node, path, sinks.names())
+    if len(kinds) > 1:
+        text = f"{path} names {' and '.join(kinds)}: make them items of the list"
         reader.fail(node, path, "MANY_SINKS", text)
-    for kind, value in found.items():
+    for kind, value in kinds.items():
         message = getattr(sink, kind)
         message.SetInParent()
         _fill(reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS)
@@ -54,9 +54,9 @@ def file_key(path: str) -> str:
     for name, kind in sinks.kinds().items():
         for key in kind.KEYS:
             long, short = f".{name}.{key.field}", f".{name}.{key.name}"
-            at = path.find(long)
-            if at >= 0 and path[at + len(long) : at + len(long) + 1] in ("", ".", "["):
-                return path[:at] + short + path[at + len(long) :]
+            position = path.find(long)
+            if position >= 0 and path[position + len(long) : position + len(long) + 1] in ("", ".", "["):
+                return path[:position] + short + path[position + len(long) :]
             parent, nested, _ = key.field.rpartition(".")
             if nested and path.endswith(f".{name}.{parent}"):
                 return path.removesuffix(f".{parent}")
@@ -76,11 +76,11 @@ def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
         )
         reader.fail(node, path, "INLINE_SECRET", message)
         return spec_pb2.SecretRef()
-    found = reader.mapping(node, path, ("env", "file"))
-    if len(found) != 1:
+    kinds = reader.mapping(node, path, ("env", "file"))
+    if len(kinds) != 1:
         reader.fail(node, path, "BAD_REFERENCE", f"{path} must be either {{env: NAME}} or {{file: PATH}}")
         return spec_pb2.SecretRef()
-    [(kind, value)] = found.items()
+    [(kind, value)] = kinds.items()
     return spec_pb2.SecretRef(**{kind: reader.text(value, f"{path}.{kind}")})
 
 
@@ -92,30 +92,30 @@ def shown_secret(reference: spec_pb2.SecretRef) -> dict[str, str] | None:
 
 def _fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Sequence[Key]) -> None:
     required = [key.name for key in keys if key.required]
-    found = reader.mapping(node, path, [key.name for key in keys], required)
+    values = reader.mapping(node, path, [key.name for key in keys], required)
     for key in keys:
         owner, field = _field(message, key)
-        place = f"{path}.{key.name}"
-        if key.name not in found:
+        key_path = f"{path}.{key.name}"
+        if key.name not in values:
             if key.unsaid and field.enum_type:
                 setattr(owner, field.name, words(field.enum_type)[key.unsaid])
             other, word = key.needed_with
-            if other and other in found and getattr(found[other], "value", None) == word:
+            if other and other in values and getattr(values[other], "value", None) == word:
                 what = f"{key.name} is missing: {other} {word} needs it"
-                reader.fail(node, place, "MISSING_KEY", what)
+                reader.fail(node, key_path, "MISSING_KEY", what)
             continue
-        value = found[key.name]
+        value = values[key.name]
         if field.message_type is not None and field.message_type.full_name == SECRET:
-            getattr(owner, field.name).CopyFrom(secret(reader, value, place))
+            getattr(owner, field.name).CopyFrom(secret(reader, value, key_path))
         elif field.message_type is not None:
-            getattr(owner, field.name).FromTimedelta(reader.duration(value, place))
+            getattr(owner, field.name).FromTimedelta(reader.duration(value, key_path))
         elif field.enum_type is not None:
             known = words(field.enum_type)
-            setattr(owner, field.name, known[reader.choice(value, place, tuple(known))])
+            setattr(owner, field.name, known[reader.choice(value, key_path, tuple(known))])
         elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-            setattr(owner, field.name, reader.text(value, place))
+            setattr(owner, field.name, reader.text(value, key_path))
         else:
-            number = reader.integer(value, place, least=key.least, most=key.most)
+            number = reader.integer(value, key_path, least=key.least, most=key.most)
             setattr(owner, field.name, number)
 
 

@@ -36,13 +36,13 @@ class Row:
 
 
 def fill(
-    reader: Reader, found: Mapping[str, yaml.Node], path: str, message: Message, rows: Sequence[Row]
+    reader: Reader, values: Mapping[str, yaml.Node], path: str, message: Message, rows: Sequence[Row]
 ) -> None:
     """Fill the fields of a message by the values of the mapping at a path."""
     for row in rows:
-        if row.key not in found:
+        if row.key not in values:
             continue
-        value = row.form.read(reader, found[row.key], f"{path}.{row.key}" if path else row.key)
+        value = row.form.read(reader, values[row.key], f"{path}.{row.key}" if path else row.key)
         if isinstance(value, Message):
             getattr(message, row.field).CopyFrom(value)
         elif isinstance(value, list):
