@@ -97,7 +97,7 @@ def test_damage_and_what_is_not_known_are_kept_aside_and_the_fold_goes_on() -> N
 
 
 def test_the_longest_waiting_is_told_first() -> None:
-    assert next_told(given(STARTED, fired(dagger="second"), fired(dagger="first")), at=5) == "second"
+    assert next_told(given(STARTED, fired(dagger="second"), fired(dagger="first")), second=5) == "second"
 
 
 def test_what_failed_before_waits_behind_what_was_never_tried() -> None:
