@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,3 +174,22 @@ async def test_a_forged_record_without_an_id_does_not_stop_the_projection(ready:
     listed = await ready.daggers.ListDaggers(pb.ListDaggersRequest(min_sequence=created.sequence), timeout=10)
 
     assert "completed_bookings" in [dagger.name for dagger in listed.daggers]
+
+
+async def test_records_gather_for_few_transactions_while_nobody_reads(ready: Any) -> None:
+    projector, written = ready.gateway.projector, [0]
+
+    async def count() -> None:
+        while True:
+            await projector.moved()
+            written[0] += 1
+
+    counting, began = asyncio.create_task(count()), time.monotonic()
+    for number in range(300):
+        await ready.create(name=f"dagger-{number}")
+    lasted, gathered = time.monotonic() - began, written[0]
+    listed = await ready.daggers.ListDaggers(pb.ListDaggersRequest(page_size=500), timeout=10)
+    counting.cancel()
+
+    assert gathered <= 2 + 300 / 200 + lasted / 0.5
+    assert len(listed.daggers) == 300

@@ -17,8 +17,11 @@ from fleet import Applied
 from fleet.snapshot import ChangeSet
 
 _RETRY_S: Final = 1.0
-# How long records gather for one transaction while nobody waits to read them.
-_GATHER_S: Final = 0.05
+# Records gather for one transaction while nobody waits to read them: a transaction costs as much as a hundred
+# of its rows. So many are enough: making their rows holds up the calls, for some milliseconds.
+_ENOUGH: Final = 200
+_LOOK_S: Final = 0.05
+_LOOKS: Final = 10
 
 
 class Projector:
@@ -64,7 +67,7 @@ class Projector:
             await self._until_news(written)
             if fleet.sequence == written:
                 return
-            await self._until_wanted()
+            await self._until_wanted(written)
             changes = self._fold.take_changes()
 
     def finish(self) -> None:
@@ -76,10 +79,13 @@ class Projector:
     async def _until_news(self, written: int) -> None:
         await self._follower.until(lambda: self._follower.sequence > written or self._finishing)
 
-    async def _until_wanted(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GATHER_S):
-                await self._wanted.wait()
+    async def _until_wanted(self, written: int) -> None:
+        for _ in range(_LOOKS):
+            if self._wanted.is_set() or self._follower.sequence - written >= _ENOUGH:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._wanted.wait()
         self._wanted.clear()
 
     async def reached(self, sequence: int) -> None:

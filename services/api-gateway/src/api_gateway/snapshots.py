@@ -43,15 +43,15 @@ def put(connection: Connection, change: Changed, checksum: bytes) -> bytes:
         old: list[Any] = [and_(key >= low, key < high) for low, high in change.gone]
         old += [key.in_(keys) for keys in chunks(list(change.entries))]
         for condition in old:
-            total -= _sum(connection.execute(select(SnapshotRow.digest).where(condition)).scalars())
-            connection.execute(delete(SnapshotRow).where(condition))
+            gone = delete(SnapshotRow).where(condition).returning(col(SnapshotRow.digest))
+            total -= _sum(connection.execute(gone).scalars())
     new = [
         {"key": key, "digest": digest(key, data), "data": data}
         for key, data in sorted(change.entries.items())
     ]
     if new:
         connection.execute(insert(SnapshotRow), new)
-    total += sum(int.from_bytes(digest(key, data)) for key, data in change.entries.items())
+    total += _sum(row["digest"] for row in new)
     return (total % (1 << 128)).to_bytes(16)
 
 
