@@ -25,7 +25,7 @@ DOWN = events_pb2.DaggerError(reason="SINK_UNAVAILABLE", detail="influx: it is a
 def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag: int = 0) -> Committed:
     return Committed(
         batch_id=number,
-        at=NOON + number * SECOND,
+        time=NOON + number * SECOND,
         duration_ms=150,
         rows=100,
         late=late,
@@ -139,7 +139,7 @@ def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
     nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
     with HeartbeatSender(nowhere, launched()) as sender:
         for number in range(300):
-            sender.note(lambda done, at=number: progress.batch_committed(done, batch(at)))
+            sender.update(lambda done, number=number: progress.batch_committed(done, batch(number)))
 
     beat = sender.progress.beat
     assert (beat.batch_id, beat.state) == (299, Beat.STATE_EXITING)
@@ -173,7 +173,7 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
     monkeypatch.setattr(heartbeat.progress, "told", slow)
     with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)) as sender:
         saying.wait()
-        sender.note(partial(progress.exiting, error=DOWN))
+        sender.update(partial(progress.exiting, error=DOWN))
         dead.set()
 
     while len(beats := said(kafka, dagger)) < 2:

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
         " JAVA_HOME, or the java on the PATH, must be the drivers' Java.",
     )
     parser.add_argument("place", type=Path, help="directory to build it in; made when it is missing")
-    home.build(parser.parse_args(arguments).place.absolute(), training.__file__)
+    home.build(parser.parse_args(arguments).folder.absolute(), training.__file__)
     return 0
 
 

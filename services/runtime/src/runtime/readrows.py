@@ -111,10 +111,10 @@ def news(looks: Iterable[Sequence[Row]]) -> Iterator[News]:
     seen: set[bytes] | None = None
     for look in looks:
         more, told = len(look) > WATCHED_ROWS, look[:WATCHED_ROWS]
-        found = [(row, row.to_proto().SerializeToString(deterministic=True)) for row in reversed(told)]
-        new = [row for row, whole in found if seen is not None and whole not in seen]
-        yield News(new, more and len(new) == WATCHED_ROWS, [row for row, _ in found], more)
-        seen = {whole for _, whole in found}
+        serialised = [(row, row.to_proto().SerializeToString(deterministic=True)) for row in reversed(told)]
+        new = [row for row, whole in serialised if seen is not None and whole not in seen]
+        yield News(new, more and len(new) == WATCHED_ROWS, [row for row, _ in serialised], more)
+        seen = {whole for _, whole in serialised}
 
 
 def steps(rows: Iterable[Row], begin: Callable[[], Step]) -> Iterator[Step]:

@@ -65,8 +65,8 @@ class _Reader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         minute, part = partition.value
-        at = _NOON + timedelta(minutes=minute, seconds=part)
-        rows = [{"rowtime": at, "city": str(city), "fare": 1.5, "tags": ["a"]} for city in range(10)]
+        rowtime = _NOON + timedelta(minutes=minute, seconds=part)
+        rows = [{"rowtime": rowtime, "city": str(city), "fare": 1.5, "tags": ["a"]} for city in range(10)]
         yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
 

@@ -62,9 +62,9 @@ class Quarantine:
         now = datetime.now(UTC)
         if not record.HasField("time"):
             record.time.FromDatetime(now)
-        place = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
+        record_id = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
         headers = cloudevents.headers(
-            ce_id=f"{place}/{identity}",
+            ce_id=f"{record_id}/{identity}",
             ce_type=_TYPE,
             source=f"/runtime/{record.dagger}/{record.generation}",
             subject=record.dagger,

@@ -23,7 +23,7 @@ def resolve(reference: spec_pb2.SecretRef) -> str:
                     f"The environment variable {reference.env!r} of the runtime is not set; "
                     "set it where the scheduler runs, or name another in the secret's reference.",
                 )
-            place = f"the environment variable {reference.env!r}"
+            source = f"the environment variable {reference.env!r}"
         case "file":
             try:
                 value = Path(reference.file).read_text(encoding="utf-8")
@@ -32,9 +32,9 @@ def resolve(reference: spec_pb2.SecretRef) -> str:
                 raise external(
                     "SECRET_MISSING", f"The secret file {reference.file!r} cannot be read: {why}."
                 ) from None
-            place = f"the secret file {reference.file!r}"
+            source = f"the secret file {reference.file!r}"
         case _:
             raise external("SECRET_MISSING", "A secret's reference names neither `env` nor `file`.")
     if not (secret := value.rstrip()):
-        raise external("SECRET_MISSING", f"There is nothing in {place}.")
+        raise external("SECRET_MISSING", f"There is nothing in {source}.")
     return secret

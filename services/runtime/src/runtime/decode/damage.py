@@ -58,61 +58,61 @@ def _json(message: Message) -> str:
 def _field_ends(value: bytes) -> list[int]:
     """Where each top-level field of `value` ends, up to the first that does not."""
     ends: list[int] = []
-    at = 0
-    while at < len(value):
-        end = _skip(value, at, 0)
+    begin = 0
+    while begin < len(value):
+        end = _skip(value, begin, 0)
         if end is None:
             break
         ends.append(end)
-        at = end
+        begin = end
     return ends
 
 
-def _skip(value: bytes, at: int, depth: int) -> int | None:
+def _skip(value: bytes, position: int, depth: int) -> int | None:
     """The end of the field that begins at `at`, or None when it has none."""
-    tag, at = _varint(value, at)
+    tag, position = _varint(value, position)
     wire = tag & 7
-    if at < 0 or tag >> 3 == 0 or depth > _MAX_DEPTH:
+    if position < 0 or tag >> 3 == 0 or depth > _MAX_DEPTH:
         return None
     match wire:
         case 0:
-            _, end = _varint(value, at)
+            _, end = _varint(value, position)
         case 1:
-            end = at + 8
+            end = position + 8
         case 2:
-            length, at = _varint(value, at)
-            end = at + length if at >= 0 else -1
+            length, position = _varint(value, position)
+            end = position + length if position >= 0 else -1
         case 3:
-            return _skip_group(value, at, tag >> 3, depth)
+            return _skip_group(value, position, tag >> 3, depth)
         case 5:
-            end = at + 4
+            end = position + 4
         case _:
             return None
     return end if 0 <= end <= len(value) else None
 
 
-def _skip_group(value: bytes, at: int, number: int, depth: int) -> int | None:
+def _skip_group(value: bytes, position: int, number: int, depth: int) -> int | None:
     """The end of the group that has begun before `at`."""
-    while at < len(value):
-        tag, after = _varint(value, at)
+    while position < len(value):
+        tag, after = _varint(value, position)
         if after >= 0 and tag & 7 == _END_GROUP:
             return after if tag >> 3 == number else None
-        end = _skip(value, at, depth + 1)
+        end = _skip(value, position, depth + 1)
         if end is None:
             return None
-        at = end
+        position = end
     return None
 
 
-def _varint(value: bytes, at: int) -> tuple[int, int]:
+def _varint(value: bytes, position: int) -> tuple[int, int]:
     """The varint at `at` and where it ends; the end is -1 when it has none."""
     number = 0
     for shift in range(0, 70, 7):
-        if not 0 <= at < len(value):
+        if not 0 <= position < len(value):
             return 0, -1
-        byte = value[at]
+        byte = value[position]
         number |= (byte & 0x7F) << shift
-        at += 1
+        position += 1
         if byte < 0x80:
-            return number, at
+            return number, position
     return 0, -1

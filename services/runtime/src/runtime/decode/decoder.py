@@ -177,10 +177,10 @@ def _path(message: Descriptor, pruned: Descriptor, names: Sequence[str]) -> list
     path = []
     for name in names:
         field = message.fields_by_name[name]
-        found = pruned.fields_by_number[field.number]
-        path.append(found.name)
-        if field.message_type is not None and found.message_type is not None:
-            message, pruned = field.message_type, found.message_type
+        kept = pruned.fields_by_number[field.number]
+        path.append(kept.name)
+        if field.message_type is not None and kept.message_type is not None:
+            message, pruned = field.message_type, kept.message_type
     return path
 
 

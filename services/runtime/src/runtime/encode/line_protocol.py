@@ -49,18 +49,18 @@ class Encoder:
         # Rows that are windows may update one another; of records each is a point of its own.
         self._distinct = not layout.windowed and bool(layout.key_columns)
         self._tags = sorted(
-            (column.key, at) for at, column in enumerate(layout.columns) if column.role == Role.TAG
+            (column.key, index) for index, column in enumerate(layout.columns) if column.role == Role.TAG
         )
         self._fields = sorted(
-            (column.name if column.role == Role.TIME else column.key, at)
-            for at, column in enumerate(layout.columns)
+            (column.name if column.role == Role.TIME else column.key, index)
+            for index, column in enumerate(layout.columns)
             if column.role != Role.TAG and column.name != self._time
         )
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[str | None], list[Refusal]]:
         """One line for each row, None where it is refused, and the refusals."""
-        tags = _joined([_tags(key, batch.column(at)) for key, at in self._tags], batch.num_rows)
-        fields = _joined([_fields(key, batch.column(at)) for key, at in self._fields], batch.num_rows)
+        tags = _joined([_tags(key, batch.column(index)) for key, index in self._tags], batch.num_rows)
+        fields = _joined([_fields(key, batch.column(index)) for key, index in self._fields], batch.num_rows)
         lines: list[str | None] = []
         refusals = []
         taken: set[tuple[str, str]] = set()

@@ -37,7 +37,7 @@ class Encoder:
         self._class = _message_class(descriptors, message)
         self._layout = layout
         message_type = cast(Descriptor, self._class.DESCRIPTOR)
-        kinds = [schema.field(at).type for at in range(len(layout.columns))]
+        kinds = [schema.field(index).type for index in range(len(layout.columns))]
         columns = [
             replace(column, type=from_arrow_type(kind).simpleString())
             for column, kind in zip(layout.columns, kinds, strict=True)

@@ -32,11 +32,11 @@ def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
 
 def newest(rows: Iterable[Row], limit: int) -> list[Row]:
     """The newest rows, newest first; rows of one time by their tags, those without one last, as they come."""
-    found = list(rows)
-    timed = [row for row in found if row.time]
+    listed = list(rows)
+    timed = [row for row in listed if row.time]
     timed.sort(key=lambda row: sorted(row.tags.items()))
     timed.sort(key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
-    return [*timed, *(row for row in found if not row.time)][:limit]
+    return [*timed, *(row for row in listed if not row.time)][:limit]
 
 
 def _text(value: Any) -> str:

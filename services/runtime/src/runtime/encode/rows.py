@@ -58,7 +58,7 @@ class Layout:
 
     def visible(self, batch: pa.RecordBatch) -> list[tuple[Column, pa.Array]]:
         """The visible columns with their values."""
-        return [(column, batch.column(at)) for at, column in enumerate(self.columns)]
+        return [(column, batch.column(index)) for index, column in enumerate(self.columns)]
 
 
 def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
@@ -96,8 +96,8 @@ def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
     starts = zip(json_text.texts(topic), json_text.texts(partition), strict=True)
     further = zip(*(column.to_pylist() for column in more), strict=True) if more else [()] * batch.num_rows
     return [
-        _place(",".join(start), at or 0, others)
-        for start, at, others in zip(starts, offset.to_pylist(), further, strict=True)
+        _place(",".join(start), position or 0, others)
+        for start, position, others in zip(starts, offset.to_pylist(), further, strict=True)
     ]
 
 

@@ -21,16 +21,16 @@ def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) 
     if items is None or steps is None or kind is None:
         return None
     *before, last = parse(steps)
-    found = transformed(typed(items, kind), before)
-    known = [item for item in found if item is not None]
+    elements = transformed(typed(items, kind), before)
+    known = [item for item in elements if item is not None]
     empty = None if kind.lower() == "other" or "boxed" in before else 0
     match last:
         case "count":
-            return len(found)
+            return len(elements)
         case "findFirst" | "findAny":
-            return found[0] if found else empty
+            return elements[0] if elements else empty
         case "toArray":
-            return found
+            return elements
         case "sum":
             total = sum(known)
             return total if isinstance(total, float) or -_LARGEST <= total < _LARGEST else None

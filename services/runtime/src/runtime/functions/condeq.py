@@ -15,10 +15,10 @@ from runtime.values.registration import Registration
 
 def reference(path: str, value: Any, *, message: bytes, kind: str, pool: DescriptorPool) -> bool:
     """Whether the field at `path` of an encoded message of that kind has the value. Raises: DecodeError."""
-    found = messages.value_at(pool, kind, message, path)
-    if found is None or value is None or isinstance(found, bool) != isinstance(value, bool):
+    selected = messages.value_at(pool, kind, message, path)
+    if selected is None or value is None or isinstance(selected, bool) != isinstance(value, bool):
         return False
-    return bool(found == value)
+    return bool(selected == value)
 
 
 def register(session: Registration) -> None:

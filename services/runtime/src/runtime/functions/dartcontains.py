@@ -58,12 +58,12 @@ def compute(names: pa.Array, texts: pa.Array, wanted: pa.Array) -> pa.Array:
             continue
         listed = worker.table(name).entries
         if pattern is None:
-            found = pc.is_in(texts, value_set=pa.array(listed, pa.string()))
+            matches = pc.is_in(texts, value_set=pa.array(listed, pa.string()))
             rows = pc.and_(pc.equal(names, name), wanted.is_null())
         else:
-            found = matched(texts, pattern, listed)
+            matches = matched(texts, pattern, listed)
             rows = pc.and_(pc.equal(names, name), pc.fill_null(pc.equal(wanted, pattern), False))
-        answers = pc.if_else(pc.fill_null(rows, False), found, answers)
+        answers = pc.if_else(pc.fill_null(rows, False), matches, answers)
     return pc.if_else(texts.is_valid(), answers, pa.scalar(None, pa.bool_()))
 
 

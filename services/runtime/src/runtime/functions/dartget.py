@@ -42,8 +42,8 @@ def compute(names: pa.Array, keys: pa.Array, defaults: pa.Array) -> pa.Array:
 def looked_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> pa.Array:
     """The value of each key, or its default when there is none."""
     coded = keys.dictionary_encode()
-    found = pa.array(map(values.get, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
-    return pc.coalesce(found, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
+    looked = pa.array(map(values.get, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
+    return pc.coalesce(looked, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
 
 
 def register(session: Registration) -> None:

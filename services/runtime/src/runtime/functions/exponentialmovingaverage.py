@@ -40,18 +40,18 @@ def compute(
     times: pa.Array, values: pa.Array, start: pa.Array, window: pa.Array, alpha: pa.Array
 ) -> pa.Array:
     """The averages of many series: lists of timestamps and of doubles, timestamps, doubles, doubles in."""
-    found, known = series.flatten(times, values)
+    points, known = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths, alphas = series.numbers(window), series.numbers(alpha)
     good = (lengths >= 1) & (lengths <= series.MAX_MINUTES) & (lengths == np.floor(lengths))
     known = known & has_start & good & (alphas >= 0) & (alphas <= 1)
     whole = np.where(good, lengths, 0).astype(np.int64)
-    found, minute = series.last_of_minutes(found.only(known[found.row]), starts, whole)
-    own = alphas[found.row]
+    points, minute = series.last_of_minutes(points.only(known[points.row]), starts, whole)
+    own = alphas[points.row]
     # The oldest minute carries all the weight that is left.
-    weight = np.where(minute == 0, 1.0, own) * (1 - own) ** (whole[found.row] - 1 - minute)
+    weight = np.where(minute == 0, 1.0, own) * (1 - own) ** (whole[points.row] - 1 - minute)
     with np.errstate(invalid="ignore"):  # infinity times nothing is NaN, in the plain form as well
-        averages = np.bincount(found.row, weight * found.value, minlength=len(known))
+        averages = np.bincount(points.row, weight * points.value, minlength=len(known))
     return pa.array(averages, pa.float64(), mask=~known)
 
 

@@ -15,7 +15,7 @@ from runtime.values.registration import Registration
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
     """The features of rows (key, value, key, value, …), in order."""
-    return [untyped(row[at], row[at + 1]) for row in rows for at in range(0, len(row), 2)]
+    return [untyped(row[index], row[index + 1]) for row in rows for index in range(0, len(row), 2)]
 
 
 def register(session: Registration) -> None:

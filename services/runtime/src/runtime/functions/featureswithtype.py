@@ -15,7 +15,9 @@ from runtime.values.registration import Registration
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
     """The features of rows (key, value, type, key, value, type, …), each once."""
-    return distinct((row[at], row[at + 1], row[at + 2]) for row in rows for at in range(0, len(row), 3))
+    return distinct(
+        (row[index], row[index + 1], row[index + 2]) for row in rows for index in range(0, len(row), 3)
+    )
 
 
 def register(session: Registration) -> None:

@@ -139,13 +139,13 @@ def _texts(part: Part, low: int, high: int) -> pa.Array:
 
 
 def _offsets(part: Part, offsets: Ints) -> pa.Array:
-    values, at = np.unique(offsets, return_inverse=True)
-    return pa.array([written(part, int(value)) for value in values]).take(pa.array(at))
+    values, which = np.unique(offsets, return_inverse=True)
+    return pa.array([written(part, int(value)) for value in values]).take(pa.array(which))
 
 
 def _names(clock: Clock, instants: Ints) -> pa.Array:
-    names, at = clock.names(instants)
-    return pa.array([_zone_name(name) for name in names]).take(pa.array(at))
+    names, which = clock.names(instants)
+    return pa.array([_zone_name(name) for name in names]).take(pa.array(which))
 
 
 def _zone_name(name: str) -> str:
@@ -160,8 +160,8 @@ def _zone_name(name: str) -> str:
 def _day_of_year(walls: Ints) -> Ints:
     days = walls // _DAY
     years = days.astype("datetime64[D]").astype("datetime64[Y]")
-    found: Ints = days - years.astype("datetime64[D]").astype(np.int64) + 1
-    return found
+    numbers: Ints = days - years.astype("datetime64[D]").astype(np.int64) + 1
+    return numbers
 
 
 def _day_of_month(walls: Ints) -> Ints:

@@ -41,7 +41,7 @@ def reference(latitude: float | None, longitude: float | None, length: int | Non
         middle = (low + high) / 2
         code = code << 1 | (value >= middle)
         sides[bit % 2] = (value, middle, high) if value >= middle else (value, low, middle)
-    return "".join(LETTERS[code >> 5 * place & 31] for place in reversed(range(length)))
+    return "".join(LETTERS[code >> 5 * index & 31] for index in reversed(range(length)))
 
 
 def _wrap(longitude: float) -> float:
@@ -65,8 +65,8 @@ def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Arr
         lng[beyond] = _wrapped(lng[beyond])
     codes = _spread(_cell(lng, 360.0)) << np.uint64(1) | _spread(_cell(lat, 180.0))
     letters = np.empty((len(codes), MAX_LENGTH), dtype=np.uint8)
-    for place in range(MAX_LENGTH):
-        letters[:, place] = _LETTERS[codes >> np.uint64(5 * (MAX_LENGTH - 1 - place)) & np.uint64(31)]
+    for index in range(MAX_LENGTH):
+        letters[:, index] = _LETTERS[codes >> np.uint64(5 * (MAX_LENGTH - 1 - index)) & np.uint64(31)]
     kept = letters[np.arange(MAX_LENGTH) < lengths[:, None]]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     missing = None if known.all() else pa.array(known).buffers()[1]

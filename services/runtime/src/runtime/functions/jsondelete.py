@@ -27,12 +27,12 @@ def delete(document: str, path: str) -> str:
     """The same. Raises `BadDocumentError`."""
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.follow(root, jsonpath.compiled(path))
+        selected = jsonpath.follow(root, jsonpath.compiled(path))
     except MissingError:
-        found = []
+        selected = []
     # From the back, so that positions in a list stay true. Where a path leads to an element more than once,
     # as two `..` do, json-path deletes as many. The document itself stays.
-    places = [(place[0], key) for place in found for key in jsonpath.names(place) if place[0] is not root]
+    places = [(place[0], key) for place in selected for key in jsonpath.names(place) if place[0] is not root]
     for holder, key in sorted(places, key=lambda place: isinstance(place[1], int) and -place[1]):
         if key < len(holder) if isinstance(holder, list) else key in holder:
             del holder[key]

@@ -29,12 +29,12 @@ def query(document: str, path: str) -> str | None:
     """The same. Raises `BadDocumentError`."""
     way = jsonpath.compiled(path)
     try:
-        found = jsonpath.answers([jsonpath.loads(document)], way)
+        answers = jsonpath.answers([jsonpath.loads(document)], way)
     except MissingError:
         return None
     if not way.definite:
-        return jsonpath.dumps(found)
-    return None if found[0] is None else jsonpath.dumps(found[0])
+        return jsonpath.dumps(answers)
+    return None if answers[0] is None else jsonpath.dumps(answers[0])
 
 
 def register(session: Registration) -> None:

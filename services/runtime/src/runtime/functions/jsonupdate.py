@@ -76,10 +76,10 @@ def as_json(new: Any) -> Any:
 def _updated(document: str, path: str, new: Any) -> str:
     root = [jsonpath.loads(document)]
     try:
-        found = jsonpath.follow(root, jsonpath.compiled(path))
+        places = jsonpath.follow(root, jsonpath.compiled(path))
     except MissingError:
-        found = []
-    for place in found:
+        places = []
+    for place in places:
         if place[0] is not root:  # the document itself stays
             for key in jsonpath.names(place):
                 place[0][key] = new

@@ -24,22 +24,22 @@ def reference(
     if length == 1:
         return None
     middle = (length - 1) / 2
-    found = series.minutes(series.points(times, values), start, length)
-    together = sum((minute - middle) * value for minute, value in enumerate(found))
+    by_minute = series.minutes(series.points(times, values), start, length)
+    together = sum((minute - middle) * value for minute, value in enumerate(by_minute))
     return together / sum((minute - middle) ** 2 for minute in range(length))
 
 
 def compute(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
     """The slopes of many series: lists of timestamps and of doubles, timestamps, integers in, doubles out."""
-    found, known = series.flatten(times, values)
+    points, known = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths = series.numbers(minutes)
     good = (lengths >= 2) & (lengths <= series.MAX_MINUTES)
     known = known & has_start & good
     whole = np.where(good, lengths, 2).astype(np.int64)
-    found, minute = series.last_of_minutes(found.only(known[found.row]), starts, whole)
-    from_middle = minute - (whole[found.row] - 1) / 2
-    together = np.bincount(found.row, from_middle * found.value, minlength=len(known))
+    points, minute = series.last_of_minutes(points.only(known[points.row]), starts, whole)
+    from_middle = minute - (whole[points.row] - 1) / 2
+    together = np.bincount(points.row, from_middle * points.value, minlength=len(known))
     varying = whole * (whole.astype(np.float64) ** 2 - 1) / 12
     return pa.array(together / varying, pa.float64(), mask=~known)
 

@@ -50,17 +50,17 @@ def reference(
     length, period = series.whole_minutes(window), series.whole_minutes(observed)
     if length is None or period is None:
         return []
-    found = sorted(
+    points = sorted(
         (point for point in series.points(times, values) if math.isfinite(point[1])),
         key=lambda point: point[0],
     )
     since = start + timedelta(minutes=length - period)
-    watched = [point for point in found if point[0] >= since]
+    watched = [point for point in points if point[0] >= since]
     if not watched:
         return []
-    middle = statistics.median(value for _, value in found)
-    low = _deviation([value for _, value in found if value <= middle])
-    high = _deviation([value for _, value in found if value >= middle])
+    middle = statistics.median(value for _, value in points)
+    low = _deviation([value for _, value in points if value <= middle])
+    high = _deviation([value for _, value in points if value >= middle])
     if 0 in (low, high):
         return [(time, value, value, value, percentage <= 0) for time, value in watched]
     own = [low if value <= middle else high for _, value in watched]
@@ -88,7 +88,7 @@ def compute(
     percentage: pa.Array,
 ) -> pa.Array:
     """The rows of many series, as a list of structs for each; NULL for a series that cannot be used."""
-    found, known = series.flatten(times, values)
+    points, known = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths, periods = series.numbers(window), series.numbers(observed)
     limits, shares = series.numbers(tolerance), series.numbers(percentage)
@@ -96,17 +96,17 @@ def compute(
         known = known & (span >= 1) & (span <= series.MAX_MINUTES)
     known = known & has_start & (limits >= 0) & (shares >= 0) & (shares <= 100)
     since = starts + np.where(known, lengths - periods, 0).astype(np.int64) * 60_000_000
-    found = found.only(known[found.row] & np.isfinite(found.value))
-    order = np.lexsort((found.time, found.row))
-    found = Points(found.row[order], found.time[order], found.value[order])
-    ends = np.searchsorted(found.row, np.arange(len(known) + 1))
+    points = points.only(known[points.row] & np.isfinite(points.value))
+    order = np.lexsort((points.time, points.row))
+    points = Points(points.row[order], points.time[order], points.value[order])
+    ends = np.searchsorted(points.row, np.arange(len(known) + 1))
     parts = []
     for row in np.flatnonzero(np.diff(ends)).tolist():
         part = slice(ends[row], ends[row + 1])
-        watched = found.time[part] >= since[row]
+        watched = points.time[part] >= since[row]
         if watched.any():
-            answer = _bounds(found.value[part], watched, limits[row], shares[row])
-            parts.append((row, found.time[part][watched], *answer))
+            answer = _bounds(points.value[part], watched, limits[row], shares[row])
+            parts.append((row, points.time[part][watched], *answer))
     return _listed(parts, known)
 
 
@@ -136,7 +136,9 @@ def _listed(
     counts = np.zeros(len(known) + 1, dtype=np.int64)
     for row, times, *_ in parts:
         counts[row + 1] = len(times)
-    columns = [np.concatenate([part[at] for part in parts]) if parts else np.zeros(0) for at in (1, 2, 3, 4)]
+    columns = [
+        np.concatenate([part[index] for part in parts]) if parts else np.zeros(0) for index in (1, 2, 3, 4)
+    ]
     flags = np.concatenate([np.full(len(part[1]), part[5]) for part in parts]) if parts else np.zeros(0, bool)
     arrays = [
         pa.array(columns[0].astype(np.int64)).cast(_ROW.field(0).type),

@@ -37,10 +37,10 @@ def reference(cell: str | None) -> float | None:
     digits = cell[1:] if cell[:1] in ("+", "-") else cell
     if not (digits.isascii() and digits.isdigit()) or not -(1 << 63) <= int(cell) < 1 << 63:
         return None
-    found = s2sphere.CellId(int(cell) & ((1 << 64) - 1))
-    if not found.is_valid():
+    cell_id = s2sphere.CellId(int(cell) & ((1 << 64) - 1))
+    if not cell_id.is_valid():
         return None
-    return float(s2sphere.Cell(found).exact_area()) * _PER_STERADIAN
+    return float(s2sphere.Cell(cell_id).exact_area()) * _PER_STERADIAN
 
 
 def compute(cell: pa.Array) -> pa.Array:
@@ -92,10 +92,10 @@ def _square(words: npt.NDArray[np.uint64], face: Ints) -> tuple[Ints, Ints]:
     for step in range(7, -1, -1):
         bits = 2 if step == 7 else _BITS
         position = (words >> np.uint64(2 * _BITS * step + 1)).astype(np.int64) & ((1 << 2 * bits) - 1)
-        found = table[position << 2 | state]
-        i |= (found >> (_BITS + 2)) << (step * _BITS)
-        j |= (found >> 2 & _MASK) << (step * _BITS)
-        state = found & 3
+        entry = table[position << 2 | state]
+        i |= (entry >> (_BITS + 2)) << (step * _BITS)
+        j |= (entry >> 2 & _MASK) << (step * _BITS)
+        state = entry & 3
     return i, j
 
 
@@ -104,8 +104,8 @@ def _walk_back() -> Ints:
     """For eight bits of position and an orientation: four bits of i, four of j, the next orientation."""
     forth = s2id.hilbert()
     back = np.zeros_like(forth)
-    for key, found in enumerate(forth):
-        back[(int(found) >> 2) << 2 | key & 3] = (key >> 2) << 2 | int(found) & 3
+    for key, entry in enumerate(forth):
+        back[(int(entry) >> 2) << 2 | key & 3] = (key >> 2) << 2 | int(entry) & 3
     return back
 
 

@@ -81,10 +81,10 @@ def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
     return face.astype(np.int64), u, v
 
 
-def _square(place: Floats) -> Ints:
+def _square(coordinate: Floats) -> Ints:
     """S2's quadratic projection, then one of 2^30 rows or columns of the face."""
-    root = 0.5 * np.sqrt(1 + 3 * np.abs(place))
-    part = np.where(place >= 0, root, 1 - root)
+    root = 0.5 * np.sqrt(1 + 3 * np.abs(coordinate))
+    part = np.where(coordinate >= 0, root, 1 - root)
     whole: Ints = np.clip(np.floor(part * _SIZE), 0, _SIZE - 1).astype(np.int64)
     return whole
 

@@ -14,7 +14,8 @@ from runtime.values.registration import Registration
 def reference(*arguments: Any) -> list[Feature]:
     """The features of key, value, type, key, value, type, …, each once."""
     return distinct(
-        (arguments[at], arguments[at + 1], arguments[at + 2]) for at in range(0, len(arguments), 3)
+        (arguments[index], arguments[index + 1], arguments[index + 2])
+        for index in range(0, len(arguments), 3)
     )
 
 

@@ -16,11 +16,11 @@ def reference(text: str | None, pattern: str | None) -> list[str]:
     if text is None or pattern is None:
         return []
     parts, begin = [], 0
-    for found in matches(compiled(pattern or " "), text):
-        if found.end() == 0:
+    for match in matches(compiled(pattern or " "), text):
+        if match.end() == 0:
             continue  # an empty match at the very beginning splits nothing off
-        parts.append(text[begin : found.start()])
-        begin = found.end()
+        parts.append(text[begin : match.start()])
+        begin = match.end()
     if not parts:
         return [text]
     parts.append(text[begin:])

@@ -22,8 +22,7 @@ from daggers.v1 import events_pb2
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from chassis.logging import note as log_note
-from chassis.logging import unit_of_work
+from chassis.logging import note, unit_of_work
 from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from runtime.errors import EXTERNAL
 from runtime.launch import progress
@@ -83,7 +82,9 @@ def read_report(lines: Sequence[Row], targets: Sequence[Target]) -> Report:
             refused[line["reason"]] += line["rows"]
         elif line["kind"] == PRINTED:
             printed.setdefault(line["sink"], []).append(line["text"])
-    return Report(written, refused, printed, tuple(troubles[at] for at in sorted(troubles)), frozenset(done))
+    return Report(
+        written, refused, printed, tuple(troubles[sink] for sink in sorted(troubles)), frozenset(done)
+    )
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -156,23 +157,25 @@ class Batches:
             raise
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        self._launch.heartbeat.note(partial(progress.batch_began, batch_id=batch_id, at=datetime.now(UTC)))
+        self._launch.heartbeat.update(
+            partial(progress.batch_began, batch_id=batch_id, time=datetime.now(UTC))
+        )
         self._references.refresh(self._launch.session)
         begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
         wanted = whole(unwritten(rows, self._closed()), self._complete_from())
         report = self._deliver(wanted, batch_id)
         sinks = range(len(self._targets))
-        self._launch.heartbeat.note(
+        self._launch.heartbeat.update(
             partial(
                 progress.batch_written,
-                rows=[report.written[at] for at in sinks],
+                rows=[report.written[sink] for sink in sinks],
                 refused=report.refused,
                 invalid=report.invalid,
             )
         )
         self._print(report)
-        log_note(
-            rows=[report.written[at] for at in sinks],
+        note(
+            rows=[report.written[sink] for sink in sinks],
             refused=dict(report.refused),
             invalid=dict(report.invalid),
         )
@@ -194,8 +197,8 @@ class Batches:
                 total.written + report.written,
                 total.refused + report.refused,
                 {
-                    at: total.printed.get(at, []) + report.printed.get(at, [])
-                    for at in {*total.printed, *report.printed}
+                    sink: total.printed.get(sink, []) + report.printed.get(sink, [])
+                    for sink in {*total.printed, *report.printed}
                 },
                 report.troubles,
                 total.done | report.done,
@@ -204,7 +207,7 @@ class Batches:
             )
             if not report.troubles:
                 break
-            self._launch.heartbeat.note(partial(progress.retrying, why=report.troubles))
+            self._launch.heartbeat.update(partial(progress.retrying, why=report.troubles))
             if last_attempt:
                 self._leave("; ".join(trouble.detail for trouble in report.troubles))
             self._launch.stopping.wait(pause)
@@ -226,10 +229,10 @@ class Batches:
 
     def _print(self, report: Report) -> None:
         """The lines of sinks that print, up to their limit, on the driver's stdout."""
-        for at, lines in sorted(report.printed.items()):
-            target = self._targets[at]
+        for sink, lines in sorted(report.printed.items()):
+            target = self._targets[sink]
             shown = lines[: load(target.name).limit_of(target)]
-            if more := report.written[at] - len(shown):
+            if more := report.written[sink] - len(shown):
                 shown.append(f"… and {more} more")
             sys.stdout.write("".join(f"{line}\n" for line in shown))
         sys.stdout.flush()

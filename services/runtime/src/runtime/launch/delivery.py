@@ -63,9 +63,9 @@ class Delivery:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         open_sinks = [
-            _Sink(at, target, open_writer(target))
-            for at, target in enumerate(self.targets)
-            if (partition, at) not in self.done
+            _Sink(number, target, open_writer(target))
+            for number, target in enumerate(self.targets)
+            if (partition, number) not in self.done
         ]
         quarantine: Quarantine | None = None
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
@@ -99,7 +99,7 @@ class Delivery:
 class _Sink:
     """One sink while a partition is written to it."""
 
-    at: int
+    number: int
     target: Target
     writer: Writer
     written: int = 0
@@ -126,14 +126,15 @@ class _Sink:
         if self.trouble is not None:
             error = self.trouble.error
             trouble = {"kind": TROUBLE, "reason": error.reason, "text": error.detail, "rows": 0}
-            return [{"sink": self.at, **trouble}]
-        written = {"sink": self.at, "kind": WRITTEN, "reason": "", "text": "", "rows": self.written}
+            return [{"sink": self.number, **trouble}]
+        written = {"sink": self.number, "kind": WRITTEN, "reason": "", "text": "", "rows": self.written}
         refused = [
-            {"sink": self.at, "kind": REFUSED, "reason": reason, "text": "", "rows": count}
+            {"sink": self.number, "kind": REFUSED, "reason": reason, "text": "", "rows": count}
             for reason, count in self.refused.items()
         ]
         printed = [
-            {"sink": self.at, "kind": PRINTED, "reason": "", "text": text, "rows": 1} for text in self.printed
+            {"sink": self.number, "kind": PRINTED, "reason": "", "text": text, "rows": 1}
+            for text in self.printed
         ]
         return [written, *refused, *printed]
 

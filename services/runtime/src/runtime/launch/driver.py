@@ -60,7 +60,7 @@ class Driver:
             try:
                 self._compute()
             except BaseException as failure:
-                launch.heartbeat.note(partial(progress.exiting, error=self._jvm.explain(failure)))
+                launch.heartbeat.update(partial(progress.exiting, error=self._jvm.explain(failure)))
                 raise
             finally:
                 launch.stopping.set()
@@ -71,7 +71,7 @@ class Driver:
         launch = self._launch
         plan = job.checked(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
-        launch.heartbeat.note(partial(progress.warned, warnings=warnings))
+        launch.heartbeat.update(partial(progress.warned, warnings=warnings))
         references = self._references(plan)
         identity = job.state_identity(self._spec, plan)
         chosen = checkpoint.choose(launch.root, identity)
@@ -81,7 +81,7 @@ class Driver:
         if job.on_disk(self._spec, plan):
             spark.keep_state_on_disk(session)
         ui_url = session.sparkContext.uiWebUrl or ""
-        launch.heartbeat.note(partial(progress.shown, ui_url=ui_url))
+        launch.heartbeat.update(partial(progress.shown, ui_url=ui_url))
         self.announce(ui_url)
         with _plan_errors():
             assembled = job.assemble(launch, plan, chosen)
@@ -160,7 +160,7 @@ class Driver:
         try:
             while query.isActive:
                 if launch.must_stop():
-                    launch.heartbeat.note(progress.draining)
+                    launch.heartbeat.update(progress.draining)
                     self._drain(query, batches)
                     break
                 watcher.check()

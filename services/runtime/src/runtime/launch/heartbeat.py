@@ -45,7 +45,7 @@ class HeartbeatSender:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.note(progress.exiting)
+        self.update(progress.exiting)
         self._thread.join(_LAST_WORDS_S)
         self._producer.flush(_LAST_WORDS_S)
 
@@ -54,7 +54,7 @@ class HeartbeatSender:
         """How far the launch has come."""
         return self._progress
 
-    def note(self, change: Callable[[Progress], Progress]) -> None:
+    def update(self, change: Callable[[Progress], Progress]) -> None:
         """Apply a step of `progress.py`; a new state, or another set of troubles, is told at once."""
         with self._lock:
             before, self._progress = self._progress.beat, change(self._progress)

@@ -62,7 +62,7 @@ class Listener(StreamingQueryListener):
         report = event.progress
         read = record_progress(self._source, report)
         batch = committed(report, read, self._attempts(report.batchId))
-        self._launch.heartbeat.note(partial(progress.batch_committed, batch=batch))
+        self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
         self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
         self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
         self._warn()
@@ -72,7 +72,9 @@ class Listener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
         if self._source.registry.is_reachable():
-            self._launch.heartbeat.note(partial(progress.idle, at=datetime.fromisoformat(event.timestamp)))
+            self._launch.heartbeat.update(
+                partial(progress.idle, time=datetime.fromisoformat(event.timestamp))
+            )
         self._warn()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
@@ -83,7 +85,7 @@ class Listener(StreamingQueryListener):
         written, self._written = self._written, sum(self._launch.heartbeat.progress.beat.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
         return symptoms.Batch(
-            at=batch.at,
+            time=batch.time,
             read=batch.rows,
             late=batch.late,
             open=batch.state_rows > 0,
@@ -103,8 +105,8 @@ class Listener(StreamingQueryListener):
             *map(str, own),
         )
         measures = {each.code: each.measure for each in own if each.measure is not None}
-        self._launch.heartbeat.note(partial(progress.warned, warnings=warned, measures=measures))
-        self._launch.heartbeat.note(partial(progress.referenced, versions=self._references.versions()))
+        self._launch.heartbeat.update(partial(progress.warned, warnings=warned, measures=measures))
+        self._launch.heartbeat.update(partial(progress.referenced, versions=self._references.versions()))
 
 
 def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:
@@ -116,7 +118,7 @@ def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int
     watermark = datetime.fromisoformat(stamp) if stamp else None
     return Committed(
         batch_id=report.batchId,
-        at=datetime.now(UTC),
+        time=datetime.now(UTC),
         duration_ms=report.batchDuration,
         rows=read.rows // attempts,
         late=read.late // attempts,

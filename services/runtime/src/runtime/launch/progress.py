@@ -37,7 +37,7 @@ class Committed:
     """What Spark and the source say about one committed batch."""
 
     batch_id: int
-    at: datetime
+    time: datetime
     duration_ms: int
     rows: int
     late: int
@@ -89,9 +89,9 @@ def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:
     return replace(progress, beat=beat)
 
 
-def batch_began(progress: Progress, batch_id: int, at: datetime) -> Progress:
+def batch_began(progress: Progress, batch_id: int, time: datetime) -> Progress:
     """A batch began to write."""
-    return replace(progress, running=batch_id, running_since=at)
+    return replace(progress, running=batch_id, running_since=time)
 
 
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
@@ -124,7 +124,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     beat = _next(progress, "lag")
     beat.state = _running(beat.state)
     beat.batch_id = batch.batch_id
-    beat.last_progress.FromDatetime(batch.at)
+    beat.last_progress.FromDatetime(batch.time)
     beat.batch_duration_ms = batch.duration_ms
     beat.rows_in += batch.rows
     beat.late_rows += batch.late
@@ -142,14 +142,14 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     )
 
 
-def idle(progress: Progress, at: datetime) -> Progress:
+def idle(progress: Progress, time: datetime) -> Progress:
     """The source was reached and had nothing to read."""
     since = progress.running_since
     beat = _next(progress)
     beat.state = _running(beat.state)
-    beat.last_progress.FromDatetime(at)
+    beat.last_progress.FromDatetime(time)
     beat.lag.update(dict.fromkeys(beat.lag, 0))
-    return replace(progress, beat=beat, running_since=since if since is not None and since > at else None)
+    return replace(progress, beat=beat, running_since=since if since is not None and since > time else None)
 
 
 def draining(progress: Progress) -> Progress:

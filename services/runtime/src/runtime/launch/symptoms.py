@@ -44,7 +44,7 @@ class Rows:
 class Late:
     """Why rows of a reader were late, by what was known when the last of them came; times in ms."""
 
-    at: datetime
+    time: datetime
     newest: int
     """The greatest event time of the late rows."""
     mover: NewestRecord | None
@@ -77,7 +77,7 @@ class Symptoms:
 class Batch:
     """One committed batch; `watermarks` are those of its readers after it."""
 
-    at: datetime
+    time: datetime
     read: int
     late: int
     open: bool
@@ -91,12 +91,12 @@ class Batch:
 
 def committed(known: Symptoms, batch: Batch) -> Symptoms:
     """What is known after a batch."""
-    rows = [each for each in known.rows if batch.at - each.since < SPAN]
-    if rows and batch.at - rows[-1].since < _GRAIN:
+    rows = [each for each in known.rows if batch.time - each.since < SPAN]
+    if rows and batch.time - rows[-1].since < _GRAIN:
         last = rows.pop()
         rows.append(Rows(last.since, last.read + batch.read, last.late + batch.late))
     elif batch.read:
-        rows.append(Rows(batch.at, batch.read, batch.late))
+        rows.append(Rows(batch.time, batch.read, batch.late))
     newest = dict(known.newest)
     late = dict(known.late)
     for key, reader in batch.readers.items():
@@ -108,7 +108,7 @@ def committed(known: Symptoms, batch: Batch) -> Symptoms:
     if batch.gave or not batch.open:
         waiting = None
     elif batch.read:
-        since = waiting or Rows(batch.at, 0, 0)
+        since = waiting or Rows(batch.time, 0, 0)
         waiting = Rows(since.since, since.read + batch.read, since.late + batch.late)
     watermark = batch.watermark or known.watermark
     return replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
@@ -157,12 +157,12 @@ def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch)
     watermark_ms = int(batch.watermark.timestamp() * _SECOND_MS) if batch.watermark else 0
     state = batch.watermarks[key]
     moved = newest is not None and newest.time - state.delay >= watermark_ms
-    return Late(batch.at, late_newest, newest if moved else None, state.watermark >= watermark_ms)
+    return Late(batch.time, late_newest, newest if moved else None, state.watermark >= watermark_ms)
 
 
 def _late_rows(known: Symptoms, read: int, late: int, now: datetime) -> str:
     counted = f"{late:,} of the {read:,} rows of the last {spoken(SPAN)} ({late / read:.1%}) came after"
-    causes = [_cause(each) for each in known.late.values() if now - each.at < SPAN]
+    causes = [_cause(each) for each in known.late.values() if now - each.time < SPAN]
     return " ".join([counted, "their windows were closed and are in none.", *dict.fromkeys(causes)])
 
 
@@ -178,8 +178,8 @@ def _cause(late: Late) -> str:
     ahead = f"{spoken(than)} ahead of the newest of them"
     if mover.ahead >= _SECOND_MS:
         ahead = f"{spoken(timedelta(milliseconds=mover.ahead))} ahead of the clock when it was read, {ahead}"
-    at = datetime.fromtimestamp(mover.time / _SECOND_MS, UTC)
-    return f"Event time was moved to {_instant(at)} by {mover.place}: {ahead}."
+    moved_to = datetime.fromtimestamp(mover.time / _SECOND_MS, UTC)
+    return f"Event time was moved to {_instant(moved_to)} by {mover.position}: {ahead}."
 
 
 def _instant(time: datetime) -> str:

@@ -96,7 +96,7 @@ class References:
         for name in wanted:
             if name not in given:
                 raise external("REFERENCE_NOT_FOUND", f"The reference table {name!r} is not registered.")
-        self._tables = {name: _table(given[name], found) for name, found in wanted.items()}
+        self._tables = {name: _table(given[name], entries) for name, entries in wanted.items()}
 
     def start(self) -> None:
         """Read every table once. Raises: JobError (EXTERNAL, retryable) for one without any good version."""
@@ -145,8 +145,8 @@ class References:
         """
         now = self._clock()
         if self._told is None or now - self._told[0] >= _RETRY_S:
-            found = {name: table.now.id for name, table in self._tables.items() if table.now is not None}
-            self._told = (now, found)
+            versions = {name: table.now.id for name, table in self._tables.items() if table.now is not None}
+            self._told = (now, versions)
         return self._told[1]
 
     def warnings(self) -> tuple[str, ...]:

@@ -122,23 +122,23 @@ def _post(address: spec_pb2.InfluxAddress, lines: str) -> None:
 def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
     """What an answer of the database means for the rows, or for the job."""
     said = _words(answer)
-    place = f"InfluxDB at {address.url}"
+    influx = f"InfluxDB at {address.url}"
     if answer.status == 404:
         return external(
             "SINK_MISSING",
-            f"{place} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
+            f"{influx} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
             retryable=True,
         )
     if answer.status in (401, 403):
         return external(
             "SINK_DENIED",
-            f"{place} refuses to write to {address.bucket!r} with the sink's token ({said}); "
+            f"{influx} refuses to write to {address.bucket!r} with the sink's token ({said}); "
             "check the secret that `token` names and its rights.",
             retryable=True,
         )
     if answer.status in _REFUSED:
         return _RefusedError(said)
-    return TemporaryError("SINK_UNAVAILABLE", f"{place} answers {answer.status}: {said}")
+    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}: {said}")
 
 
 def _words(answer: ApiException) -> str:
@@ -172,18 +172,18 @@ def read(source: Source, limit: int) -> list[Row]:
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The same, and then again and again: no point before the oldest of them is looked for any more."""
     sink = source.resolved.sink.influx
-    place = sink.address
-    secret = resolve(place.token) if place.token.WhichOneof("source") else ""
-    client = InfluxDBClient(url=place.url, token=secret, org=place.org or "-", timeout=READ_TIMEOUT_MS)
+    address = sink.address
+    secret = resolve(address.token) if address.token.WhichOneof("source") else ""
+    client = InfluxDBClient(url=address.url, token=secret, org=address.org or "-", timeout=READ_TIMEOUT_MS)
     with client:
         since = _FIRST
         while True:
             try:
-                tables = client.query_api().query(_query(place.bucket, sink.measurement, since, limit))
+                tables = client.query_api().query(_query(address.bucket, sink.measurement, since, limit))
             except ApiException as answer:
-                raise _unreadable(answer, place) from None
+                raise _unreadable(answer, address) from None
             except (HTTPError, OSError):
-                detail = f"InfluxDB at {place.url} does not answer."
+                detail = f"InfluxDB at {address.url} does not answer."
                 raise TemporaryError("INFLUX_UNREACHABLE", detail) from None
             rows = newest((row for table in tables for row in _rows(table)), limit)
             if len(rows) == limit and rows[-1].time is not None:
@@ -218,12 +218,12 @@ def _rows(table: FluxTable) -> list[Row]:
 
 
 def _unreadable(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
-    place = f"InfluxDB at {address.url}"
+    influx = f"InfluxDB at {address.url}"
     if answer.status in (401, 403):
-        return external("INFLUX_FORBIDDEN", f"{place} does not accept the token.")
+        return external("INFLUX_FORBIDDEN", f"{influx} does not accept the token.")
     said = str(answer.message or answer.reason or "").strip().splitlines()
     why = said[0] if said else f"HTTP {answer.status}"
-    return external("INFLUX_REFUSED", f"{place} refuses the query: {why}")
+    return external("INFLUX_REFUSED", f"{influx} refuses the query: {why}")
 
 
 def _quoted(text: str) -> str:

@@ -160,7 +160,9 @@ def _produce(
     """Hand one record to the client; waits while its queue is full."""
     while True:
         try:
-            producer.produce(topic, value, key, headers=[*headers], on_delivery=partial(_note, failures, row))
+            producer.produce(
+                topic, value, key, headers=[*headers], on_delivery=partial(_record_failure, failures, row)
+            )
         except BufferError:
             producer.poll(0.1)
         except KafkaException as refused:
@@ -170,7 +172,7 @@ def _produce(
             return
 
 
-def _note(failures: dict[int, KafkaError], row: int, error: KafkaError | None, _: Any) -> None:
+def _record_failure(failures: dict[int, KafkaError], row: int, error: KafkaError | None, _: Any) -> None:
     if error is not None:
         failures[row] = error
 
@@ -212,7 +214,7 @@ def read(source: Source, limit: int) -> list[Row]:
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The same, and then again and again: what was read is kept, and only what comes is read."""
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
-    decode, found = _decoder(source), dict[str, Row]()
+    decode, latest = _decoder(source), dict[str, Row]()
     with closing(_consumer(address)) as consumer:
         while True:
             for message in sorted(_further(consumer, address, topic, limit), key=_written):
@@ -221,11 +223,11 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
                 except (ValueError, DecodeError):
                     continue  # not ours: somebody else writes to this topic too
                 identity = _identity(message)
-                found.pop(identity, None)
-                found[identity] = from_columns(columns, identity)
-            rows = newest(reversed(found.values()), limit)
+                latest.pop(identity, None)
+                latest[identity] = from_columns(columns, identity)
+            rows = newest(reversed(latest.values()), limit)
             yield rows
-            found = {row.key: row for row in reversed(rows)}
+            latest = {row.key: row for row in reversed(rows)}
 
 
 def _decoder(source: Source) -> Callable[[bytes], dict[str, Any]]:
@@ -261,8 +263,8 @@ def _consumer(address: spec_pb2.KafkaAddress) -> Consumer:
     try:
         return Consumer({**properties, **READER, "group.id": "daggers-rows"})
     except KafkaException:  # what it says may quote a secret
-        place = f"Kafka at {address.bootstrap_servers}"
-        raise external("KAFKA_REFUSED", f"{place} cannot be read with its cluster's properties.") from None
+        broker = f"Kafka at {address.bootstrap_servers}"
+        raise external("KAFKA_REFUSED", f"{broker} cannot be read with its cluster's properties.") from None
 
 
 def _further(consumer: Consumer, address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:

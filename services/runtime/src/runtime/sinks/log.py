@@ -75,10 +75,10 @@ def read(source: Source, limit: int) -> list[Row]:
     return rows[::-1][:limit]
 
 
-def _row(line: str, place: str) -> Row | None:
-    _, found, text = line.partition(PREFIX)
+def _row(line: str, identity: str) -> Row | None:
+    _, prefix, text = line.partition(PREFIX)
     try:
-        columns = json.loads(text) if found else None
+        columns = json.loads(text) if prefix else None
     except ValueError:
         return None  # some other line with the word in it
-    return from_columns(columns, place) if isinstance(columns, dict) else None
+    return from_columns(columns, identity) if isinstance(columns, dict) else None

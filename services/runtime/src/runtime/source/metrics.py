@@ -26,7 +26,7 @@ class NewestRecord:
     """The record with the greatest event time of some: times in ms, `place` for a person."""
 
     time: int
-    place: str
+    position: str
     ahead: int
     """How far it is ahead of the earlier of its Kafka time and the time its batch was planned."""
 

@@ -27,17 +27,17 @@ _LINKS = ("bin", "jars")
 _LIMIT_S = 600.0
 
 
-def build(place: Path, training: str) -> None:
+def build(folder: Path, training: str) -> None:
     """Make the links and, where this Java can, the archive: of the classes that the job `training` needs.
 
     `training` is a Python file; it is given a directory for a checkpoint. Raises CalledProcessError, OSError.
     """
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     home = Path(pyspark.__file__).parent
     for name in _LINKS:
-        (place / name).unlink(missing_ok=True)
-        (place / name).symlink_to(home / name)
-    fresh = place / f"{ARCHIVE}.new"
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(home / name)
+    fresh = folder / f"{ARCHIVE}.new"
     fresh.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="training-") as scratch:
         options = [
@@ -46,7 +46,7 @@ def build(place: Path, training: str) -> None:
             f"-Djava.io.tmpdir={scratch}",
         ]
         subprocess.run(
-            [place / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "512m",
+            [folder / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "512m",
              "--driver-java-options", " ".join(options),
              "--conf", "spark.ui.enabled=true", "--conf", f"spark.local.dir={scratch}",
              "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1",
@@ -54,7 +54,7 @@ def build(place: Path, training: str) -> None:
              "--conf", "spark.python.unix.domain.socket.dir=.",
              training, Path(scratch) / "checkpoint"],
             check=True, timeout=_LIMIT_S, cwd=scratch, stdin=subprocess.DEVNULL,
-            env={**os.environ, "SPARK_HOME": str(place), "PYSPARK_PYTHON": sys.executable,  # noqa: TID251 - handed on
+            env={**os.environ, "SPARK_HOME": str(folder), "PYSPARK_PYTHON": sys.executable,  # noqa: TID251 - handed on
                  "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONSAFEPATH": "1", "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
-    fresh.replace(place / ARCHIVE)
+    fresh.replace(folder / ARCHIVE)

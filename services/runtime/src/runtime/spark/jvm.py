@@ -22,10 +22,10 @@ _VMSTAT = Path("/proc/vmstat")
 def kills() -> int:
     """Processes that the kernel has killed for memory since it was started; 0 where it does not count."""
     try:
-        found = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text("ascii"), re.MULTILINE)
+        match = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text("ascii"), re.MULTILINE)
     except OSError:
         return 0
-    return int(found[1]) if found else 0
+    return int(match[1]) if match else 0
 
 
 class JvmWatch:

@@ -15,15 +15,15 @@ from py4j.java_gateway import JavaPackage, JVMView
 
 def remember() -> None:
     """Make Py4J keep the classes and packages that it finds; again changes nothing."""
-    for place in (JVMView, JavaPackage):
-        if not hasattr(place.__getattr__, "__wrapped__"):
-            place.__getattr__ = _kept(place.__getattr__)
+    for owner in (JVMView, JavaPackage):
+        if not hasattr(owner.__getattr__, "__wrapped__"):
+            owner.__getattr__ = _kept(owner.__getattr__)
 
 
 def _kept(look_up: Any) -> Any:
     @wraps(look_up)
-    def found(place: Any, name: str) -> Any:
-        what = place.__dict__[name] = look_up(place, name)
+    def looked_up(owner: Any, name: str) -> Any:
+        what = owner.__dict__[name] = look_up(owner, name)
         return what
 
-    return found
+    return looked_up

@@ -45,7 +45,7 @@ class Largest:
     size: int
     groups: int
     """Groups that are near the bound or beyond."""
-    at: datetime
+    time: datetime
 
 
 def changes(session: SparkSession, checkpoint: str, operator: int, first: int, last: int) -> DataFrame:
@@ -96,15 +96,15 @@ class Groups:
             return
         self._looked = newest
         now = self._now()
-        self._found = {kind: seen for kind, seen in self._found.items() if now - seen.at < self._keeps}
+        self._found = {kind: seen for kind, seen in self._found.items() if now - seen.time < self._keeps}
         for operator, name in enumerate(self._operators):
             if name in _KEEPS_GROUPS:
                 self._look_at(self._changes(operator, first, newest), now)
 
     def warnings(self) -> tuple[str, ...]:
         """What a person should know of groups that near a bound or are beyond."""
-        found = sorted(self._found.items())
-        return tuple(_warning(self._bounds[kind], seen) for kind, seen in found)
+        largest = sorted(self._found.items())
+        return tuple(_warning(self._bounds[kind], seen) for kind, seen in largest)
 
     def _run(self, ended: threading.Event) -> None:
         while not ended.wait(PERIOD_S):
@@ -118,8 +118,10 @@ class Groups:
         value = changed.schema["value"].dataType
         assert isinstance(value, StructType)
         # Aggregates of one kind call what they keep alike: a struct is cast by position.
-        named = ", ".join(f"c{at}: {field.dataType.simpleString()}" for at, field in enumerate(value.fields))
-        kept = [f"v.c{at}" for at, field in enumerate(value.fields) if field.dataType == BinaryType()]
+        named = ", ".join(
+            f"c{number}: {field.dataType.simpleString()}" for number, field in enumerate(value.fields)
+        )
+        kept = [f"v.c{number}" for number, field in enumerate(value.fields) if field.dataType == BinaryType()]
         if not kept:
             return
         rows = changed.selectExpr("xxhash64(key) AS g", f"CAST(value AS struct<{named}>) AS v")
@@ -135,15 +137,15 @@ class Groups:
                 f"count(DISTINCT CASE WHEN {near[kind]} THEN g END) AS {kind}_groups",
             )
         ]
-        found = rows.selectExpr(*answers).first()
-        assert found is not None
+        answer = rows.selectExpr(*answers).first()
+        assert answer is not None
         for kind in self._bounds:
-            if groups := found[f"{kind}_groups"]:
-                self._found[kind] = Largest(int(found[f"{kind}_size"]), groups, now)
+            if groups := answer[f"{kind}_groups"]:
+                self._found[kind] = Largest(int(answer[f"{kind}_size"]), groups, now)
 
 
 def _length(kept: str) -> str:
-    digits = ", ".join(f"hex(substring({kept}, {place}, 1))" for place in (20, 19, 18, 17))
+    digits = ", ".join(f"hex(substring({kept}, {position}, 1))" for position in (20, 19, 18, 17))
     length = _LENGTH.format(digits=digits)
     return f"CASE WHEN {_IS_LIST.format(kept)} THEN CAST({length} AS BIGINT) ELSE 0L END"
 

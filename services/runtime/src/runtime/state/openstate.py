@@ -29,11 +29,11 @@ def oldest(session: SparkSession, checkpoint: Place) -> datetime | None:
     try:
         stores = session.read.format("state-metadata").load(str(checkpoint))
         names = stores.select("operatorId", "stateStoreName").distinct().collect()
-        found = [_oldest(session, checkpoint, row["operatorId"], row["stateStoreName"]) for row in names]
+        times = [_oldest(session, checkpoint, row["operatorId"], row["stateStoreName"]) for row in names]
     except PySparkException as problem:
         _log.warning("the state in %s cannot be read: %s", checkpoint, str(problem).splitlines()[0])
         return None
-    micros = min((time for time in found if time is not None), default=None)
+    micros = min((time for time in times if time is not None), default=None)
     return None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
@@ -52,16 +52,16 @@ def _numbered(of: StructType) -> StructType:
     """The same with fields called by their places: aggregates of one function have one name in a state."""
     kinds = [each.dataType for each in of.fields]
     inside = [_numbered(kind) if isinstance(kind, StructType) else kind for kind in kinds]
-    return StructType([StructField(str(at), kind) for at, kind in enumerate(inside)])
+    return StructType([StructField(str(number), kind) for number, kind in enumerate(inside)])
 
 
 def _times(row: Column, of: StructType) -> list[Column]:
     """The columns that tell when sessions began, at any depth of a row whose fields are numbered."""
-    found: list[Column] = []
-    for at, field in enumerate(of.fields):
-        column = row.getField(str(at))
+    columns: list[Column] = []
+    for number, field in enumerate(of.fields):
+        column = row.getField(str(number))
         if isinstance(field.dataType, StructType):
-            found += _times(column, field.dataType)
+            columns += _times(column, field.dataType)
         elif field.name in (_SESSION, SINCE):
-            found.append(column)
-    return found
+            columns.append(column)
+    return columns

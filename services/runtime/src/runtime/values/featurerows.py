@@ -67,7 +67,7 @@ def distinct(triplets: Iterable[tuple[Any, Any, str]]) -> list[Feature]:
 
     NaN is one value, as in SQL; NULL has no type of its own.
     """
-    found: dict[tuple[Any, ...], Feature] = {}
+    features: dict[tuple[Any, ...], Feature] = {}
     for key, value, kind in triplets:
         feature = typed(key, value, kind)
         # Slot by slot: true, 1 and 1.0 stand in slots of their own.
@@ -75,8 +75,8 @@ def distinct(triplets: Iterable[tuple[Any, Any, str]]) -> list[Feature]:
             "NaN" if isinstance(each, float) and math.isnan(each) else each
             for each in feature["value"].values()
         )
-        found.setdefault((feature["name"], *same, *_given(value, kind)), feature)
-    return list(found.values())
+        features.setdefault((feature["name"], *same, *_given(value, kind)), feature)
+    return list(features.values())
 
 
 def _given(value: Any, kind: str) -> tuple[Any, ...]:

@@ -108,7 +108,9 @@ def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None])
         codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         keys = keys * max(1, len(column.dictionary)) + codes
         known &= column.is_valid().to_numpy(zero_copy_only=False)
-    _, first, at, counts = np.unique(keys[known], return_index=True, return_inverse=True, return_counts=True)
+    _, first, which, counts = np.unique(
+        keys[known], return_index=True, return_inverse=True, return_counts=True
+    )
     rows = np.flatnonzero(known)[first]
     texts = [column.take(pa.array(rows)).to_pylist() for column in columns]
     answers: list[str | None] = []
@@ -120,7 +122,7 @@ def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None])
             answers.append(None)
             invalid += int(counts[number])
     places_ = np.zeros(len(known), dtype=np.int64)
-    places_[known] = at
+    places_[known] = which
     return pa.array(answers, pa.string()).take(pa.array(places_, mask=~known)), invalid
 
 
@@ -170,16 +172,16 @@ class _Walk:
 
     def places(self, place: Place, path: Path, *, required: bool = False) -> list[Place]:
         asked = _Asked(required, path.function is None)
-        found = list(self._lead(place, path.steps, True, asked))
-        if path.definite and not found:
+        places = list(self._lead(place, path.steps, True, asked))
+        if path.definite and not places:
             raise MissingError
-        return found
+        return places
 
     def values(self, place: Place, path: Path) -> list[Any]:
         return self._made(path, self.places(place, path))
 
-    def _made(self, path: Path, found: list[Place]) -> list[Any]:
-        values = [value(each) for each in found]
+    def _made(self, path: Path, places: list[Place]) -> list[Any]:
+        values = [value(each) for each in places]
         if path.function is None:
             return values
         root = (self._document, 0)
@@ -192,14 +194,14 @@ class _Walk:
     def _inner(self, inner: Inner, exists: bool, element: Any) -> Any:
         """What a path in a filter gives, or whether it leads anywhere."""
         try:
-            found = self.places(
+            places = self.places(
                 (self._document if inner.from_root else [element], 0), inner.path, required=exists
             )
         except MissingError:
             return False if exists else UNDEFINED
         if exists:
             return True
-        values = self._made(inner.path, found)
+        values = self._made(inner.path, places)
         return values[0] if inner.path.definite else values
 
     def _lead(self, place: Place, steps: tuple[Step, ...], definite: bool, asked: _Asked) -> Iterator[Place]:

@@ -87,13 +87,13 @@ def _single(column: Column, value: Any) -> Any:
 
 def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None], path: str) -> list[Any]:
     """The field of each message; None for None, and for bytes that are no such message."""
-    found = []
+    values = []
     for item in items:
         try:
-            found.append(None if item is None else value_at(pool, message, item, path))
+            values.append(None if item is None else value_at(pool, message, item, path))
         except DecodeError:
-            found.append(None)
-    return found
+            values.append(None)
+    return values
 
 
 # --- fast ----------------------------------------------------------------------------------------------
@@ -142,14 +142,14 @@ def lists(
 
 def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:
     """JSON of the field of each message, `null` for None and for what cannot be decoded; how many cannot."""
-    there = [at for at, item in enumerate(items) if item is not None]
-    found = reader.decoder.decode([item for item in items if item is not None])
-    sound = [at for number, at in enumerate(there) if number not in found.broken]
-    column = follow(found.columns, reader.names) if reader.names else pa.repeat(True, len(sound))
+    there = [row for row, item in enumerate(items) if item is not None]
+    decoded = reader.decoder.decode([item for item in items if item is not None])
+    sound = [row for number, row in enumerate(there) if number not in decoded.broken]
+    column = follow(decoded.columns, reader.names) if reader.names else pa.repeat(True, len(sound))
     texts = ["null"] * len(items)
-    for at, text in zip(sound, json_text.texts(column, json_text.SPARK), strict=True):
-        texts[at] = reader.default if text == "null" else text
-    return texts, len(found.broken)
+    for row, text in zip(sound, json_text.texts(column, json_text.SPARK), strict=True):
+        texts[row] = reader.default if text == "null" else text
+    return texts, len(decoded.broken)
 
 
 @lru_cache(maxsize=256)

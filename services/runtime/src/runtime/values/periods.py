@@ -28,9 +28,9 @@ def shown(seconds: int | None, zone: str | None) -> tuple[datetime, tzinfo] | No
     """What the zone's clocks show, and the zone; None when there is no answer."""
     if seconds is None or zone is None or not zones.FIRST <= seconds <= zones.LAST:
         return None
-    found = zones.find(zone)
-    wall = None if found is None else zones.wall_time(seconds, found)
-    return None if found is None or wall is None else (wall, found)
+    tz = zones.find(zone)
+    wall = None if tz is None else zones.wall_time(seconds, tz)
+    return None if tz is None or wall is None else (wall, tz)
 
 
 def midnight(wall: datetime, days: int = 0) -> datetime | None:
@@ -69,11 +69,11 @@ def numbers(values: pa.Array) -> Ints:
 
 def given(*arrays: pa.Array) -> Bools:
     """Which rows have every one of these."""
-    found: Bools = np.ones(len(arrays[0]), dtype=np.bool_)
+    valid: Bools = np.ones(len(arrays[0]), dtype=np.bool_)
     for each in arrays:
         if each.null_count:
-            found &= pc.is_valid(each).to_numpy(zero_copy_only=False)
-    return found
+            valid &= pc.is_valid(each).to_numpy(zero_copy_only=False)
+    return valid
 
 
 def within(times: Ints) -> Bools:
@@ -118,9 +118,9 @@ def in_own_unit(times: pa.Array, answer: Callable[[pa.Array], pa.Array], last_ms
     if fine.all():
         return answer(times)
     seconds = np.where(fine, given_numbers, given_numbers // 1000)
-    found = answer(pa.array(seconds, mask=~given(times)))
-    found_numbers = numbers(found)
-    return pa.array(np.where(fine, found_numbers, found_numbers * 1000 + last_ms), mask=~given(found))
+    answers = answer(pa.array(seconds, mask=~given(times)))
+    found_numbers = numbers(answers)
+    return pa.array(np.where(fine, found_numbers, found_numbers * 1000 + last_ms), mask=~given(answers))
 
 
 def _months(walls: Ints) -> Ints:

@@ -36,12 +36,12 @@ def points(times: Times, values: Numbers) -> Iterator[tuple[datetime, float]]:
 
 def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: int) -> list[float]:
     """The value of each minute of the window: 0 without one; of two the later in the list."""
-    found = [0.0] * window
+    values = [0.0] * window
     for time, value in series:
         minute = (time - start) // _MINUTE
         if 0 <= minute < window:
-            found[minute] = value
-    return found
+            values[minute] = value
+    return values
 
 
 def whole_minutes(window: float | None) -> int | None:
@@ -81,23 +81,23 @@ def flatten(times: pa.ListArray, values: pa.ListArray) -> tuple[Points, Bools]:
     time, value = times.flatten(), values.flatten()
     known = np.asarray(pc.and_(time.is_valid(), value.is_valid()).to_numpy(zero_copy_only=False), dtype=bool)
     micros = pc.fill_null(time.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
-    found = pc.fill_null(value.cast(pa.float64()), 0.0).to_numpy()
-    return Points(row, micros, found).only(known), there
+    doubles = pc.fill_null(value.cast(pa.float64()), 0.0).to_numpy()
+    return Points(row, micros, doubles).only(known), there
 
 
-def last_of_minutes(found: Points, start: Ints, window: Ints) -> tuple[Points, Ints]:
+def last_of_minutes(points: Points, start: Ints, window: Ints) -> tuple[Points, Ints]:
     """The points that count in their windows, the later in the list of two in one minute, and their minutes.
 
     `start` (us) and `window` (minutes) are those of each series.
     """
-    minute = (found.time - start[found.row]) // _MINUTE_US
-    inside = (minute >= 0) & (minute < window[found.row])
-    found, minute = found.only(inside), minute[inside]
+    minute = (points.time - start[points.row]) // _MINUTE_US
+    inside = (minute >= 0) & (minute < window[points.row])
+    points, minute = points.only(inside), minute[inside]
     # Of equal numbers `unique` takes the first: so backwards, the last.
-    place = found.row * (MAX_MINUTES + 1) + minute
-    _, behind = np.unique(place[::-1], return_index=True)
-    last = len(place) - 1 - behind
-    return Points(found.row[last], found.time[last], found.value[last]), minute[last]
+    slot = points.row * (MAX_MINUTES + 1) + minute
+    _, behind = np.unique(slot[::-1], return_index=True)
+    last = len(slot) - 1 - behind
+    return Points(points.row[last], points.time[last], points.value[last]), minute[last]
 
 
 def micros(times: pa.Array) -> tuple[Ints, Bools]:

@@ -74,24 +74,24 @@ def _passed(wall: datetime, zone: tzinfo) -> int:
 @lru_cache(maxsize=1024)
 def find(name: str) -> tzinfo | None:
     """The zone of a name that a query may write; None when there is none."""
-    found = zones.find(name)
-    if isinstance(found, timedelta):
-        return timezone(found)
-    if found is None:
+    known = zones.find(name)
+    if isinstance(known, timedelta):
+        return timezone(known)
+    if known is None:
         return None
-    with _file(found).open("rb") as data:
-        return ZoneInfo.from_file(data, key=found)
+    with _file(known).open("rb") as data:
+        return ZoneInfo.from_file(data, key=known)
 
 
 @lru_cache(maxsize=1024)
 def clock(name: str) -> Clock | None:
     """The same zone for arrays."""
-    zone, found = find(name), zones.find(name)
-    if zone is None or found is None:
+    zone, known = find(name), zones.find(name)
+    if zone is None or known is None:
         return None
-    if isinstance(found, timedelta):
-        return Clock(zone, np.array([_LONG_AGO]), np.array([found // _SECOND]), _NEVER)
-    starts, offsets = _written(_file(found).read_bytes())
+    if isinstance(known, timedelta):
+        return Clock(zone, np.array([_LONG_AGO]), np.array([known // _SECOND]), _NEVER)
+    starts, offsets = _written(_file(known).read_bytes())
     # Behind the last change that the file lists come its rules, the same every year.
     last = max(int(starts[-1]), FIRST + _MONTH)
     base = last + 12 * _MONTH
@@ -117,37 +117,37 @@ class Clock:
     def wall(self, instants: Ints) -> Ints:
         """What the clocks show."""
         moved, cycles = self._first_cycle(instants)
-        at = np.searchsorted(self.starts, moved, side="right") - 1
-        walls: Ints = moved + self.offsets[at] + cycles
+        index = np.searchsorted(self.starts, moved, side="right") - 1
+        walls: Ints = moved + self.offsets[index] + cycles
         return walls
 
     def names(self, instants: Ints) -> tuple[list[str], Ints]:
         """The different abbreviations of the zone's time (EST, EDT), and which of them holds when."""
         moved, _ = self._first_cycle(instants)
-        found, at = np.unique(np.searchsorted(self.starts, moved, side="right") - 1, return_inverse=True)
-        starts = [EPOCH + max(int(self.starts[each]), FIRST + _DAY) * _SECOND for each in found]
+        used, which = np.unique(np.searchsorted(self.starts, moved, side="right") - 1, return_inverse=True)
+        starts = [EPOCH + max(int(self.starts[each]), FIRST + _DAY) * _SECOND for each in used]
         names = [each.replace(tzinfo=UTC).astimezone(self.zone).tzname() or "" for each in starts]
-        return names, at.astype(np.int64)
+        return names, which.astype(np.int64)
 
     def first(self, walls: Ints) -> Ints:
         """As `first_instant`."""
         moved, cycles = self._first_cycle(walls)
-        at = np.searchsorted(self._reached, moved, side="right")
-        instants: Ints = np.maximum(self.starts[at], moved - self.offsets[at]) + cycles
+        index = np.searchsorted(self._reached, moved, side="right")
+        instants: Ints = np.maximum(self.starts[index], moved - self.offsets[index]) + cycles
         return instants
 
     def last(self, walls: Ints) -> Ints:
         """As `last_instant`."""
         moved, cycles = self._first_cycle(walls)
-        at = np.searchsorted(self._left, moved, side="right") - 1
-        instants: Ints = np.minimum(self._ends[at] - 1, moved - self.offsets[at]) + cycles
+        index = np.searchsorted(self._left, moved, side="right") - 1
+        instants: Ints = np.minimum(self._ends[index] - 1, moved - self.offsets[index]) + cycles
         return instants
 
     def later(self, walls: Ints) -> Ints:
         """As `later_instant`."""
         moved, cycles = self._first_cycle(walls)
-        at = np.searchsorted(self._left, moved, side="right") - 1
-        instants: Ints = moved - self.offsets[at] + cycles
+        index = np.searchsorted(self._left, moved, side="right") - 1
+        instants: Ints = moved - self.offsets[index] + cycles
         return instants
 
     def _first_cycle(self, times: Ints) -> tuple[Ints, Ints]:
@@ -179,10 +179,10 @@ def _written(data: bytes) -> tuple[Ints, Ints]:
     first = struct.unpack_from(">6l", data, 20)
     skipped = 44 + _length(first, 4)
     times, types = struct.unpack_from(">2l", data, skipped + 32)
-    at = skipped + 44
-    changes = struct.unpack_from(f">{times}q", data, at)
-    kinds = struct.unpack_from(f">{times}B", data, at + 8 * times)
-    offsets = [struct.unpack_from(">l", data, at + 9 * times + 6 * kind)[0] for kind in range(types)]
+    begin = skipped + 44
+    changes = struct.unpack_from(f">{times}q", data, begin)
+    kinds = struct.unpack_from(f">{times}B", data, begin + 8 * times)
+    offsets = [struct.unpack_from(">l", data, begin + 9 * times + 6 * kind)[0] for kind in range(types)]
     return (
         np.array([_LONG_AGO, *changes], dtype=np.int64),
         np.array([offsets[0], *(offsets[kind] for kind in kinds)], dtype=np.int64),
@@ -201,7 +201,7 @@ def _bisected(zone: tzinfo, begin: int, end: int) -> list[tuple[int, int]]:
         shown = (EPOCH + instant * _SECOND).replace(tzinfo=UTC).astimezone(zone)
         return (shown.utcoffset() or timedelta()) // _SECOND
 
-    found = []
+    changes = []
     low, before = begin, offset(begin)
     for step in range(begin + _MONTH // 2, end, _MONTH // 2):
         high, after = step, offset(step)
@@ -210,6 +210,6 @@ def _bisected(zone: tzinfo, begin: int, end: int) -> list[tuple[int, int]]:
             while right - left > 1:
                 middle = (left + right) // 2
                 left, right = (middle, right) if offset(middle) == before else (left, middle)
-            found.append((right, after))
+            changes.append((right, after))
         low, before = high, after
-    return found
+    return changes

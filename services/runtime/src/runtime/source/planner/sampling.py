@@ -60,10 +60,10 @@ def walked(
     return results
 
 
-def weight(at: int, sample: Sample, end: int) -> float:
+def weight(start: int, sample: Sample, end: int) -> float:
     """As how many records [at, end) counts, if all of it is like the sample that was taken at `at`."""
     until = end if _is_last(sample) else sample[-1].offset + 1
-    return sum(record.weight for record in sample) / max(1, until - at) * (end - at)
+    return sum(record.weight for record in sample) / max(1, until - start) * (end - start)
 
 
 def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, int]:
@@ -72,44 +72,44 @@ def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, in
     The steps become longer as long as there seem to be no more records than `most`, by what their two ends
     look like, then shorter. Where it cannot be seen what there is, `most` offsets are taken.
     """
-    at, left = start, most
-    head = yield at
+    reached, left = start, most
+    head = yield reached
     if head is None:
-        return min(end, at + max(1, int(most)))
+        return min(end, reached + max(1, int(most)))
     for record in head:
         left -= record.weight
         if left <= 0 or record.offset >= end:
             return min(end, record.offset + 1)
     if _is_last(head):
         return end
-    here = weight(at, head, end) / (end - at)
+    here = weight(reached, head, end) / (end - reached)
     # How far before its end a step is looked at: what is hidden behind that is little.
-    length = min(head[-1].offset + 1 - at, max(1, int(most * _SLACK)))
+    length = min(head[-1].offset + 1 - reached, max(1, int(most * _SLACK)))
     left, shorter = most, False
     step = max(1, int(min(most, most / here)))
-    while at < end and left > most * _SLACK and step:
-        until = min(end, at + step)
-        look = max(at, until - length)
+    while reached < end and left > most * _SLACK and step:
+        until = min(end, reached + step)
+        look = max(reached, until - length)
         sample = yield look
         if sample is None:
             break
         there = weight(look, sample, end) / (end - look)
-        if (until - at) * max(here, there) <= left:
-            left -= (until - at) * (here + there) / 2
-            at, here = until, there
+        if (until - reached) * max(here, there) <= left:
+            left -= (until - reached) * (here + there) / 2
+            reached, here = until, there
         else:
             shorter = True
         step = step // 2 if shorter else step * 2
-    return max(at, head[-1].offset + 1)
+    return max(reached, head[-1].offset + 1)
 
 
 def newest(start: int, end: int) -> Generator[int, Sample | None, int | None]:
     """The greatest time of the last records in [start, end); None where none can be used."""
-    at = low = high = end
+    sampled = low = high = end
     time, distance = None, SAMPLE
-    while time is None and at > start:
-        at, high = max(start, end - distance), at
-        sample = yield at
+    while time is None and sampled > start:
+        sampled, high = max(start, end - distance), sampled
+        sample = yield sampled
         if sample is None:
             return None
         time, low = _before(end, sample)

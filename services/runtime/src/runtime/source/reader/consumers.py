@@ -42,10 +42,10 @@ class _PositionedConsumer:
     in a partition where a transaction ended or records were compacted away.
     """
 
-    def __init__(self, plan: ReaderPlan, at: OffsetRange, budget_kib: int) -> None:
+    def __init__(self, plan: ReaderPlan, offsets: OffsetRange, budget_kib: int) -> None:
         self.budget_kib = budget_kib
-        self.low = self.high = at.start
-        self._at = TopicPartition(at.partition.topic, at.partition.number, at.start)
+        self.low = self.high = offsets.start
+        self._at = TopicPartition(offsets.partition.topic, offsets.partition.number, offsets.start)
         self._consumer = Consumer(
             {
                 "check.crcs": False,

@@ -85,7 +85,7 @@ class PreAggregation:
                     pa.field(name, _type(value, records))
                     for name, value in zip(self._keys, partial.keys, strict=True)
                 ),
-                *(pa.field(f"p{at}", _TYPES[each.type]) for at, each in enumerate(partial.partials)),
+                *(pa.field(f"p{number}", _TYPES[each.type]) for number, each in enumerate(partial.partials)),
                 pa.field("n", pa.int64()),
             ],
             partial.computed,
@@ -138,7 +138,7 @@ class PreAggregation:
         # The first instant of a pane may be before all that 64 bits can tell: it must not move event time.
         panes = pa.array(np.minimum(micros - micros % self._pane_us, micros)).cast(TIME)
         values = [*self._partial.keys, *self._values]
-        names = [ROWTIME, *self._keys, *(f"v{at}" for at in range(len(self._values)))]
+        names = [ROWTIME, *self._keys, *(f"v{number}" for number in range(len(self._values)))]
         return pa.RecordBatch.from_arrays(
             [panes, *(_compute(value, records, computed, statistics) for value in values)], names
         )

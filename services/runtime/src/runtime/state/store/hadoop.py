@@ -64,8 +64,8 @@ class HadoopPath:
     def iterdir(self) -> Iterator[HadoopPath]:
         """What is in this directory; raises `FileNotFoundError` when there is none."""
         with _as_os_error():
-            found = self._files.listStatus(self._path())
-        return iter([self / status.getPath().getName() for status in found])
+            statuses = self._files.listStatus(self._path())
+        return iter([self / status.getPath().getName() for status in statuses])
 
     def is_dir(self) -> bool:
         """Whether it is a directory."""
