@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler import driverlog
-from scheduler.driverlog import Place, Position, Tail, TraceFilter
+from scheduler.driverlog import Cursor, Position, Tail, TraceFilter
 
 TRACE = """\
 before
@@ -22,12 +22,12 @@ after
 """
 
 
-def told(log: Path, place: Place = Place()) -> list[str]:  # noqa: B008 - a constant
-    """Every line behind a place, as it stands now."""
-    tail = Tail(log, place)
-    found = list(iter(tail.read, []))
+def told(log: Path, cursor: Cursor = Cursor()) -> list[str]:  # noqa: B008 - a constant
+    """Every line behind a cursor, as it stands now."""
+    tail = Tail(log, cursor)
+    batches = list(iter(tail.read, []))
     tail.close()
-    return [line for lines in found for line in lines]
+    return [line for lines in batches for line in lines]
 
 
 def moved(log: Path) -> None:
@@ -98,28 +98,28 @@ def test_no_line_is_lost_or_doubled_over_moves_and_restarts_of_who_follows(tmp_p
     chosen, log = random.Random(seed), tmp_path / "driver.log"
     log.write_text("")
     written = "".join(f"{str(number) * chosen.randrange(1, 500)}\n" for number in range(300))
-    tail, found, at = Tail(log), list[str](), 0
+    tail, followed, offset = Tail(log), list[str](), 0
     read = True  # since it was moved: who is two moves behind has a gap
-    while at < len(written):
+    while offset < len(written):
         size = chosen.randrange(3000)
         with log.open("a") as more:
-            more.write(written[at : at + size])
-        at += size
+            more.write(written[offset : offset + size])
+        offset += size
         match chosen.randrange(4):
             case 0:
-                found += [line for lines in iter(tail.read, []) for line in lines]
+                followed += [line for lines in iter(tail.read, []) for line in lines]
                 read = "\n" in log.read_text()
             case 1 if read:
                 moved(log)
                 read = False
             case 2:
                 tail.close()
-                tail = Tail(log, tail.place)
-    found += [line for lines in iter(tail.read, []) for line in lines]
+                tail = Tail(log, tail.cursor)
+    followed += [line for lines in iter(tail.read, []) for line in lines]
     tail.close()
 
     assert not tail.gap
-    assert "\n".join([*found, ""]) == written
+    assert "\n".join([*followed, ""]) == written
 
 
 def test_what_was_moved_away_twice_is_a_gap(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_what_was_moved_away_twice_is_a_gap(tmp_path: Path) -> None:
     for text in ("second\n", "third\n"):
         moved(log)
         log.write_text(text)
-    later = Tail(log, tail.place)
+    later = Tail(log, tail.cursor)
     lines = later.read() + later.read()
     later.close()
 
@@ -139,7 +139,7 @@ def test_what_was_moved_away_twice_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_position_is_read_as_it_was_told_and_nothing_else_is_one() -> None:
-    position = Position(7, Place(12, "0123456789abcdef"), inside=True)
+    position = Position(7, Cursor(12, "0123456789abcdef"), inside=True)
 
     assert Position.parse(str(position)) == position
     assert [Position.parse(text) for text in ("", "7-12", "7-12-xyz", "-1-2-0123456789abcdef")] == [None] * 4

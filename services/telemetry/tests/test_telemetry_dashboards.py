@@ -99,13 +99,13 @@ def test_a_compared_metric_shows_the_past_at_the_place_of_the_present(
 
 def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
     """The points of one moment of a dagger's life: the later, the higher its counters."""
-    at = Timestamp()
-    at.FromDatetime(time)
+    now = Timestamp()
+    now.FromDatetime(time)
     meta = alerts_pb2.AlertMeta(dagger=dagger, condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=number)
     beat = telemetry_pb2.Heartbeat(
         dagger=dagger,
         generation=4,
-        time=at,
+        time=now,
         state=telemetry_pb2.Heartbeat.STATE_RUNNING,
         rows_in=100 * number,
         rows_out=[number],
@@ -114,8 +114,8 @@ def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
         bad_values={"s2id": number},
         lag={"t/0": number},
         state_rows=number,
-        last_progress=at,
-        watermark=at,
+        last_progress=now,
+        watermark=now,
     )
     messages: list[tuple[Any, Message]] = [
         (points.of_beat, beat),

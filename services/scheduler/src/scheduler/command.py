@@ -160,8 +160,8 @@ def _known(url: str) -> Master:
     """The Spark master that a driver is submitted to. Raises: Unresolved."""
     if not url:
         raise Unresolved("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
-    if (found := parse(url)) is not None:
-        return found
+    if (master := parse(url)) is not None:
+        return master
     [wrong] = violations("spark_master", url)
     raise Unresolved(wrong.reason, f"Spark master {url!r} {wrong.description}: register another")
 

@@ -1,7 +1,7 @@
 """The logs of a host's drivers: which is a dagger's newest, its lines, and what is written to it.
 
 A driver keeps its log short: what is in `driver.log` moves to `driver.log.1`, whose own content goes. So a
-place in a log is known by what stands before it, and is found again in either file.
+cursor in a log is known by the bytes before it, and is found again in either file.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ LONGEST: Final = 256 * 1024
 CHUNK: Final = 512 * 1024
 """Bytes that are read at once, so that a step of an answer is not much longer."""
 _BEFORE: Final = 1024
-"""Bytes before a place that it is known by."""
+"""Bytes before a cursor that it is known by."""
 _TRACE: Final = "Traceback (most recent call last)"
 _FRAMES: Final = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 _POSITION: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{16})(t?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A byte of one of a log's two files. At 0 nothing was read: it is where the older one begins."""
+class Cursor:
+    """An offset in one of a log's two files. 0 means that nothing was read: the older file begins there."""
 
     offset: int = 0
     digest: str = ""
@@ -42,35 +42,35 @@ class Position:
     """How far a dagger's logs were read."""
 
     generation: int
-    place: Place
+    cursor: Cursor
     inside: bool
     """Whether that is amid a stack trace."""
 
     def __str__(self) -> str:
-        digest = self.place.digest or "0" * 16
-        return f"{self.generation}-{self.place.offset}-{digest}{'t' if self.inside else ''}"
+        digest = self.cursor.digest or "0" * 16
+        return f"{self.generation}-{self.cursor.offset}-{digest}{'t' if self.inside else ''}"
 
     @classmethod
     def parse(cls, text: str) -> Position | None:
         """The position that was told so; None for anything else."""
         told = _POSITION.fullmatch(text)
-        return told and cls(int(told[1]), Place(int(told[2]), told[3]), told[4] == "t")
+        return told and cls(int(told[1]), Cursor(int(told[2]), told[3]), told[4] == "t")
 
 
 def newest(runs: Path, name: str, create_sequence: int, file: str = LOG) -> Path | None:
     """The log, or another file, of a dagger's newest launch that has one; launches before its creation are
     another's.
     """
-    found = launches(runs, name, create_sequence, file)
-    return found[-1] if found else None
+    logs = launches(runs, name, create_sequence, file)
+    return logs[-1] if logs else None
 
 
 def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
     """The logs, or other files, of the launches behind a sequence, the oldest first."""
-    found: list[Path] = []
+    run_dirs: list[Path] = []
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = [each for each in (runs / name).iterdir() if each.name.isdigit()]
-    behind = sorted((each for each in found if int(each.name) > after), key=lambda each: int(each.name))
+        run_dirs = [each for each in (runs / name).iterdir() if each.name.isdigit()]
+    behind = sorted((each for each in run_dirs if int(each.name) > after), key=lambda each: int(each.name))
     return [each / file for each in behind if (each / file).is_file()]
 
 
@@ -91,19 +91,19 @@ class TraceFilter:
         return not line.startswith(_FRAMES)
 
 
-def last(log: Path, count: int, *, traces: bool) -> Place:
+def last(log: Path, count: int, *, traces: bool) -> Cursor:
     """Where the last `count` whole lines of a log begin; with `traces`, those of stack traces count.
 
     Raises: FileNotFoundError.
     """
     while True:
         older = _identity(_older(log))
-        place = _last(log, count, traces=traces)
+        cursor = _last(log, count, traces=traces)
         if _identity(_older(log)) == older:  # else it was moved meanwhile, and this is half of each
-            return place
+            return cursor
 
 
-def _last(log: Path, count: int, *, traces: bool) -> Place:
+def _last(log: Path, count: int, *, traces: bool) -> Cursor:
     begins: deque[tuple[Path, int]] = deque(maxlen=count)
     end = log, 0
     filter_ = TraceFilter()
@@ -121,21 +121,21 @@ def _last(log: Path, count: int, *, traces: bool) -> Place:
             end = (part, offset) if offset else end
     part, offset = begins[0] if begins else end
     if (count and not begins) or not offset:
-        return Place()
+        return Cursor()
     with part.open("rb") as file:
-        return Place(offset, _digest(_before(file, offset)))
+        return Cursor(offset, _digest(_before(file, offset)))
 
 
 class Tail:
-    """What is written behind a place of a log, also when it is moved meanwhile. To be closed.
+    """What is written behind a cursor in a log, also when the log is moved meanwhile. To be closed.
 
-    `place` is where the last line ends that was read; `gap` says that what was to be read is gone.
+    `cursor` is where the last line ends that was read; `gap` says that what was to be read is gone.
     """
 
-    def __init__(self, log: Path, place: Place = Place()) -> None:
+    def __init__(self, log: Path, cursor: Cursor = Cursor()) -> None:
         """Raises: OSError."""
         self._log = log
-        self.place = place
+        self.cursor = cursor
         self.gap = False
         self._rest = b""
         self._older = _identity(_older(log))  # what was read before the log
@@ -151,7 +151,7 @@ class Tail:
             if whole:
                 self._window = (self._window + b"\n".join([*whole, b""]))[-_BEFORE:]
                 offset = self._file.tell() - len(self._rest)
-                self.place = Place(offset, _digest(self._window[-min(offset, _BEFORE) :]))
+                self.cursor = Cursor(offset, _digest(self._window[-min(offset, _BEFORE) :]))
             if whole or not chunk:
                 return [_text(line) for line in whole]
 
@@ -164,16 +164,16 @@ class Tail:
         self._file.close()
 
     def _located(self) -> tuple[BinaryIO, bytes]:
-        """The file that has the place, there, and what stands before it. Raises: OSError."""
-        for part in (self._log, _older(self._log)) if self.place.offset else ():
+        """The file that has the cursor, positioned there, and the bytes before it. Raises: OSError."""
+        for part in (self._log, _older(self._log)) if self.cursor.offset else ():
             with suppress(FileNotFoundError):
                 file = part.open("rb")
-                if _holds(file, self.place):
-                    file.seek(self.place.offset)
-                    return file, _before(file, self.place.offset)
+                if _holds(file, self.cursor):
+                    file.seek(self.cursor.offset)
+                    return file, _before(file, self.cursor.offset)
                 file.close()
-        self.gap = self.place.offset > 0
-        self.place = Place()
+        self.gap = self.cursor.offset > 0
+        self.cursor = Cursor()
         older = _older(self._log)
         return (older if older.exists() else self._log).open("rb"), b""
 
@@ -212,11 +212,11 @@ class Tail:
         return True
 
 
-def _holds(file: BinaryIO, place: Place) -> bool:
-    """Whether this is the file that the place is in."""
+def _holds(file: BinaryIO, cursor: Cursor) -> bool:
+    """Whether this is the file that the cursor is in."""
     return (
-        os.fstat(file.fileno()).st_size >= place.offset
-        and _digest(_before(file, place.offset)) == place.digest
+        os.fstat(file.fileno()).st_size >= cursor.offset
+        and _digest(_before(file, cursor.offset)) == cursor.digest
     )
 
 
@@ -229,7 +229,7 @@ def _identity(file: Path) -> int:
 
 
 def _before(file: BinaryIO, offset: int) -> bytes:
-    """The bytes that a place is known by."""
+    """The bytes that a cursor is known by."""
     start = max(offset - _BEFORE, 0)
     return os.pread(file.fileno(), offset - start, start)
 

@@ -26,7 +26,7 @@ from daggerspec.limits import WATCH_S
 from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
 from scheduler import driverlog
-from scheduler.driverlog import Place, Position, Tail, TraceFilter
+from scheduler.driverlog import Cursor, Position, Tail, TraceFilter
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 
@@ -105,8 +105,8 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         log = driverlog.newest(self._runs, asked.name, request.create_sequence)
         with suppress(FileNotFoundError):  # it was tidied away in between
             if log is not None:
-                place = driverlog.last(log, count, traces=asked.traces)
-                return Position(int(log.parent.name), place, inside=False)
+                cursor = driverlog.last(log, count, traces=asked.traces)
+                return Position(int(log.parent.name), cursor, inside=False)
         text = f"there is no log of {asked.name} on its host {self._host}"
         raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
 
@@ -115,12 +115,12 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
         """What is written behind a position; one that is followed goes on into each next launch."""
         asked = request.request
-        generation, place, inside = behind.generation, behind.place, behind.inside
+        generation, cursor, inside = behind.generation, behind.cursor, behind.inside
         while True:
             log = self._runs / asked.name / str(generation) / LOG
             if log.is_file() and generation > request.create_sequence:
                 kept = TraceFilter(inside=inside)
-                with closing(Tail(log, place)) as tail:
+                with closing(Tail(log, cursor)) as tail:
                     head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log), gap=tail.gap)
                     async with aclosing(self._lines(asked, generation, tail, kept, head)) as steps:
                         async for step in steps:
@@ -130,7 +130,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             after = max(generation, request.create_sequence)
             while not (further := await self._reading(driverlog.launches, self._runs, asked.name, after)):
                 await self._pause(WATCH_S)
-            generation, place, inside = int(further[0].parent.name), Place(), False
+            generation, cursor, inside = int(further[0].parent.name), Cursor(), False
 
     async def _lines(
         self,
@@ -149,7 +149,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                 written = [unfinished]
             step.lines.extend(line for line in written if asked.traces or kept.keeps(line))
             if asked.follow:
-                step.position = str(Position(generation, tail.place, kept.inside))
+                step.position = str(Position(generation, tail.cursor, kept.inside))
             if step.lines or step.path:
                 yield step
             step = gateway_pb2.ReadLogResponse()

@@ -112,10 +112,10 @@ def _user_error(error: Unresolved) -> events_pb2.DaggerError:
 
 
 def _os_error(error: OSError) -> events_pb2.DaggerError:
-    place = f" ({error.filename})" if error.filename else ""
+    file = f" ({error.filename})" if error.filename else ""
     return events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_INTERNAL,
         reason="LAUNCH_FAILED",
-        detail=f"its driver could not be started: {error.strerror}{place}",
+        detail=f"its driver could not be started: {error.strerror}{file}",
         retryable=True,
     )

@@ -43,26 +43,26 @@ class Observer:
         heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
         if heartbeat is not None and heartbeat.generation != dagger.generation:
             heartbeat, heard_at = None, self._listening_since
-        presence, found, left = Presence.REMOTE, None, None
+        presence, alive, left = Presence.REMOTE, None, None
         if dagger.driver is not None:
             driver = dagger.driver
             # Only its heartbeats told of it, see fleet.reconcile.
             if driver.host == self._drivers.host and not driver.pid:
-                found = self._drivers.find(dagger.name, dagger.generation)
-                driver = found or self._drivers.lost(dagger.name, dagger.generation)
+                alive = self._drivers.find(dagger.name, dagger.generation)
+                driver = alive or self._drivers.lost(dagger.name, dagger.generation)
             presence = self._drivers.presence(driver)
             if presence is Presence.GONE:
                 left = self._drivers.exit(driver)
             elif presence is Presence.ALIVE:
                 self._processes.watch(dagger.name, driver.pid)
         elif dagger.unanswered:
-            found = self._drivers.find(dagger.name, dagger.generation)
+            alive = self._drivers.find(dagger.name, dagger.generation)
             claim = self._fleet.claims.get(dagger.epoch)
             if claim is not None and claim.host == self._drivers.host:
-                presence = Presence.GONE if found is None else Presence.ALIVE
+                presence = Presence.GONE if alive is None else Presence.ALIVE
         full = self._full(dagger)
         return Observation(
-            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=found, exit=left, full=full
+            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=alive, exit=left, full=full
         )
 
     def _full(self, dagger: Dagger) -> str:

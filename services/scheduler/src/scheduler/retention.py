@@ -42,12 +42,12 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
     `checkpoints` is None where they are on another file system: what is there is for people to remove.
     A directory whose dagger the fold does not know is left alone: the log may not be the one it came from.
     """
-    found = []
+    removable = []
     for directory in _directories(checkpoints):
         name, _, created = directory.name.rpartition("-")
         dagger = fleet.daggers.get(name)
         if dagger is not None and created.isdigit() and _over(dagger, int(created)):
-            found.append(directory)
+            removable.append(directory)
     for directory in _directories(runs):
         dagger = fleet.daggers.get(directory.name)
         if dagger is None:
@@ -55,15 +55,15 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
         launches = sorted(int(each.name) for each in _directories(directory) if each.name.isdigit())
         old = {each for each in launches if _over(dagger, each)} | set(launches[:-KEPT])
         if dagger.phase == DELETED and len(old) == len(launches):
-            found.append(directory)
+            removable.append(directory)
             continue
         running = {dagger.generation} if dagger.occupied else set()
         for launch in launches:
             if launch in old - {dagger.generation}:
-                found.append(directory / str(launch))
+                removable.append(directory / str(launch))
             elif launch not in running and (directory / str(launch) / rundir.TEMPORARY).is_dir():
-                found.append(directory / str(launch) / rundir.TEMPORARY)
-    return found
+                removable.append(directory / str(launch) / rundir.TEMPORARY)
+    return removable
 
 
 def remove(directories: list[Path]) -> None:

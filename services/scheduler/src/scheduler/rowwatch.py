@@ -110,10 +110,10 @@ class Mailbox:
 
     async def next(self) -> bytes:
         """The next message. Raises: ApiError."""
-        found = await self._waiting.get()
-        if isinstance(found, ApiError):
-            raise replace(found)
-        return found
+        message = await self._waiting.get()
+        if isinstance(message, ApiError):
+            raise replace(message)
+        return message
 
     def take(self, kind: bytes, message: bytes) -> None:
         """A message of the reader, which may be for others."""

@@ -31,8 +31,8 @@ def seen(state_dir: Path) -> Seen:
     """What a scheduler of this state directory read of the log."""
     file, position = state_dir / SEEN, LogPosition()
     with suppress(FileNotFoundError, ValueError, KeyError):
-        found = json.loads(file.read_text())
-        position = LogPosition(int(found["sequence"]), bytes.fromhex(found["history"]))
+        document = json.loads(file.read_text())
+        position = LogPosition(int(document["sequence"]), bytes.fromhex(document["history"]))
     return Seen(position, f"remove {file}")
 
 
