@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 # Where distributions put it; the one for programs of many threads.
-PLACES = ("lib*/*/faketime", "lib*/faketime", "local/lib/faketime")
+FOLDERS = ("lib*/*/faketime", "lib*/faketime", "local/lib/faketime")
 LIBRARY = "libfaketimeMT.so.1"
 TRIAL = "import time; time.sleep(0.01); print(time.time(), time.monotonic())"
 TRIAL_S = -86_400.0
@@ -23,7 +23,9 @@ class Clock:
 
     def __init__(self, file: Path, root: Path = Path("/usr")) -> None:
         self._file = file
-        self._library = next((found for place in PLACES for found in root.glob(f"{place}/{LIBRARY}")), None)
+        self._library = next(
+            (library for folder in FOLDERS for library in root.glob(f"{folder}/{LIBRARY}")), None
+        )
         self.impossible = self._tried()
         self._set(0)
 

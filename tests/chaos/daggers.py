@@ -66,8 +66,8 @@ class Subject:
 
 def tumble(fed: Fed) -> Rows:
     """Completed bookings of each city in each ten seconds."""
-    found = Counter((_end(event, TUMBLE_S), str(event.city)) for event in _completed(fed.asked))
-    return Counter((end, city, count) for (end, city), count in found.items())
+    counts = Counter((_end(event, TUMBLE_S), str(event.city)) for event in _completed(fed.asked))
+    return Counter((end, city, count) for (end, city), count in counts.items())
 
 
 def hop(fed: Fed) -> Rows:
@@ -98,9 +98,9 @@ def join(fed: Fed) -> Rows:
 
 def union(fed: Fed) -> Rows:
     """How many were asked and how many answered in each ten seconds."""
-    found = Counter((_end(event, TUMBLE_S), ASKED) for event in _completed(fed.asked))
-    found += Counter((_end(event, TUMBLE_S), ANSWERED) for event in _completed(fed.answered))
-    return Counter((end, what, count) for (end, what), count in found.items())
+    counts = Counter((_end(event, TUMBLE_S), ASKED) for event in _completed(fed.asked))
+    counts += Counter((_end(event, TUMBLE_S), ANSWERED) for event in _completed(fed.answered))
+    return Counter((end, what, count) for (end, what), count in counts.items())
 
 
 SUBJECTS = dict(
@@ -177,7 +177,7 @@ def once(rows: Iterable[tuple[str, Row]]) -> Rows:
 
 def set_aside(subject: Subject, fed: Fed) -> Rows:
     """What must be in the quarantine: each record and each row once, under its reason."""
-    records = Counter((FROM_THE_FUTURE, *place) for place in fed.ahead)
+    records = Counter((FROM_THE_FUTURE, *record) for record in fed.ahead)
     return records + Counter((NO_FIELDS, *row) for row in subject.refused(fed))
 
 

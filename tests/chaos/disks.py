@@ -30,10 +30,10 @@ class Disks:
         self.tmpfs = tmpfs
 
     @contextmanager
-    def full(self, place: str, writers: Iterable[psutil.Process]) -> Iterator[None]:
+    def full(self, disk: str, writers: Iterable[psutil.Process]) -> Iterator[None]:
         """Nothing more can be written there; `writers` are those who do."""
         if self.tmpfs:
-            filler = self._folder / place / FILLER
+            filler = self._folder / disk / FILLER
             try:
                 fill(filler)
                 yield
@@ -78,24 +78,24 @@ def limited(writers: Iterable[psutil.Process]) -> Iterator[None]:
 def mounted(folder: Path) -> Iterator[Disks]:
     """The disks of a state directory that is empty; gone with all they hold when the context ends."""
     with ExitStack() as mounts:
-        for place in DISKS:
-            if not _mount(folder / place):
+        for disk in DISKS:
+            if not _mount(folder / disk):
                 mounts.close()
                 break
-            mounts.callback(_unmount, folder / place)
+            mounts.callback(_unmount, folder / disk)
         else:
             yield Disks(folder, tmpfs=True)
             return
     yield Disks(folder, tmpfs=False)
 
 
-def _mount(place: Path) -> bool:
+def _mount(folder: Path) -> bool:
     if shutil.which("mount") is None or os.geteuid() != 0:
         return False
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m,mode=700", "daggers-chaos", place]
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m,mode=700", "daggers-chaos", folder]
     return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
-def _unmount(place: Path) -> None:
-    subprocess.run(["umount", "--lazy", place], check=True, capture_output=True)
+def _unmount(folder: Path) -> None:
+    subprocess.run(["umount", "--lazy", folder], check=True, capture_output=True)

@@ -61,8 +61,8 @@ def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
 def disk_full(world: World, fault: Fault) -> Iterator[str]:
     """No room on the disk of the broker, of the database, or of the checkpoints."""
     if fault.target == "checkpoints":
-        found = [drivers.session(driver) for launches in world.drivers().values() for driver in launches]
-        writers = [each for session in found for each in session.members()]
+        sessions = [drivers.session(driver) for launches in world.drivers().values() for driver in launches]
+        writers = [each for session in sessions for each in session.members()]
     else:
         writers = _process(world, fault.target)
     with world.disks.full(fault.target, writers):
@@ -111,9 +111,9 @@ def restart_asked_for(world: World, fault: Fault) -> Iterator[str]:
 def producer_ahead(world: World, fault: Fault) -> Iterator[str]:
     """A booking from the future, in event time and in Kafka time."""
     partition = int(fault.target.partition("/")[2])
-    place = next(place for place in reversed(world.feeder.places) if place[1] == partition)
-    world.feeder.send_ahead(place)
-    yield f"by {AHEAD_S // 60} minutes, into {place[0]}/{partition}"
+    target = next(target for target in reversed(world.feeder.targets) if target[1] == partition)
+    world.feeder.send_ahead(target)
+    yield f"by {AHEAD_S // 60} minutes, into {target[0]}/{partition}"
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def topic_added(world: World, _: Fault) -> Iterator[str]:
 
     Raises: MissedError when there are enough.
     """
-    if len(world.feeder.places) >= MOST_TOPICS * ASKED_PARTITIONS:
+    if len(world.feeder.targets) >= MOST_TOPICS * ASKED_PARTITIONS:
         raise MissedError(f"the stream has {MOST_TOPICS} topics")
     world.growing.set()
     yield "when this is over"

@@ -39,7 +39,7 @@ LOOK_BACK = 1_000
 AHEAD_S = 50 * 60
 # Of records that stand between those that count: all have one key.
 COMPACTED = "compacted"
-Place = tuple[str, int]
+Target = tuple[str, int]
 """A topic and a partition."""
 
 
@@ -61,7 +61,7 @@ class Event:
 class Record:
     """An event on its way, and what to do with it once it is in its topic."""
 
-    place: Place
+    target: Target
     key: bytes
     value: bytes
     sent_ms: int
@@ -114,7 +114,7 @@ class Feeder(threading.Thread):
     def __init__(self, bootstrap_servers: str, asked: str, answered: str, seed: int) -> None:
         super().__init__(name="feeder", daemon=True)
         self.fed = Fed()
-        self.places: list[Place] = []
+        self.targets: list[Target] = []
         """Where bookings go."""
         self._answered = (answered, 0)
         self._city = City(seed)
@@ -136,7 +136,7 @@ class Feeder(threading.Thread):
 
     def reach(self, topic: str) -> None:
         """Bookings go to this topic, too."""
-        self.places += [(topic, partition) for partition in range(ASKED_PARTITIONS)]
+        self.targets += [(topic, partition) for partition in range(ASKED_PARTITIONS)]
 
     def run(self) -> None:
         """Feed step by step."""
@@ -150,18 +150,18 @@ class Feeder(threading.Thread):
         with self._stepping:
             yield
 
-    def send_ahead(self, place: Place) -> None:
+    def send_ahead(self, target: Target) -> None:
         """A booking of a producer whose clock runs ahead: its event time and its Kafka time, both."""
         now_s = time.time() + AHEAD_S
         event = Event(round((now_s - NOON) * 1000), "ahead", 1, "COMPLETED")
-        self._produce(place, event, sent_ms=round(now_s * 1000), taken=self._ahead)
+        self._produce(target, event, sent_ms=round(now_s * 1000), taken=self._ahead)
 
     def close(self) -> Fed:
         """Stop, feed what closes every window, and give what was fed. The broker must be back by now."""
         self.stop()
         last = self._city.closing()
-        for place in [*self.places, self._answered]:
-            self._produce(place, last)
+        for target in [*self.targets, self._answered]:
+            self._produce(target, last)
         deadline = time.monotonic() + LONGEST_S
         while left := self.flush():
             assert time.monotonic() < deadline, f"the broker has not taken {left} records in {LONGEST_S:g} s"
@@ -176,7 +176,7 @@ class Feeder(threading.Thread):
     def _step(self) -> None:
         step = self._city.step()
         for event in step.asked:
-            self._produce(self._chance.choice(self.places), event)
+            self._produce(self._chance.choice(self.targets), event)
         for event in step.answered:
             self._produce(self._answered, event)
         between = Event(min(event.at_ms for event in step.asked), "", 1, CLOSING_STATUS)
@@ -204,7 +204,7 @@ class Feeder(threading.Thread):
 
     def _kept(self, record: Record) -> Message | None:
         """The record, if its topic has it."""
-        topic, partition = record.place
+        topic, partition = record.target
         consumer = Consumer(
             {"bootstrap.servers": self._bootstrap_servers, "group.id": "chaos-feeder", **READER}
         )
@@ -223,7 +223,7 @@ class Feeder(threading.Thread):
 
     def _produce(
         self,
-        place: Place,
+        target: Target,
         event: Event,
         *,
         key: str = "",
@@ -231,7 +231,7 @@ class Feeder(threading.Thread):
         taken: Callable[[Message], None] = lambda _: None,
     ) -> None:
         named = key or f"{event.order}-{event.at_ms}"
-        self.send(Record(place, named.encode(), event.encoded(), sent_ms, taken))
+        self.send(Record(target, named.encode(), event.encoded(), sent_ms, taken))
 
     def send(self, record: Record) -> None:
         """On its way to its topic."""
@@ -242,7 +242,7 @@ class Feeder(threading.Thread):
             else:
                 self._refused.append(record)
 
-        topic, partition = record.place
+        topic, partition = record.target
         self._producer.produce(
             topic,
             record.value,

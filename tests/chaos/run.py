@@ -109,14 +109,14 @@ class Run:
         for name, subject in SUBJECTS.items():
             expected = subject.recount(fed)
             for sink in subject.sinks:
-                while (found := read(stack, name, sink)) != expected and time.monotonic() < deadline:
+                while (actual := read(stack, name, sink)) != expected and time.monotonic() < deadline:
                     _wait(POLL_S)
-                differing = mismatches(expected, found)
+                differing = mismatches(expected, actual)
                 self.rows += expected.total()
                 self.say(f"{name} in {sink}: {expected.total()} rows, {len(differing)} mismatches")
                 self.wrong(f"{name} in {sink}: {one}" for one in differing)
-            expected, found = set_aside(subject, fed), quarantined(stack, name)
-            differing = mismatches(expected, found)
+            expected, actual = set_aside(subject, fed), quarantined(stack, name)
+            differing = mismatches(expected, actual)
             self.rows += expected.total()
             self.say(f"{name} set aside {expected.total()}, {len(differing)} mismatches")
             self.wrong(f"{name} in quarantine: {one}" for one in differing)
@@ -137,9 +137,9 @@ class Run:
         )
         return 1 if self.mismatches or self.orphans else 0
 
-    def wrong(self, found: Iterable[str]) -> None:
+    def wrong(self, mismatches: Iterable[str]) -> None:
         """Mismatches: count them all, and tell the first few."""
-        for one in found:
+        for one in mismatches:
             self.mismatches.append(one)
             if len(self.mismatches) <= SHOWN:
                 self.say(f"  MISMATCH: {one}")
@@ -155,8 +155,8 @@ def read(stack: World, name: str, sink: str) -> Rows:
     """The rows of a dagger in one of its sinks."""
     subject = SUBJECTS[name]
     if sink == "kafka":
-        found = records(stack.stack.kafka, name)
-        return once((header(each, "ce_id"), subject.row(json.loads(each.value() or b""))) for each in found)
+        written = records(stack.stack.kafka, name)
+        return once((header(each, "ce_id"), subject.row(json.loads(each.value() or b""))) for each in written)
     rows = stack.cli("rows", name, "--sink", sink, "--limit", ALL_ROWS)
     return Counter(
         subject.row({"window_timestamp": row["window_timestamp"], **row["tags"], **row["fields"]})
@@ -166,7 +166,7 @@ def read(stack: World, name: str, sink: str) -> Rows:
 
 def quarantined(stack: World, name: str) -> Rows:
     """What a dagger has set aside, each once: a record by its place, a row by what it says."""
-    found = set()
+    kept_back = set()
     topic = next(each for each in topics.TOPICS if each.name == topics.QUARANTINE)
     for partition in range(topic.partitions):
         for each in records(stack.stack.kafka, topic.name, partition):
@@ -174,16 +174,16 @@ def quarantined(stack: World, name: str) -> Rows:
             if one.dagger != name:
                 continue
             if one.stage == "sink":
-                found.add((one.reason, *SUBJECTS[name].row(json.loads(one.decoded_prefix))))
+                kept_back.add((one.reason, *SUBJECTS[name].row(json.loads(one.decoded_prefix))))
             else:
-                found.add((one.reason, one.topic, one.partition, one.offset))
-    return Counter(found)
+                kept_back.add((one.reason, one.topic, one.partition, one.offset))
+    return Counter(kept_back)
 
 
 def left(stack: World, ports: set[int]) -> list[str]:
     """Processes that are still there after `down`, and ports on which somebody still listens."""
-    found = [f"process {each.pid}" for each in belonging(stack.stack.state_dir)]
-    return found + [f"port {port}" for port in sorted(ports) if listens(port)]
+    leftovers = [f"process {each.pid}" for each in belonging(stack.stack.state_dir)]
+    return leftovers + [f"port {port}" for port in sorted(ports) if listens(port)]
 
 
 def main(minutes: float, seed: int) -> int:

@@ -60,15 +60,22 @@ class World:
 
     def drivers(self) -> dict[str, list[DriverIdentity]]:
         """The launches that run, by dagger."""
-        found: dict[str, list[DriverIdentity]] = {name: [] for name in SUBJECTS}
+        launches: dict[str, list[DriverIdentity]] = {name: [] for name in SUBJECTS}
         for each in drivers.find(self.stack.state_dir):
-            found.setdefault(each.dagger, []).append(each)
-        return found
+            launches.setdefault(each.dagger, []).append(each)
+        return launches
 
     def doubled(self) -> list[str]:
         """Daggers of which two launches run; no fault allows that, at any moment."""
-        launches = {name: [str(each.generation) for each in found] for name, found in self.drivers().items()}
-        return [f"{name} has drivers {' and '.join(found)}" for name, found in launches.items() if found[1:]]
+        launches = {
+            name: [str(each.generation) for each in generations]
+            for name, generations in self.drivers().items()
+        }
+        return [
+            f"{name} has drivers {' and '.join(generations)}"
+            for name, generations in launches.items()
+            if generations[1:]
+        ]
 
     def missing(self) -> list[str]:
         """Processes of the stack that do not run."""
@@ -110,7 +117,7 @@ class World:
         Event time stands still meanwhile. Raises StackError when a dagger is not launched again.
         """
         name = self.streams[ASKED]
-        topics = [*dict.fromkeys(topic for topic, _ in self.feeder.places), f"{name}-{uuid4().hex[:4]}"]
+        topics = [*dict.fromkeys(topic for topic, _ in self.feeder.targets), f"{name}-{uuid4().hex[:4]}"]
         with self.feeder.paused():
             before = {each["name"]: each["generation"] for each in self.cli("list")}
             self._create(topics[-1], ASKED_PARTITIONS)
@@ -145,7 +152,9 @@ class World:
         return wrong
 
     def _unsettled(self) -> list[str]:
-        launches = {name: [each.generation for each in found] for name, found in self.drivers().items()}
+        launches = {
+            name: [each.generation for each in generations] for name, generations in self.drivers().items()
+        }
         shown = self.cli.try_("list")
         if shown.code:
             return [shown.err]
