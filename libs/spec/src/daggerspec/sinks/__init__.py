@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, cast
 
 from daggers.v1 import spec_pb2
@@ -57,9 +58,10 @@ class Kind(Protocol):
         """Full names of the Protobuf messages that it writes, by the fields that name them."""
 
 
-def names() -> list[str]:
+@cache  # a look at the folder takes longer than all other checks of a spec
+def names() -> tuple[str, ...]:
     """The kinds there are."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def load(name: str) -> Kind:

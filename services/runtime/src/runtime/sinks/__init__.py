@@ -20,6 +20,7 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -97,9 +98,10 @@ class Writer(Protocol):
         """
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """The sinks there are."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def load(name: str) -> ModuleType:
