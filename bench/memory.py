@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from chassis import drivers
+from cli.environment import environment
 from cli.settings import Settings
 from daggerspec.rundir import DriverIdentity
 from devstack import remembered
@@ -26,7 +27,7 @@ def main() -> None:
     """Print one line for each dagger, largest first."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("state_dir", type=Path, nargs="?", help="of the scheduler")
-    state_dir = remembered.meant(arguments.parse_args().state_dir, Settings().state_home)
+    state_dir = remembered.meant(arguments.parse_args().state_dir, Settings.read(environment()).state_home)
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "
           f"{os.cpu_count()} cores, {psutil.virtual_memory().total // MIB} MiB")  # fmt: skip
     found = [(_sizes(driver), driver.dagger) for driver in drivers.living(state_dir / "runs")]

@@ -176,14 +176,14 @@ def test_the_document_of_what_is_over_says_by_whom_it_was_and_until_when(shell: 
 
 
 def test_a_terminal_of_100_columns_holds_the_table(gateway: str) -> None:
-    printer = Printer(Format.TEXT)
-    printer.console = Console(width=100, file=io.StringIO())
+    terminal = Console(width=100, file=io.StringIO())
+    printer = Printer(Format.TEXT, terminal)
     with Gateway(gateway) as open_gateway:
         found = list(islice(watched(open_gateway, "", -1), 2))
 
     table(printer, found, resolved=True)
 
-    lines = printer.console.file.getvalue().splitlines()
+    lines = terminal.file.getvalue().splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 100
     assert "QUARANTINE_RATE" in "\n".join(lines)
 

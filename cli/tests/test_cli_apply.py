@@ -66,3 +66,18 @@ def test_a_gateway_that_is_too_old_is_told_from_a_refusal(
         f"{NAME}: the gateway at {old_gateway} does not know this call: it is older than its client,"
         " upgrade it"
     )
+
+
+def test_a_file_is_named_by_its_place_or_by_its_flag_and_not_by_two_names(
+    filled: Any, dagger_file: str
+) -> None:
+    file = filled.file("a.yaml", dagger_file)
+    words = [("validate", file), ("validate", "-f", file), ("apply", file), ("apply", file, "-f", file)]
+
+    assert [filled(*each)[0] for each in words] == [0, 0, 0, 0]
+    for verb in ("apply", "validate"):
+        twice, _, said = filled(verb, file, "-f", "b.yaml")
+        none, _, missing = filled(verb)
+
+        assert (twice, none) == (2, 2)
+        assert ("name one of them" in said, "FILE is missing" in missing) == (True, True)

@@ -14,13 +14,16 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import any_pb2
 
 from chassis.errors import ApiError
-from cli import json_views
-from cli.__main__ import assembled, run, wants_json
+from cli import reference
+from cli.__main__ import run, wants_json
 from cli.commands.init import columns, draft
 from cli.errors import CliError, MisusedError, RefusedError
 from cli.excerpt import excerpt
-from cli.extension import Missing, installed
+from cli.extension import Missing
 from cli.gateway import in_words
+from cli.json_views import daggers as dagger_views
+from cli.json_views import events as event_views
+from cli.json_views import quarantine as quarantine_views
 from cli.schema import load
 from cli.validation import with_place
 from daggerclient.daggerfile.parse import DaggerFile, parse
@@ -166,11 +169,7 @@ def test_without_the_embedded_stack_the_version_is_the_commands_own(
 
 
 def test_every_command_shows_an_example() -> None:
-    app = assembled(installed())
-    commands = [*app.registered_commands]
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        commands += group.typer_instance.registered_commands
+    commands = [each for _, each in reference.commands() if not hasattr(each, "commands")]
 
     without = [
         command.name for command in commands if not (command.epilog or "").startswith("Example: daggers ")
@@ -296,7 +295,7 @@ def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
 
 
 def test_a_dagger_is_shown_under_the_keys_of_the_contract() -> None:
-    shown = json_views.dagger(
+    shown = dagger_views.dagger(
         gateway_pb2.Dagger(
             name="d",
             phase=gateway_pb2.RUNNING,
@@ -320,12 +319,12 @@ def test_an_event_is_shown_with_its_message_and_an_unknown_one_without() -> None
     known.data.Pack(events_pb2.Running(meta=events_pb2.FactMeta(name="d", generation=2)))
     unknown = gateway_pb2.Event(data=any_pb2.Any(type_url="type.googleapis.com/daggers.v9.Later"))
 
-    assert json_views.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
-    assert json_views.event(unknown)["data"] is None
+    assert event_views.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
+    assert event_views.event(unknown)["data"] is None
 
 
 def test_a_quarantined_record_shows_what_could_be_read_of_it() -> None:
-    shown = json_views.quarantined(
+    shown = quarantine_views.quarantined(
         telemetry_pb2.Quarantined(reason="MALFORMED", offset=30, value=b"\xff", decoded_prefix='{"id": "x"}')
     )
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
-from cli.__main__ import assembled, run
+from cli import reference
+from cli.__main__ import run
 from cli.errors import UnreachableError
-from cli.extension import installed
 from cli.output import Format, Printer, print_error
 
 ARGUMENTS = {
@@ -42,11 +41,11 @@ ASK_NO_GATEWAY = LOCAL | {"log export", "log verify", "log restore"}
 
 
 def every_command() -> list[str]:
-    app = assembled(installed())
-    found = [str(command.name) for command in app.registered_commands]
-    for group in app.registered_groups:
-        assert isinstance(group.typer_instance, typer.Typer)
-        found += [f"{group.name} {command.name}" for command in group.typer_instance.registered_commands]
+    found = [
+        name.removeprefix("daggers ")
+        for name, command in reference.commands()
+        if not hasattr(command, "commands")
+    ]
     return sorted(set(found) - NOT_RUN)
 
 

@@ -9,8 +9,9 @@ import pytest
 from daggers.v1 import gateway_pb2
 from rich.console import Console
 
-from cli.commands.reading import show_live, unseen
+from cli.commands.rows import unseen
 from cli.errors import UnreachableError
+from cli.live import show_live
 from cli.output import Format, Printer
 from cli.rows import Look, document, text
 from cli.sparkline import Series, sparkline, table
@@ -90,14 +91,14 @@ class Restarting:
 
 
 def test_a_live_watch_goes_on_while_the_gateway_restarts() -> None:
-    printer = Printer(Format.TEXT)
-    printer.console = Console(width=80, height=24, file=io.StringIO())
+    terminal = Console(width=80, height=24, file=io.StringIO())
+    printer = Printer(Format.TEXT, terminal)
     session: Any = SimpleNamespace(out=printer)
     gateway: Any = Restarting()
 
     show_live(session, gateway, "orders", iter([Look([Row(NOON, {"c": "x"}, {"n": 7})])]))
 
-    assert "orders" in printer.console.file.getvalue()
+    assert "orders" in terminal.file.getvalue()
 
 
 def test_rows_of_one_time_without_tags_are_shown_once_over_a_relaunch() -> None:

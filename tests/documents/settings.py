@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+import cli.checked_settings
 import cli.settings
 import devstack.settings
 from api_gateway.settings import GatewaySettings
@@ -35,8 +36,7 @@ READERS: Final[dict[str, type[BaseSettings]]] = {
     "python -m health_monitor": monitor_settings(),
     "python -m telemetry": TelemetrySettings,
     "python -m health_monitor.receiver": receiver.ReceiverSettings,
-    "daggers": cli.settings.Settings,
-    "daggers log": cli.settings.KafkaLogin,
+    "daggers log": cli.checked_settings.KafkaLogin,
     "daggers local": devstack.settings.Settings,
 }
 """Who is started how, and what it reads."""
@@ -46,6 +46,7 @@ def text() -> str:
     """The whole reference, as Markdown."""
     shared = [_row(f"…{name.upper()}", field) for name, field in KafkaSettings.model_fields.items()]
     sections = [_section("The platform's Kafka", shared)]
+    sections.append(_section("`daggers`", [_row(*each) for each in _of_the_command()]))
     for command, kind in READERS.items():
         rows = [_row(name, field) for name, field in own(kind)]
         if rows:
@@ -60,9 +61,15 @@ def own(kind: type[BaseSettings]) -> Iterator[tuple[str, FieldInfo]]:
             yield variable(kind, name), field  # type: ignore[arg-type]
 
 
+def _of_the_command() -> Iterator[tuple[str, FieldInfo]]:
+    for name, about in cli.settings.VARIABLES.items():
+        yield name, FieldInfo(default=None, description=about)
+
+
 def variables() -> set[str]:
     """Every environment variable that somebody reads."""
-    return {variable(kind, name) for kind in READERS.values() for name in kind.model_fields}  # type: ignore[arg-type]
+    services = {variable(kind, name) for kind in READERS.values() for name in kind.model_fields}  # type: ignore[arg-type]
+    return services | set(cli.settings.VARIABLES)
 
 
 def _section(title: str, rows: list[str]) -> str:

@@ -7,7 +7,6 @@ import json
 import sys
 from datetime import UTC, datetime
 
-import typer
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.parity.corpus import SPEC
@@ -16,7 +15,7 @@ from typer.testing import CliRunner
 
 from api_gateway import specs
 from api_gateway.checks import Checks
-from cli.commands import reading
+from cli.commands import rows
 from daggerclient.daggerfile import parse, show
 from daggerspec import reference
 from daggerspec.defaults import filled
@@ -47,8 +46,6 @@ def main() -> None:
         folded, folded.daggers[NAME], 7, platform=PLATFORM, checkpoint_root="/c", run_dir="/r"
     )
     [read] = parse.parse(FILE, "d.yaml")
-    command = typer.Typer()
-    reading.add(command)
     found = {
         "refused": [(each.field, each.reason) for each in judged.violations],
         "default": MessageToDict(good.sinks[0]),
@@ -56,7 +53,7 @@ def main() -> None:
         "columns": len(job.checked(launch).columns),
         "read": MessageToDict(read.spec.sinks[0]),
         "shown": show.to_document(read.spec)["sinks"],
-        "help": "dummy" in CliRunner().invoke(command, ["rows", "--help"]).output,
+        "help": "dummy" in CliRunner().invoke(rows.app, ["rows", "--help"]).output,
         "docs": "## dummy\n\nEach row is one line of a file." in reference.text(),
     }
     json.dump(found, sys.stdout)

@@ -164,24 +164,21 @@ COMMAND: Final[Mapping[str, Change]] = {
     "cli/src/cli/commands/dummy.py": whole(
         '''"""`daggers dummy`."""
 
-import typer
-
+from cli.group import group
 from cli.session import Session, command
 
-
-def add(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "dummy", example="daggers dummy")(dummy)
+app = group()
 
 
+@command(app, "dummy", example="daggers dummy")
 def dummy(session: Session) -> None:
     """Nothing."""
     session.out.show({}, lambda _: None)
 '''
     ),
-    "cli/src/cli/__main__.py": both(
-        behind("from cli.commands import ", "dummy, "),
-        behind("    for each in (daggers, checking,", " dummy,"),
+    "cli/src/cli/listed.py": behind(
+        '        "list": Listed("All daggers, by name.", "cli.commands.daggers"),\n',
+        '        "dummy": Listed("Nothing.", "cli.commands.dummy"),\n',
     ),
 }
 
@@ -220,7 +217,7 @@ async def test_dummies_are_counted(ready, refusal) -> None:
     assert (answer.count, [each.field for each in bad.violations]) == (7, ["dagger"])
 """
         ),
-        "cli/src/cli/commands/reading.py": at_end(
+        "cli/src/cli/commands/quarantine.py": at_end(
             '''
 
 @command(quarantine, "count", example="daggers quarantine count completed_bookings")

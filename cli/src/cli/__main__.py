@@ -9,21 +9,23 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from types import FrameType
+from typing import cast
 
 import typer
 from typer.exceptions import TyperException
 
 from chassis.files import replace_text
-from cli.commands import alerts, catalogue, checking, daggers, init, log, reading, references, version
+from cli.environment import environment
 from cli.errors import CliError, MisusedError
 from cli.extension import Extension, installed
-from cli.gateway import in_words
+from cli.group import group
+from cli.listed import Loaded, Root
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
-from cli.settings import Settings, read
-from daggerclient import ClientError
+from cli.settings import Settings
 
 INTERRUPTED = 130
 EPILOG = (
@@ -34,31 +36,14 @@ EPILOG = (
 )
 
 
-def assembled(extension: Extension) -> typer.Typer:
-    """Every command, and those of the extension."""
-    app = typer.Typer(
-        name="daggers",
-        help="Self-serve SQL over Protobuf Kafka topics, run on Spark.",
-        epilog=EPILOG,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
+def assembled(extension: Callable[[], Extension]) -> Root:
+    """Every command, and those of the extension, none of them loaded."""
+    app = group("Self-serve SQL over Protobuf Kafka topics, run on Spark.", Root, epilog=EPILOG)
     app.callback()(_root)
-    for each in (daggers, checking, reading, init, extension, version):
-        each.add(app)
-    for name, group in (
-        ("cluster", catalogue.clusters),
-        ("schema", catalogue.schemas),
-        ("stream", catalogue.streams),
-        ("alerts", alerts.alerts),
-        ("quarantine", reading.quarantine),
-        ("sql", checking.sql),
-        ("reference", references.references),
-        ("log", log.app),
-    ):
-        app.add_typer(group, name=name, no_args_is_help=True)
-    return app
+    root = cast(Root, typer.main.get_group(app))
+    root.name = "daggers"
+    root.commands = Loaded(extension)  # type: ignore[assignment] # it is only read
+    return root
 
 
 def _root(
@@ -88,25 +73,16 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
     extension: what else there is beside the command; None takes what is installed.
     """
     as_json = wants_json(argv)
+    settings = Settings.read(environment())
+    found = cache(lambda: extension or installed())
+    root = assembled(found)
     try:
-        settings = read(Settings)
-    except MisusedError as error:
+        code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, found))
+    except CliError as error:
         print_error(error, as_json=as_json)
         return error.exit_code
-    extension = extension or installed()
-    app = assembled(extension)
-    try:
-        code = typer.main.get_command(app).main(
-            args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, extension)
-        )
-    except (CliError, ClientError) as error:
-        told = in_words(error) if isinstance(error, ClientError) else error
-        print_error(told, as_json=as_json)
-        return told.exit_code
     except TyperException as error:
-        if not error.format_message():  # a group without a command: its help has been shown
-            return error.exit_code
-        misused = MisusedError(f"{error.format_message()} (`{_help(app, argv)}` shows how)")
+        misused = MisusedError(f"{error.format_message()} (`{_help(root, argv)}` shows how)")
         print_error(misused, as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -130,13 +106,13 @@ def wants_json(argv: Sequence[str]) -> bool:
     )
 
 
-def _help(app: typer.Typer, argv: Sequence[str]) -> str:
+def _help(root: Root, argv: Sequence[str]) -> str:
     """The command line that explains what was probably meant."""
-    groups = {group.name for group in app.registered_groups}
     known = [word for word in argv[:2] if not word.startswith("-")]
-    if not known or known[0] not in groups | {command.name for command in app.registered_commands}:
+    if not known or known[0] not in root.commands:
         return "daggers --help"
-    return " ".join(["daggers", *(known if known[0] in groups else known[:1]), "--help"])
+    within = known if hasattr(root.commands[known[0]], "commands") else known[:1]
+    return " ".join(["daggers", *within, "--help"])
 
 
 def _bug(settings: Settings) -> CliError:

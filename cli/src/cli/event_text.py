@@ -6,7 +6,7 @@ from typing import Any, Final
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from cli.json_views import unpacked
+from cli.json_views.events import unpacked
 from fleet import facts
 
 

@@ -1,13 +1,11 @@
 """What another member adds to the command: `devstack` its stack and its demo. It runs without one, too."""
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
-import typer
-
 from cli.errors import RefusedError, UnreachableError
+from cli.listed import Listed
 
 GROUP = "daggers.extensions"
 
@@ -18,11 +16,14 @@ class Extension(Protocol):
     In each of them, `given` is what --state-dir says and `home` is the user's folder for state.
     """
 
-    def add(self, app: typer.Typer) -> None:
-        """Register its commands."""
+    def commands(self) -> Mapping[str, Listed]:
+        """Its commands, not loaded."""
+
+    def stack(self, given: Path | None, home: Path) -> Path | None:
+        """The directory of the stack that is meant: the given one, or the last one; None if there is none."""
 
     def gateway(self, given: Path | None, home: Path) -> str:
-        """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
+        """Address of the gateway of the stack that is meant. Raises UnreachableError."""
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
@@ -36,11 +37,13 @@ class Missing:
 
     HOW = "devstack is not installed here: `pip install ./devstack` in a clone adds it"
 
-    def add(self, app: typer.Typer) -> None:
-        """Register the commands that say what to install."""
-        anything = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-        for name in ("local", "demo"):
-            app.command(name, context_settings=anything, help=f"Not here: {self.HOW}.")(_refuse)
+    def commands(self) -> Mapping[str, Listed]:
+        """Commands that say what to install."""
+        return {name: Listed(f"Not here: {self.HOW}.", "cli.commands.missing") for name in ("local", "demo")}
+
+    def stack(self, given: Path | None, home: Path) -> Path | None:
+        """None."""
+        return None
 
     def gateway(self, given: Path | None, home: Path) -> str:
         """Raises UnreachableError."""
@@ -62,11 +65,9 @@ class Missing:
 
 def installed() -> Extension:
     """The extension that is installed."""
+    from importlib.metadata import entry_points  # takes longer than the rest: only for who asks
+
     for found in entry_points(group=GROUP):
         extension: type[Extension] = found.load()
         return extension()
     return Missing()
-
-
-def _refuse() -> None:
-    raise RefusedError(f"there is no embedded stack: {Missing.HOW}", reason="NOT_INSTALLED")

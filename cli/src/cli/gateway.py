@@ -8,8 +8,8 @@ import grpc
 from daggers.v1 import gateway_pb2
 
 import daggerclient as client
-from cli import json_views
 from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
+from cli.json_views import daggers as views
 from cli.naming import flag
 from daggerclient.findings import finding, headline
 
@@ -95,9 +95,9 @@ def _not_reached(error: client.NotReachedError) -> RefusedError:
     dagger, findings = error.dagger, []
     sentence = f"{error.message}; `daggers logs {dagger.name}` may say why"
     if dagger.HasField("last_error"):
-        last = json_views.error(dagger.last_error)
+        last = views.error(dagger.last_error)
         sentence = f"{error.message}: {last['detail'] or last['reason']}"
         findings = [{"code": last["reason"], "field": last["domain"], "message": last["detail"]}]
     phase = gateway_pb2.Phase.Name(dagger.phase)
-    detail = {"phase": phase, "dagger": json_views.dagger(dagger)}
+    detail = {"phase": phase, "dagger": views.dagger(dagger)}
     return RefusedError(sentence, reason=error.reason, findings=findings, detail=detail)

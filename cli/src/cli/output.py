@@ -1,19 +1,26 @@
-"""What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr."""
+"""What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr.
+
+What draws on a terminal (rich) is loaded when something is drawn there: to load it takes as long as a call.
+"""
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from functools import cached_property
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from cli.errors import CliError
-from cli.progress import Steps
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cli.progress import Steps
 
 PIPE_WIDTH = 10_000
+MOVES: Final = dict.fromkeys((7, 8, 11, 12, 13))
+"""What rings, or moves what follows it."""
 T = TypeVar("T")
 
 
@@ -25,27 +32,54 @@ class Format(StrEnum):
 
 
 class Printer:
-    """Prints a command's answer in the format that was asked for."""
+    """Prints a command's answer in the format that was asked for.
 
-    def __init__(self, form: Format) -> None:
+    terminal: draw there, in place of stdout.
+    """
+
+    def __init__(self, form: Format, terminal: "Console | None" = None) -> None:
         self.json = form is Format.JSON
-        # a pipe has no width: what reads it wants a row on a line
-        self.console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-        self.messages = Console(stderr=True)
-        self.steps = Steps(self.messages)
+        self._terminal = terminal
 
-    def show(self, document: Any, text: Callable[[Console], None]) -> None:
+    @property
+    def terminal(self) -> bool:
+        """Whether a person looks at the answer as it comes."""
+        return self._terminal is not None or sys.stdout.isatty()
+
+    @cached_property
+    def console(self) -> "Console":
+        """Draws on stdout."""
+        from rich.console import Console
+
+        # a pipe has no width: what reads it wants a row on a line
+        return self._terminal or Console(width=None if self.terminal else PIPE_WIDTH)
+
+    @cached_property
+    def messages(self) -> "Console":
+        """Draws on stderr."""
+        from rich.console import Console
+
+        return Console(stderr=True)
+
+    @cached_property
+    def steps(self) -> "Steps":
+        """Shows what is under way, on stderr."""
+        from cli.progress import Steps
+
+        return Steps(self.messages)
+
+    def show(self, document: Any, text: Callable[[Self], None]) -> None:
         """Print the document, or what `text` makes of it."""
         if self.json:
             print_json(document)
         else:
-            text(self.console)
+            text(self)
 
     def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> None:
         """Print each item on a line as it comes; in JSON one array, closed however they end."""
         if not self.json:
             for item in items:
-                print_line(self.console, text(item))
+                self.line(text(item))
             return
         begun = failed = False
         try:
@@ -65,18 +99,32 @@ class Printer:
         """Print a table, or the sentence that says why there is none."""
         listed = [[str(cell) for cell in row] for row in rows]
         if not listed:
-            self.messages.print(empty, highlight=False, soft_wrap=True, markup=False)
-            return
+            self.note(empty)
+        elif self.terminal:
+            self._draw(columns, listed)
+        else:
+            self.lines(aligned([columns, *listed] if any(columns) else listed))
+
+    def _draw(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table that fits the terminal."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
         for column in columns:
             table.add_column(column, overflow="fold")
-        for row in listed:
+        for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
 
     def line(self, text: str) -> None:
-        """Print a line, or several, as they are."""
-        print_line(self.console, text)
+        """Print a line, or several, as they are, however long: what others wrote is no markup."""
+        _write(sys.stdout, text)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines as they are."""
+        for line in lines:
+            self.line(line)
 
     def findings(self, findings: Iterable[Mapping[str, Any]]) -> None:
         """Print what was found, as a part of the answer."""
@@ -84,10 +132,12 @@ class Printer:
 
     def note(self, sentence: str) -> None:
         """A line on stderr beside the answer."""
-        self.steps.note(sentence)
+        _write(sys.stderr, sentence)
 
     def warn(self, sentence: str) -> None:
         """A warning on stderr, in both formats."""
+        from rich.text import Text
+
         self.messages.print(Text.assemble(("warning: ", "yellow"), sentence), highlight=False, soft_wrap=True)
 
     def done(self, document: Any, sentence: str) -> None:
@@ -95,9 +145,24 @@ class Printer:
         self.show(document, lambda _: self.line(sentence))
 
 
-def print_line(console: Console, line: str) -> None:
-    """One line as it is, however long: what others wrote is no markup."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines whose columns begin at the same place; a cell may have several lines."""
+    from rich.cells import cell_len
+
+    cells = [[cell.translate(MOVES).split("\n") for cell in row] for row in rows]
+    widths = [max(cell_len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True)
+        ).rstrip()
+        for row in cells
+        for parts in zip_longest(*row, fillvalue="")
+    ]
+
+
+def _write(file: TextIO, text: str) -> None:
+    file.write(f"{text.translate(MOVES)}\n")
+    file.flush()
 
 
 def print_json(document: Any) -> None:
@@ -110,13 +175,18 @@ def print_error(error: CliError, *, as_json: bool) -> None:
     """Say on stderr, or as the JSON document on stdout, why the command ends early."""
     if as_json and not error.answered:
         print_json(error.document())
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message))
     print_findings(console, error.findings)
 
 
-def print_findings(console: Console, findings: Iterable[Mapping[str, Any]]) -> None:
+def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]]) -> None:
     """Each finding in a line: where, of what, what, and its code; the line of the query; what to write."""
+    from rich.text import Text
+
     for finding in findings:
         style = "yellow" if finding.get("severity") == "warning" else ""
         console.print(Text(_sentence(finding), style=style), soft_wrap=True)

@@ -1,18 +1,103 @@
-"""The command line of one command, read whole: everything that is missing or wrong is told at once."""
+"""The command line of one command, read whole: everything that is missing or wrong is told at once.
 
+Typer checks every value with pydantic, which takes twice as long to load as a call of the gateway. What is
+plainly right is taken as it is here; typer judges everything else, and says what is wrong with it.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperOption
 from typer.exceptions import TyperException
 
 from cli.errors import MisusedError
-from daggerclient.findings import headline
 
 MISUSED = 2
 
 
+class UnsureError(Exception):
+    """A value that is not plainly right."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Takes the values of one parameter that are plainly right.
+
+    judge: gives typer's own conversion, for the others.
+    """
+
+    parameter: Any
+    judge: Any
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of the parameter, as typer would have it. Raises what typer raises."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        with suppress(UnsureError):
+            return plain(value, self.parameter.type_descriptor)
+        return self.judge().coerce(value, param=param, ctx=ctx)
+
+
+def plain(value: Any, kind: Any) -> Any:
+    """What a value is, where there is no doubt. Raises: UnsureError."""
+    wanted = kind.annotation
+    if not isinstance(wanted, type):
+        raise UnsureError
+    if type(value) is wanted:
+        return _within(value, kind)
+    if not isinstance(value, str):
+        raise UnsureError
+    if wanted is Path:
+        return Path(value)
+    if issubclass(wanted, Enum) and value in {each.value for each in wanted}:
+        return wanted(value)
+    if wanted is int and value.isascii() and value.isdigit():
+        return _within(int(value), kind)
+    raise UnsureError
+
+
+def _within(value: Any, kind: Any) -> Any:
+    """The value, if it lies between the limits of a number. Raises: UnsureError."""
+    if kind.is_ranged:
+        low, high = kind.parameter_info.min, kind.parameter_info.max
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise UnsureError
+    return value
+
+
+class Option(TyperOption):
+    """A flag."""
+
+    def get_runtime_param(self) -> Any:
+        """What converts its values."""
+        return Plain(self, super().get_runtime_param)
+
+
+class Argument(TyperArgument):
+    """A word without a flag."""
+
+    def get_runtime_param(self) -> Any:
+        """What converts its values."""
+        return Plain(self, super().get_runtime_param)
+
+
+def taken_plainly(parameters: list[Any]) -> list[Any]:
+    """These parameters with our conversion: typer makes them itself, and takes no class to make them of."""
+    ours: dict[type, type] = {TyperOption: Option, TyperArgument: Argument}
+    for each in parameters:
+        each.__class__ = ours.get(type(each), type(each))
+    return parameters
+
+
 class Command(TyperCommand):
     """A command that looks at all of its parameters before it complains of the first."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, which take plainly what is plainly right."""
+        return taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click has it. Raises MisusedError when more than one parameter is missing or wrong."""
@@ -23,6 +108,8 @@ class Command(TyperCommand):
             findings = self._findings(ctx, words) if error.exit_code == MISUSED else []
             if len(findings) < 2:
                 raise
+            from daggerclient.findings import headline  # brings the client along
+
             raise MisusedError(
                 f"{headline(findings)} (`{ctx.command_path} --help` shows how)", findings=findings
             ) from error

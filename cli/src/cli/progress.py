@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Report = Callable[[str], None]
 PLAIN_INTERVAL_S = 15.0
@@ -16,7 +18,7 @@ class Steps:
     quiet: say nothing at all.
     """
 
-    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+    def __init__(self, console: "Console", *, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet
 

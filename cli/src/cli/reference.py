@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
-import typer
-
 from cli.__main__ import EPILOG, assembled
 from cli.extension import installed
 
@@ -30,7 +28,7 @@ def text() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command by its full name, `daggers` first; a group comes before its commands."""
-    yield from _below(_ROOT, typer.main.get_command(assembled(installed())))
+    yield from _below(_ROOT, assembled(installed))
 
 
 def flags(command: Any) -> set[str]:

@@ -1,9 +1,9 @@
 """Rows of a dagger as the command shows them, read through the gateway."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from daggers.v1 import gateway_pb2
 
@@ -11,10 +11,12 @@ from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.resuming import resumed
 from daggerclient.times import iso
+from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row, from_proto
 
 TIME = "window_timestamp"
 READ_S = 150.0
+K = TypeVar("K", bound=Hashable)
 
 
 def document(row: Row) -> dict[str, Any]:
@@ -54,6 +56,14 @@ def watched(gateway: Gateway, name: str, sink: str = "") -> Iterator[Look]:
 
     for step in resumed(steps, None, lambda _: True):
         yield Look([from_proto(row) for row in step.rows], step.snapshot, step.truncated)
+
+
+def remember(seen: dict[K, Row], identity: K, row: Row) -> None:
+    """Keep a row as the newest of a few."""
+    seen.pop(identity, None)
+    seen[identity] = row
+    if len(seen) > WATCHED_ROWS:
+        del seen[next(iter(seen))]
 
 
 def text(value: Any) -> str:

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.extension import Extension
-from cli.gateway import Gateway
 from cli.output import Format, Printer
 from cli.parsing import Command
 from cli.settings import Settings
+
+if TYPE_CHECKING:
+    from cli.gateway import Gateway
 
 StateDir = Annotated[
     Path | None,
@@ -42,7 +44,7 @@ class Common:
     """The options as given: before the command's name, or after it."""
 
     settings: Settings
-    extension: Extension
+    extension: Callable[[], Extension]
     state_dir: Path | None = None
     gateway: str | None = None
     output: Format | None = None
@@ -52,22 +54,24 @@ class Common:
 class Session:
     """One run of a command.
 
-    extension: knows the stack of this machine, if one is installed.
+    extension: gives who knows the stack of this machine, if one is installed.
     state_dir: what --state-dir says, absolute; None when it was not given.
     gateway:   what --gateway says.
     """
 
     settings: Settings
-    extension: Extension
+    extension: Callable[[], Extension]
     state_dir: Path | None
     gateway: str | None
     out: Printer
 
-    def connect(self, flags: Mapping[str, str] = MappingProxyType({})) -> Gateway:
+    def connect(self, flags: Mapping[str, str] = MappingProxyType({})) -> "Gateway":
         """The gateway, to be used as a context manager. Raises UnreachableError when none is known.
 
         flags: the flag of the command that fills each field of its requests.
         """
+        from cli.gateway import Gateway  # a client: not for commands that make no call
+
         settings = self.settings
         return Gateway(
             self._address(),
@@ -79,14 +83,24 @@ class Session:
 
     def kafka(self) -> str:
         """Bootstrap servers of the local stack. Raises RefusedError when none was ever started."""
-        return self.extension.kafka(self.state_dir, self.settings.state_home)
+        address = self.extension().kafka(self.state_dir, self.settings.state_home)
+        self._say_which(address)
+        return address
 
     def _address(self) -> str:
         if self.gateway:
             return self.gateway
         if self.state_dir is None and self.settings.gateway:
             return self.settings.gateway
-        return self.extension.gateway(self.state_dir, self.settings.state_home)
+        address = self.extension().gateway(self.state_dir, self.settings.state_home)
+        self._say_which(address)
+        return address
+
+    def _say_which(self, address: str) -> None:
+        """Say what is talked to where nobody chose it: of two stacks it may be the other one."""
+        if self.state_dir is None:
+            folder = self.extension().stack(None, self.settings.state_home)
+            self.out.note(f"asking {address}, of the stack that was started last ({folder})")
 
 
 def command(

@@ -1,15 +1,17 @@
 """What is found about a dagger file: its own mistakes, and what the gateway says of the rest, by its keys."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from daggers.v1 import gateway_pb2
 
-from cli import json_views
-from cli.errors import RefusedError, UnreachableError
+from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.excerpt import excerpt, lines
 from cli.gateway import Gateway, in_words
+from cli.json_views import findings as json_views
 from cli.session import Session
 from daggerclient import InvalidFileError
 from daggerclient.daggerfile.keys import key, place
@@ -46,12 +48,29 @@ class Validated:
             raise self.unreached
 
 
-def validate_file(session: Session, text: str, path: str) -> Validated:
-    """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
+def read_file(file: Path) -> str:
+    """The text of a dagger file; of standard input for -. Raises MisusedError, RefusedError."""
+    if str(file) == "-":
+        return sys.stdin.read()
     try:
-        daggers, own = read(text, path)
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{file} is not UTF-8 text", reason="INVALID_FILE") from error
+    except OSError as error:
+        raise MisusedError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def parsed(text: str, path: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
+    """The daggers of a file, and what is wrong with it. Raises RefusedError when there is none in it."""
+    try:
+        return read(text, path)
     except InvalidFileError as error:
         raise in_words(error) from error
+
+
+def validate_file(session: Session, text: str, path: str) -> Validated:
+    """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
+    daggers, own = parsed(text, path)
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
     unreached = None

@@ -1,28 +1,35 @@
 """The stack of this machine, as the `daggers` command knows it (`cli.extension.Extension`)."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
-import typer
-
 from cli.errors import UnreachableError
+from cli.listed import Listed
 from devstack import remembered, state
-from devstack.commands import demo, local
-from devstack.tools import influxd, kafka
 
 
 class Devstack:
     """Adds `daggers local` and `daggers demo`, and knows which stack is meant."""
 
-    def add(self, app: typer.Typer) -> None:
-        """Register the commands."""
-        demo.add(app)
-        app.add_typer(local.app, name="local", no_args_is_help=True)
+    def commands(self) -> Mapping[str, Listed]:
+        """Its commands, not loaded."""
+        about = "The embedded stack: Kafka, InfluxDB and the services on this machine."
+        runs = (
+            "Start a stack, feed a simulated city, run the two example daggers on it, and recount their"
+            " windows."
+        )
+        return {
+            "local": Listed(about, "devstack.commands.local", "local"),
+            "demo": Listed(runs, "devstack.commands.demo"),
+        }
+
+    def stack(self, given: Path | None, home: Path) -> Path | None:
+        """The directory of the stack that is meant; None when there is none."""
+        return given or remembered.last(home)
 
     def gateway(self, given: Path | None, home: Path) -> str:
         """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
-        folder = given or remembered.last(home)
+        folder = self.stack(given, home)
         stack = state.load(folder) if folder else None
         if stack is None:
             where = f"no stack was ever started in {folder}" if folder else "no gateway is known"
@@ -38,4 +45,8 @@ class Devstack:
 
     def versions(self) -> Mapping[str, str]:
         """Versions of what it runs."""
+        from importlib.metadata import version
+
+        from devstack.tools import influxd, kafka
+
         return {"spark": version("pyspark"), "kafka": kafka.VERSION, "influxdb": influxd.VERSION}

@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from chassis.processes import boot_id, start_ticks
 
+if TYPE_CHECKING:
+    import psutil
+
 POLL_S = 0.05
 MARK = "DAGGERS_LOCAL_PROCESS"
-DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Started:
         """Whether this very process runs; one that only waits to be reaped does not."""
         return self.boot_id == boot_id() and start_ticks(self.pid) == self.start_ticks
 
-    def members(self) -> list[psutil.Process]:
+    def members(self) -> "list[psutil.Process]":
         """What runs of its session, itself included; empty when the pid is another process by now."""
+        from devstack.process_table import session_members  # psutil: not for who asks where a stack is
+
         ticks = start_ticks(self.pid)
         if self.boot_id != boot_id() or (ticks is not None and ticks != self.start_ticks):
             return []
@@ -73,31 +76,17 @@ def start(
 
 def marked(stack: Path) -> list[Started]:
     """The processes of a stack that run, found in the process table of this user; one for each session."""
-    found: dict[int, Started] = {}
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            mark = process.environ().get(MARK, "")
-            name, _, _ = mark.partition(":")
-            if not name or process.uids().real != os.getuid() or process.status() in DEAD:
-                continue
-            if mark == _mark(name, stack):
-                session = os.getsid(process.pid)
-                found[session] = Started(name, session, start_ticks(session) or 0, boot_id(), "")
-    return list(found.values())
+    from devstack.process_table import sessions_with
+
+    found = sessions_with(MARK, lambda mark: mark == _mark(mark.partition(":")[0], stack))
+    return [
+        Started(mark.partition(":")[0], session, start_ticks(session) or 0, boot_id(), "")
+        for session, mark in found.items()
+    ]
 
 
 def _mark(name: str, stack: Path) -> str:
     return f"{name}:{os.path.realpath(stack)}"
-
-
-def session_members(session: int) -> list[psutil.Process]:
-    """The running processes of a session."""
-    members = []
-    for process in psutil.process_iter():
-        with suppress(OSError, psutil.Error):
-            if os.getsid(process.pid) == session and process.status() not in DEAD:
-                members.append(process)
-    return members
 
 
 def stop(processes: Iterable[Started], *, grace_s: float) -> list[str]:
@@ -118,9 +107,9 @@ def stop(processes: Iterable[Started], *, grace_s: float) -> list[str]:
 
 def kill(process: Started) -> None:
     """SIGKILL to every process of the session."""
-    for member in process.members():
-        with suppress(psutil.Error):
-            member.kill()
+    from devstack.process_table import kill_all
+
+    kill_all(process.members())
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
@@ -139,14 +128,6 @@ def await_end(processes: Iterable[Started], grace_s: float) -> None:
         pending = [process for process in pending if process.members()]
         if pending:
             time.sleep(POLL_S)
-
-
-def listening_ports(process: psutil.Process) -> list[int]:
-    """TCP ports a process listens on, sorted."""
-    with suppress(psutil.Error):
-        connections = process.net_connections(kind="tcp")
-        return sorted({c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN})
-    return []
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from typing import Any
 import psutil
 
 from devstack import drivers, influxdb
-from devstack.processes import Started, listening_ports
+from devstack.process_table import listening_ports
+from devstack.processes import Started
 from devstack.state import Stack
 
 

@@ -13,6 +13,7 @@ from cli.errors import CliError, RefusedError
 from cli.gateway import Gateway
 from cli.progress import Report, Steps
 from devstack import broker, influxdb, ports, processes, services, state
+from devstack.process_table import listening_ports
 from devstack.processes import Started
 from devstack.state import Influx, Stack
 from devstack.tools.install import Tools
@@ -241,7 +242,7 @@ def _await_ready(part: Part, process: Started, begin: int, report: Report) -> No
 def _listens(part: Part, process: Started) -> bool:
     """Whether what is ready is this process: another stack's may have taken the port before it."""
     members = process.members() if part.port else []
-    return not part.port or any(part.port in processes.listening_ports(each) for each in members)
+    return not part.port or any(part.port in listening_ports(each) for each in members)
 
 
 def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:

@@ -9,8 +9,9 @@ from daggers.v1 import spec_pb2
 from daggerclient import InvalidFileError
 from daggerclient.daggerfile.keys import key
 from daggerclient.daggerfile.parse import KEYS, parse
-from daggerclient.daggerfile.show import to_document, to_yaml
+from daggerclient.daggerfile.show import to_document
 from daggerclient.daggerfile.table import STREAM
+from daggerclient.daggerfile.write import to_yaml
 
 WHOLE = """\
 name: completed_bookings

@@ -9,14 +9,15 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import spoken
-from cli import json_views
 from cli.gateway import Gateway
+from cli.group import group
+from cli.json_views.alerts import alert as view
 from cli.output import Printer
 from cli.resuming import by_sequence, resumed
 from cli.session import Session, command
 from daggerclient.times import iso
 
-alerts = typer.Typer(help="What is wrong with daggers, and who was told.")
+alerts = group("What is wrong with daggers, and who was told.")
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
 Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
 State = gateway_pb2.AlertDelivery.State
@@ -33,7 +34,7 @@ def list_alerts(
     """The alerts that are open, by dagger."""
     with session.connect(FLAGS) as gateway:
         found = list(_listed(gateway, name, resolved))
-    documents = [json_views.alert(each) for each in found]
+    documents = [view(each) for each in found]
     session.out.show(documents, lambda _: table(session.out, found, resolved=resolved))
 
 
@@ -48,7 +49,7 @@ def watch(
 ) -> None:
     """Alerts as they fire, are told and resolve, those that are open first. Ctrl-C ends it."""
     with session.connect(FLAGS) as gateway:
-        session.out.stream(watched(gateway, name, since), line, json_views.alert)
+        session.out.stream(watched(gateway, name, since), line, view)
 
 
 def table(out: Printer, found: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:

@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import json_views
-from cli.schema import load
+from cli.group import group
+from cli.json_views.clusters import cluster as cluster_view
+from cli.json_views.streams import stream as stream_view
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 
-clusters = typer.Typer(help="Places where daggers run and streams live.")
-schemas = typer.Typer(help="The Protobuf messages that streams carry.")
-streams = typer.Typer(help="Topics that carry one message.")
+clusters = group("Places where daggers run and streams live.")
+schemas = group("The Protobuf messages that streams carry.")
+streams = group("Topics that carry one message.")
 
 
 @command(
@@ -70,7 +71,7 @@ def register_cluster(
 
     errors.refuse(lambda: register(validate_only=True))
     answer = register()
-    document = json_views.cluster(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
+    document = cluster_view(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
     session.out.done(document, f"cluster {name} is registered (version {answer.version})")
 
 
@@ -81,7 +82,7 @@ def list_clusters(session: Session) -> None:
         found = gateway.clusters()
     rows = [(c.name, c.kafka.bootstrap_servers, c.spark_master, c.influx.url) for c in found]
     session.out.show(
-        [json_views.cluster(cluster) for cluster in found],
+        [cluster_view(cluster) for cluster in found],
         lambda _: session.out.table(("NAME", "KAFKA", "SPARK", "INFLUX"), rows, empty="no clusters yet"),
     )
 
@@ -96,6 +97,8 @@ def register_schema(
     ] = None,
 ) -> None:
     """Register the messages of Protobuf files. Imports are found beside each file, in -I, and built in."""
+    from cli.schema import load  # brings protoc along
+
     schema = load(files, include or ())
     with session.connect({"schema.files": " ".join(map(str, files))}) as gateway:
         answer = gateway.call(
@@ -137,7 +140,7 @@ def register_stream(
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     outdated = list(answer.outdated_daggers)
-    document = json_views.stream(answer.stream) | {
+    document = stream_view(answer.stream) | {
         "version": answer.version,
         "sequence": answer.sequence,
         "outdated_daggers": outdated,
@@ -158,7 +161,7 @@ def list_streams(
     with session.connect() as gateway:
         found = gateway.streams(message)
     session.out.show(
-        [json_views.stream(stream) for stream in found],
+        [stream_view(stream) for stream in found],
         lambda _: session.out.table(
             ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD"),
             _stream_rows(found),

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.commands.daggers import read_file
+from cli.arguments import File, FileFlag, one_file
 from cli.errors import RefusedError
+from cli.group import group
 from cli.session import Session, command
-from cli.validation import validate_file
 
-sql = typer.Typer(help="Queries, without a gateway.")
+app = group()
+sql = group("Queries, without a gateway.")
 REFUSED = 1
 STREAMS_HELP = (
     "File that names the streams: a JSON object by table, each with `schema` (a .proto file or a descriptor"
@@ -22,20 +23,16 @@ STREAMS_HELP = (
 )
 
 
-def add(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "validate", example="daggers validate -f completed_bookings.yaml")(validate)
-
-
-def validate(
-    session: Session,
-    file: Annotated[Path, typer.Option("--file", "-f", help="Dagger file; - reads standard input.")],
-) -> None:
+@command(app, "validate", example="daggers validate completed_bookings.yaml")
+def validate(session: Session, file: File = None, flag: FileFlag = None) -> None:
     """Everything that is wrong with a dagger file, with its place, and the output columns; writes nothing.
 
     Exit code 1 when apply would refuse it. Warnings do not change that.
     """
-    examined = validate_file(session, read_file(file), str(file))
+    from cli.validation import read_file, validate_file  # a client, which `sql check` does not need
+
+    path = one_file(file, flag)
+    examined = validate_file(session, read_file(path), str(path))
     if examined.unreached and not examined.errors:
         raise examined.unreached
     documents: list[dict[str, Any]] = [
@@ -50,9 +47,9 @@ def validate(
                 _print_columns(session, f"{each['name']} gives", each["columns"])
 
     session.out.show(
-        {"valid": valid, "file": str(file), "findings": examined.findings, "daggers": documents}, text
+        {"valid": valid, "file": str(path), "findings": examined.findings, "daggers": documents}, text
     )
-    _end(session, valid=valid, errors=len(examined.errors), what=str(file))
+    _end(session, valid=valid, errors=len(examined.errors), what=str(path))
     if examined.unreached:
         session.out.note("the gateway does not answer, so the rest was not checked")
 

@@ -1,78 +1,31 @@
-"""apply, get, list, start, stop, restart, delete: a dagger's life."""
+"""get, list, start, stop, restart, delete: a dagger's life."""
 
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
 
-from cli import json_views
-from cli.errors import MisusedError, RefusedError
+from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
+from cli.errors import RefusedError
 from cli.gateway import Gateway
+from cli.group import group
+from cli.json_views import daggers as json_views
 from cli.session import Session, command
-from cli.validation import validate_file, with_place
 from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
-from daggerclient.daggerfile.parse import DaggerFile, read
-from daggerclient.daggerfile.show import to_yaml
 
-Name = Annotated[str, typer.Argument(help="Name of the dagger.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long --wait waits.")]
-TIMEOUT_S = 120.0
 NAMED = {"name": "NAME"}
-T = TypeVar("T")
 
 
-def add(app: typer.Typer) -> None:
-    """Register the commands."""
-    command(app, "apply", example="daggers apply -f completed_bookings.yaml --wait")(apply)
-    command(app, "get", example="daggers get completed_bookings -o json")(get)
-    command(app, "list", example="daggers list --filter team=pricing")(list_)
-    command(app, "start", example="daggers start completed_bookings --wait")(start)
-    command(app, "stop", example="daggers stop completed_bookings --wait")(stop)
-    command(app, "restart", example="daggers restart completed_bookings --wait")(restart)
-    command(app, "delete", example="daggers delete completed_bookings --yes --wait")(delete)
+app = group()
 
 
-def apply(
-    session: Session,
-    file: Annotated[Path, typer.Option("--file", "-f", help="Dagger file; - reads standard input.")],
-    wait: Wait = False,
-    timeout: Timeout = TIMEOUT_S,
-) -> None:
-    """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
-    text = read_file(file)
-    files, errors = read(text, str(file))
-    if errors:  # what the gateway would say of the rest is told with them
-        validate_file(session, text, str(file)).check()
-    with session.connect() as gateway:
-        try:
-            if len(files) > 1:
-                # nothing half-done: all of the file is accepted, or none of it
-                _each(files, str(file), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
-            applied = _each(files, str(file), lambda one: gateway.apply(one.name, one.spec))
-        except RefusedError as refusal:
-            if refusal.reason == "INVALID_FIELDS":  # with the warnings, and the end of each place
-                validate_file(session, text, str(file)).check()
-            raise
-        documents = []
-        for one in applied:
-            action, dagger = json_views.action(one.action), one.dagger
-            for warning in dagger.warnings:
-                session.out.note(f"warning: {warning}")
-            if not session.out.json:
-                session.out.line(f"{dagger.name} {action}")
-            if wait:
-                dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
-            documents.append(json_views.dagger(dagger) | {"action": action})
-    session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
-
-
+@command(app, "get", example="daggers get completed_bookings -o json")
 def get(session: Session, name: Name) -> None:
     """One dagger: what was asked, and what is observed."""
+    from daggerclient.daggerfile.write import to_yaml  # YAML, which no other command here writes
+
     with session.connect() as gateway:
         dagger = gateway.get(name)
     document = json_views.dagger(dagger)
@@ -96,6 +49,7 @@ def get(session: Session, name: Name) -> None:
     session.out.show(document, text)
 
 
+@command(app, "list", example="daggers list --filter team=pricing")
 def list_(
     session: Session,
     filter_: Annotated[
@@ -113,8 +67,17 @@ def list_(
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-    documents = [json_views.dagger(dagger) for dagger in daggers]
-    rows = [(d["name"], d["phase"], d["desired"], d["version"], d["spec"]["team"]) for d in documents]
+    documents = [json_views.dagger(dagger) for dagger in daggers] if session.out.json else []
+    rows = [
+        (
+            each.name,
+            gateway_pb2.Phase.Name(each.phase),
+            gateway_pb2.Desired.Name(each.desired).removeprefix("DESIRED_"),
+            each.version,
+            each.spec.team,
+        )
+        for each in daggers
+    ]
     session.out.show(
         documents,
         lambda _: session.out.table(
@@ -123,6 +86,7 @@ def list_(
     )
 
 
+@command(app, "start", example="daggers start completed_bookings --wait")
 def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
     """Run a dagger that is stopped or failed. --wait waits for RUNNING."""
     with session.connect(NAMED) as gateway:
@@ -130,6 +94,7 @@ def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = T
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "start", wait, timeout)
 
 
+@command(app, "stop", example="daggers stop completed_bookings --wait")
 def stop(
     session: Session,
     name: Name,
@@ -146,6 +111,7 @@ def stop(
     session.out.done(json_views.dagger(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
 
 
+@command(app, "restart", example="daggers restart completed_bookings --wait")
 def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
     """Stop the driver and launch a new one. --wait waits for the new one to be RUNNING."""
     with session.connect(NAMED) as gateway:
@@ -153,6 +119,7 @@ def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout =
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "restart", wait, timeout)
 
 
+@command(app, "delete", example="daggers delete completed_bookings --yes --wait")
 def delete(
     session: Session,
     name: Name,
@@ -179,30 +146,3 @@ def _finish(
     dagger = until_running(gateway, written, timeout, session.out.steps) if wait else written.dagger
     name = dagger.name
     session.out.done(json_views.dagger(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
-
-
-def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:
-    """Act on each document; what is refused is told of all of them, with which one and where."""
-    done, refused = [], []
-    for file in files:
-        try:
-            done.append(act(file))
-        except RefusedError as refusal:
-            refused.append(with_place(refusal, file, path))
-    if not refused:
-        return done
-    first, findings = refused[0], [finding for each in refused for finding in each.findings]
-    message = "; ".join(each.message for each in refused)
-    raise RefusedError(message, reason=first.reason, findings=findings, detail=first.detail)
-
-
-def read_file(file: Path) -> str:
-    """The text of a dagger file; of standard input for -. Raises MisusedError, RefusedError."""
-    if str(file) == "-":
-        return sys.stdin.read()
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"{file} is not UTF-8 text", reason="INVALID_FILE") from error
-    except OSError as error:
-        raise MisusedError(f"{file} cannot be read: {error.strerror}") from error

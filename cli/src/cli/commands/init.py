@@ -8,6 +8,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2
 
 from cli.errors import RefusedError
+from cli.group import group
 from cli.session import Session, command
 
 FieldType = descriptor_pb2.FieldDescriptorProto
@@ -37,11 +38,10 @@ emit: final
 """
 
 
-def add(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "init", example="daggers init bookings bookings_per_minute")(init)
+app = group()
 
 
+@command(app, "init", example="daggers init bookings bookings_per_minute")
 def init(
     session: Session,
     stream: Annotated[str, typer.Argument(help="A registered stream.")],
@@ -69,7 +69,7 @@ def init(
     except OSError as error:
         raise RefusedError(f"{target} cannot be written: {error.strerror}") from error
     document = {"file": str(target), "name": name, "stream": stream}
-    session.out.done(document, f"wrote {target}: change it, then `daggers apply -f {target} --wait`")
+    session.out.done(document, f"wrote {target}: change it, then `daggers apply {target} --wait`")
 
 
 def draft(stream: spec_pb2.Stream, fields: list[FieldType], name: str, team: str) -> str:

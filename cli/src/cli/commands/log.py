@@ -11,18 +11,19 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from cli.checked_settings import KafkaLogin
+from cli.checked_settings import read as read_settings
 from cli.errors import MisusedError, RefusedError, UnreachableError
+from cli.group import group
 from cli.output import print_findings
 from cli.session import Session, command
-from cli.settings import KafkaLogin
-from cli.settings import read as read_settings
 from eventlog import LogDamaged, LogError, LogUnavailable
 from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
 from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, filled, read
 from eventlog.topics import CONTROL
 from kafkaclient import Connection
 
-app = typer.Typer(help="The log as a file: export, verify, restore with every record at its sequence.")
+log = group("The log as a file: export, verify, restore with every record at its sequence.")
 SHOWN = 20
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ Kafka = Annotated[
 TopicName = Annotated[str, typer.Option("--topic", help="daggers.control or daggers.alerts.")]
 
 
-@command(app, "export", example="daggers log export control.jsonl")
+@command(log, "export", example="daggers log export control.jsonl")
 def export(
     session: Session,
     file: Annotated[Path, typer.Argument(help="File to be made; it must not exist.")],
@@ -61,7 +62,7 @@ def export(
     session.out.done(document, f"{report.records} records of {topic} are in {file}")
 
 
-@command(app, "verify", example="daggers log verify control.jsonl")
+@command(log, "verify", example="daggers log verify control.jsonl")
 def verify(
     session: Session,
     file: Annotated[Path | None, typer.Argument(help="An exported file; default: the topic itself.")] = None,
@@ -91,7 +92,7 @@ def verify(
     session.out.done(document, f"{what} is whole: {report.records} records")
 
 
-@command(app, "restore", example="daggers log restore control.jsonl --dry-run")
+@command(log, "restore", example="daggers log restore control.jsonl --dry-run")
 def restore_(
     session: Session,
     file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],

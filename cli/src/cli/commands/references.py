@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import json_views
+from cli.group import group
+from cli.json_views.references import reference as view
 from cli.session import Session, command
 
-references = typer.Typer(help="Tables that queries look things up in.")
+references = group("Tables that queries look things up in.")
 FLAGS = {
     "reference.name": "NAME",
     "reference.format": "--format",
@@ -50,7 +51,7 @@ def register(
         answer = gateway.call(
             gateway.catalog.RegisterReference, gateway_pb2.RegisterReferenceRequest(reference=table)
         )
-    document = json_views.reference(answer.reference) | {
+    document = view(answer.reference) | {
         "version": answer.version,
         "sequence": answer.sequence,
     }
@@ -62,7 +63,7 @@ def list_references(session: Session) -> None:
     """Every registered reference table."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
-    documents = [json_views.reference(table) for table in answer.references]
+    documents = [view(table) for table in answer.references]
     rows = [(each["name"], each["format"], each["location"]) for each in documents]
     session.out.show(
         documents,

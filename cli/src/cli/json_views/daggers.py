@@ -4,12 +4,13 @@ from typing import Any
 
 from daggers.v1 import events_pb2, gateway_pb2
 
-from daggerclient.daggerfile.show import to_document
 from daggerclient.times import iso
 
 
 def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
     """A dagger: what was asked, and what is observed."""
+    from daggerclient.daggerfile.show import to_document  # YAML: not for a table of names and phases
+
     return {
         "name": shown.name,
         "phase": gateway_pb2.Phase.Name(shown.phase),

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.checked_settings import read
 from cli.errors import RefusedError
 from cli.gateway import Gateway
+from cli.group import group
 from cli.session import Session, command
-from cli.settings import read
 from devstack import remembered
 from devstack.commands.local import start, stop
 from devstack.processes import uninterrupted
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
 SHOWN_MISMATCHES = 20
 
 
-def add(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "demo", example="daggers demo --seconds 30")(demo)
+app = group()
 
 
+@command(app, "demo", example="daggers demo --seconds 30")
 def demo(
     session: Session,
     seconds: Annotated[

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from cli.checked_settings import read
 from cli.errors import RefusedError
+from cli.group import group
 from cli.session import Session, command
-from cli.settings import read
 from cli.usage_errors import UsageErrors
 from devstack import remembered, state
 from devstack.down import down as stop_stack
@@ -26,7 +27,7 @@ from devstack.tools.install import Tools, install
 from devstack.up import is_up, plan, tail, wanted
 from devstack.up import up as start_stack
 
-app = typer.Typer(help="The embedded stack: Kafka, InfluxDB and the services on this machine.")
+local = group("The embedded stack: Kafka, InfluxDB and the services on this machine.")
 WATCH_S = 0.5
 
 
@@ -43,7 +44,7 @@ InfluxOrg = Annotated[str | None, typer.Option(help='Its organisation; "-" for I
 InfluxBucket = Annotated[str | None, typer.Option(help='Its bucket; "database/policy" for InfluxDB 1.8.')]
 
 
-@command(app, "setup", example="daggers local setup")
+@command(local, "setup", example="daggers local setup")
 def setup(session: Session) -> None:
     """Install what the embedded stack runs on (Kafka, InfluxDB, Java), once; later runs take seconds."""
     started = time.monotonic()
@@ -57,7 +58,7 @@ def setup(session: Session) -> None:
     session.out.done(document, f"tools are ready ({time.monotonic() - started:.1f} s)")
 
 
-@command(app, "up", example="daggers local up --detach")
+@command(local, "up", example="daggers local up --detach")
 def up(
     session: Session,
     detach: Annotated[
@@ -130,7 +131,7 @@ def _remember(session: Session, folder: Path) -> None:
         raise RefusedError(f"{error.filename}: {error.strerror or error}") from error
 
 
-@command(app, "status", example="daggers local status -o json")
+@command(local, "status", example="daggers local status -o json")
 def status(session: Session) -> None:
     """Where the stack's parts are and what runs of it. The embedded InfluxDB's token is shown."""
     stack = known(session)
@@ -157,7 +158,7 @@ def status(session: Session) -> None:
     session.out.show(document, text)
 
 
-@command(app, "dump", example="daggers local dump | sha256sum")
+@command(local, "dump", example="daggers local dump | sha256sum")
 def dump(session: Session) -> None:
     """Every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
     rows = dump_of(known(session))
@@ -169,7 +170,7 @@ def dump(session: Session) -> None:
     session.out.show(rows, text)
 
 
-@command(app, "down", example="daggers local down")
+@command(local, "down", example="daggers local down")
 def down(session: Session) -> None:
     """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it."""
     folder = meant(session)

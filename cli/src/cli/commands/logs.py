@@ -1,0 +1,57 @@
+"""`daggers logs`: what a driver printed."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2
+
+from cli.arguments import Name
+from cli.gateway import Gateway
+from cli.group import group
+from cli.resuming import resumed
+from cli.session import Session, command
+
+LOG_S = 120.0
+app = group()
+
+
+@command(app, "logs", example="daggers logs completed_bookings --follow")
+def logs(
+    session: Session,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
+    lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
+    traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
+) -> None:
+    """What the dagger's newest driver printed."""
+    request = gateway_pb2.ReadLogRequest(name=name, lines=lines, traces=traces)
+    with session.connect() as gateway:
+        if follow:
+            session.out.stream(_followed(session, gateway, request), str, str)
+            return
+        last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
+    found = [line for step in last for line in step.lines]
+    document = {"name": name, "log": last[0].path, "lines": found}
+    session.out.show(document, lambda out: out.lines(found))
+
+
+def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:
+    """The lines of a log as they are written; one that breaks is taken up where it was.
+
+    Where the next driver's begin, and that the dagger is deleted, stands on stderr.
+    """
+
+    def steps(position: str | None) -> Iterator[gateway_pb2.ReadLogResponse]:
+        request.follow, request.position = True, position or ""
+        return gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None)
+
+    path = ""
+    for step in resumed(steps, None, lambda step: step.position):
+        if step.gap:
+            session.out.note("some lines are missing here: the driver's log was moved away")
+        if path and step.path not in ("", path):
+            session.out.note(f"the next driver writes to {step.path} on {step.host}")
+        path = step.path or path
+        yield from step.lines
+    session.out.note(f"{request.name} was deleted")

@@ -1,0 +1,92 @@
+"""A command loads what it needs, and nothing that another one does: that is what makes it start quickly."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import listed, reference
+from cli.extension import Missing, installed
+
+HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
+PROBE = """\
+import json, sys
+from cli.__main__ import run
+code = run(sys.argv[1:])
+sys.stderr.write("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Any:
+    """Runs a command line in a process of its own: its exit code, and what of HEAVY it has loaded."""
+
+    def run(*words: str) -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            env={"XDG_STATE_HOME": str(tmp_path)},
+        )
+        code, modules = json.loads(done.stderr.splitlines()[-1])
+        return code, [each for each in HEAVY if each in modules]
+
+    return run
+
+
+def test_help_and_version_load_neither_a_client_nor_what_draws(loaded: Any) -> None:
+    assert loaded("--help") == (0, [])
+    assert loaded("version") == (0, [])
+    assert loaded("log", "export", "--help")[0] == 0
+
+
+def test_a_list_loads_the_client_and_nothing_else(loaded: Any, gateway: str) -> None:
+    assert loaded("list", "--gateway", gateway) == (0, ["grpc", "daggers"])
+
+
+def test_a_dagger_file_is_read_without_the_compiler_of_its_query(
+    loaded: Any, gateway: str, tmp_path: Path, dagger_file: str
+) -> None:
+    file = tmp_path / "d.yaml"
+    file.write_text(dagger_file)
+
+    code, modules = loaded("validate", str(file), "--gateway", gateway)
+
+    assert (code, [each for each in modules if each != "rich.console"]) == (1, ["grpc", "daggers", "yaml"])
+
+
+def test_what_help_lists_is_the_first_sentence_of_each_commands_own_help() -> None:
+    told = dict(reference.commands())
+    rows = {**listed.COMMANDS, **installed().commands()}
+
+    differing = [
+        name
+        for name, row in rows.items()
+        if " ".join(told[f"daggers {name}"].help.split()).partition(". ")[0].rstrip(".")
+        != row.summary.rstrip(".")
+    ]
+    assert differing == []
+
+
+def test_every_command_that_a_module_has_is_listed() -> None:
+    modules = {(row.module, row.group): set[str]() for row in listed.COMMANDS.values()}
+    for name, row in listed.COMMANDS.items():
+        modules[row.module, row.group] |= set() if row.group else {name}
+
+    unlisted = [
+        (module, command.name)
+        for (module, group), names in modules.items()
+        if not group
+        for command in __import__(module, fromlist=["app"]).app.registered_commands
+        if command.name not in names
+    ]
+    assert unlisted == []
+
+
+def test_without_the_embedded_stack_its_commands_say_what_to_install() -> None:
+    assert list(Missing().commands()) == ["local", "demo"]

@@ -1,0 +1,47 @@
+"""The process table of this machine, as psutil reads it."""
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import psutil
+
+DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+def sessions_with(variable: str, matches: Callable[[str], bool]) -> dict[int, str]:
+    """Sessions of this user with a living process whose environment matches: what its variable has."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            value = process.environ().get(variable, "")
+            if not value or process.uids().real != os.getuid() or process.status() in DEAD:
+                continue
+            if matches(value):
+                found[os.getsid(process.pid)] = value
+    return found
+
+
+def session_members(session: int) -> list[psutil.Process]:
+    """The running processes of a session."""
+    members = []
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == session and process.status() not in DEAD:
+                members.append(process)
+    return members
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL to each of them."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def listening_ports(process: psutil.Process) -> list[int]:
+    """TCP ports a process listens on, sorted."""
+    with suppress(psutil.Error):
+        connections = process.net_connections(kind="tcp")
+        return sorted({c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN})
+    return []

@@ -1,0 +1,21 @@
+"""The text of a dagger file."""
+
+from typing import Any
+
+import yaml
+
+
+def to_yaml(document: dict[str, Any]) -> str:
+    """The text of a dagger file; several lines of SQL become a block."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as a block."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
