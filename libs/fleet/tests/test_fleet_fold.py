@@ -1,6 +1,7 @@
 """The fold: what requests and facts do to daggers and the catalogue."""
 
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -281,6 +282,34 @@ def test_an_exit_that_was_asked_for_stays_stopping_until_what_is_asked_is_done()
 
     assert (drained.phase, drained.driver) == (gateway_pb2.STOPPING, None)
     assert stopped.phase == gateway_pb2.STOPPED
+
+
+def test_restarts_count_for_ever_and_the_newest_exit_is_kept_with_its_time() -> None:
+    scheduled = events_pb2.RelaunchScheduled(meta=FACT, attempt=1)
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+    fact = events_pb2.FactMeta(name="d", generation=7)
+    runs = (events_pb2.Launched(meta=fact, driver={"pid": 8}), events_pb2.Running(meta=fact))
+    settled = dagger(*UP, EXITED, scheduled, again, *runs, events_pb2.Settled(meta=fact))
+    exited = given(*UP, EXITED)[-1].time
+
+    assert (settled.attempt, settled.restarts, settled.last_error) == (0, 1, None)
+    assert settled.last_exit is not None
+    assert (settled.last_exit.generation, settled.last_exit.code, settled.last_exit.error) == (2, 1, BROKEN)
+    assert settled.last_exit.time.ToDatetime(exited.tzinfo) == exited
+
+
+def test_a_drain_is_an_exit_without_an_error_and_no_restart() -> None:
+    issued = events_pb2.StopIssued(meta=FACT, mode=events_pb2.STOP_MODE_DRAIN)
+    drained = dagger(*UP, STOP, issued, events_pb2.Exited(meta=FACT, code=0))
+
+    assert drained.last_exit is not None
+    assert (drained.restarts, drained.last_exit.code, drained.last_exit.HasField("error")) == (0, 0, False)
+
+
+def test_a_dagger_is_shown_with_since_when_it_is_in_its_phase() -> None:
+    fleet, _ = folded(*UP)
+
+    assert to_proto(fleet.daggers["d"], fleet).phase_time.ToDatetime(UTC) == given(*UP)[-1].time
 
 
 def test_adoption_keeps_the_phase_and_names_the_new_epoch() -> None:

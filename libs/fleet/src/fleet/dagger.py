@@ -79,6 +79,10 @@ class Dagger:
     """When a driver of it last ran out of memory; None when none ever did."""
     references: tuple[tuple[str, str], ...] = ()
     """Reference tables that its driver uses, and the version of each one's content; by name."""
+    restarts: int = 0
+    """Relaunches since it was created."""
+    last_exit: gateway_pb2.DriverExit | None = None
+    """How its newest driver that ended did; None before the first."""
     confirmed_dead: bool = False
     """On-call vouches that the host of `generation` is gone."""
 

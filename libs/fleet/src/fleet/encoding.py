@@ -84,7 +84,7 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
 
 _FIELDS: Final = tuple(each.name for each in fields(Dagger))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
-_OPTIONAL: Final = frozenset({"driver", "last_error", "not_before", "starved"})
+_OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved"})
 
 
 def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -> state_pb2.EntryState:

@@ -73,7 +73,7 @@ class Driver(Enum):
     ANY = "any"
 
 
-def _no_changes(_: Dagger, __: Any) -> Changes:
+def _no_changes(_: Dagger, __: Any, ___: datetime) -> Changes:
     return {}
 
 
@@ -89,8 +89,8 @@ class Row:
     """The phases it applies in, and the one that follows each. In any other it changes nothing."""
     about: About = About.NEWEST
     driver: Driver = Driver.ANY
-    changes: Callable[[Dagger, Any], Changes] = _no_changes
-    """What it changes of a dagger beside its phase."""
+    changes: Callable[[Dagger, Any, datetime], Changes] = _no_changes
+    """What it changes of a dagger beside its phase, as of its time."""
     what: Callable[[Any], str] | None = None
     """What happened, in words; None: the phase that follows, which is the same in all."""
     detail: Callable[[Any], str] = _no_detail
@@ -100,7 +100,7 @@ class Row:
 # ---- What the rows say of a dagger -------------------------------------------------------------------------
 
 
-def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended) -> Changes:
+def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Changes:
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
         return Ignored("it is not asked to run")
     if fact.version != dagger.version:
@@ -116,31 +116,42 @@ def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended) -> Changes:
     }
 
 
-def _runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered) -> Changes:
+def _runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered, ___: datetime) -> Changes:
     return {"ran": True, "last_error": None}
 
 
-def _failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed) -> Changes:
+def _failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:
     return {"last_error": fact.error}
 
 
-def _exited(dagger: Dagger, fact: events_pb2.Exited) -> Changes:
+def _exited(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
     if dagger.phase == STOPPING and dagger.driver is None:
         return Ignored("its exit is known")
-    return {"driver": None, "last_error": fact.error if fact.HasField("error") else dagger.last_error}
+    ended = gateway_pb2.DriverExit(generation=dagger.generation)
+    ended.time.FromDatetime(time)
+    if fact.HasField("code"):
+        ended.code = fact.code
+    if fact.HasField("error"):
+        ended.error.CopyFrom(fact.error)
+    last_error = fact.error if fact.HasField("error") else dagger.last_error
+    return {"driver": None, "last_error": last_error, "last_exit": ended}
 
 
-def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled) -> Changes:
+def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:
     if dagger.not_before is not None:
         return Ignored("the next attempt is scheduled")
-    changes = {"attempt": fact.attempt, "not_before": fact.not_before.ToDatetime(tzinfo=UTC)}
+    changes = {
+        "attempt": fact.attempt,
+        "not_before": fact.not_before.ToDatetime(tzinfo=UTC),
+        "restarts": dagger.restarts + 1,
+    }
     starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
     return changes | ({"starved": dagger.phase_time} if starved else {})
 
 
-def _at_rest(asked: Desired) -> Callable[[Dagger, Any], Changes]:
+def _at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
     other = Ignored("it is not what is asked any more")
-    return lambda dagger, _: {"attempt": 0} if dagger.desired == asked else other
+    return lambda dagger, *_: {"attempt": 0} if dagger.desired == asked else other
 
 
 # ---- The rows ----------------------------------------------------------------------------------------------
@@ -156,7 +167,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     ),
     events_pb2.Launched: Row(
         phases={each: each for each in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
-        changes=lambda _, fact: {
+        changes=lambda _, fact, __: {
             "driver": fact.driver,
             "host": fact.driver.host,
             "epoch": fact.meta.epoch,
@@ -180,7 +191,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.Degraded: Row(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), DEGRADED),
         driver=Driver.KNOWN,
-        changes=lambda _, fact: {"reasons": tuple(fact.reasons)},
+        changes=lambda _, fact, __: {"reasons": tuple(fact.reasons)},
         detail=lambda fact: ", ".join(fact.reasons),
     ),
     events_pb2.Recovered: Row(
@@ -213,7 +224,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.StopIssued: Row(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING), STOPPING),
         driver=Driver.KNOWN,
-        changes=lambda _, fact: {"stop_issued": fact.mode},
+        changes=lambda _, fact, __: {"stop_issued": fact.mode},
         detail=fact_text.how,
     ),
     events_pb2.Stopped: Row(
@@ -235,7 +246,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.ReferencesLoaded: Row(
         phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
         driver=Driver.KNOWN,
-        changes=lambda _, fact: {"references": tuple(sorted(fact.versions.items()))},
+        changes=lambda _, fact, __: {"references": tuple(sorted(fact.versions.items()))},
         what=lambda _: "reference tables loaded",
         detail=lambda fact: ", ".join(
             f"{table} {version}" for table, version in sorted(fact.versions.items())
@@ -260,7 +271,7 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
         return Ignored(_why_not(dagger, fact, row))
     if row.driver is not Driver.ANY and (row.driver is Driver.KNOWN) != (dagger.driver is not None):
         return Ignored("no driver of it is known" if dagger.driver is None else "a driver of it runs")
-    changes = row.changes(dagger, fact)
+    changes = row.changes(dagger, fact, time)
     if isinstance(changes, Ignored):
         return changes
     new = row.about is About.NEW

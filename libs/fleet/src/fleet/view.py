@@ -50,7 +50,10 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         sinks=[sink(fleet, dagger.name, dagger.spec, each) for each in dagger.spec.sinks],
         create_sequence=dagger.create_sequence,
         reference_versions=dict(dagger.references),
+        restarts=dagger.restarts,
+        last_exit=dagger.last_exit,
     )
+    shown.phase_time.FromDatetime(dagger.phase_time)
     shown.create_time.FromDatetime(dagger.create_time)
     shown.update_time.FromDatetime(dagger.update_time)
     if dagger.not_before is not None:
