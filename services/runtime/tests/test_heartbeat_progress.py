@@ -56,7 +56,7 @@ def test_a_job_runs_once_its_source_was_found_empty() -> None:
     beat = progress.idle(launched(), NOON).beat
 
     assert (beat.state, beat.batch_id) == (Beat.STATE_RUNNING, -1)
-    assert beat.last_progress.ToDatetime(UTC) == NOON
+    assert (beat.last_progress.ToDatetime(UTC), beat.HasField("last_commit")) == (NOON, False)
 
 
 def test_a_batch_told_twice_counts_once() -> None:
@@ -123,6 +123,7 @@ def test_a_heartbeat_says_everything() -> None:
     )  # fmt: skip
     expected.time.FromDatetime(NOON + 90 * SECOND)
     expected.last_progress.FromDatetime(NOON)
+    expected.last_commit.FromDatetime(NOON)
     expected.watermark.FromDatetime(NOON)
     assert beat == expected
 

@@ -7,7 +7,9 @@ of an earlier boot by the boot id.
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +70,15 @@ def everybody() -> Iterator[Process]:
 def session(leader: int) -> list[Process]:
     """The living processes of a session."""
     return [process for process in everybody() if process.session == leader]
+
+
+def resident_bytes(leader: int) -> int:
+    """Resident memory of the processes of a session; what they share counts for each."""
+    pages = 0
+    for process in session(leader):
+        with suppress(OSError, IndexError):  # it may have ended meanwhile
+            pages += int((_PROC / str(process.pid) / "statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def arguments(pid: int) -> list[str]:

@@ -96,6 +96,7 @@ def _vitals(beat: Heartbeat) -> dict[str, Value]:
         "bad_values": sum(beat.bad_values.values()),
         "lag": sum(beat.lag.values()),
         "state_rows": beat.state_rows,
+        "memory_bytes": beat.memory_bytes,
         "retrying": len(beat.retrying),
         "warnings": "; ".join(beat.warnings),
         "host": beat.host,

@@ -6,6 +6,7 @@ broker that is away costs heartbeats, never the job.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from confluent_kafka import KafkaException, Producer
 from daggers.v1 import spec_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat
 
+from chassis import processes
 from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
@@ -71,6 +73,7 @@ class HeartbeatSender:
         """Tell `done`; whether there will be more. One value throughout: the launch goes on meanwhile."""
         now = datetime.now(UTC)
         beat = progress.told(done, now)
+        beat.memory_bytes = processes.resident_bytes(os.getsid(0))
         self._sent += 1
         headers = cloudevents.headers(
             ce_id=f"{beat.dagger}/{beat.generation}/{beat.pid}/{self._sent}",

@@ -125,6 +125,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     beat.state = _running(beat.state)
     beat.batch_id = batch.batch_id
     beat.last_progress.FromDatetime(batch.time)
+    beat.last_commit.FromDatetime(batch.time)
     beat.batch_duration_ms = batch.duration_ms
     beat.rows_in += batch.rows
     beat.late_rows += batch.late
