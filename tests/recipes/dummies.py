@@ -152,6 +152,10 @@ REASON: Final[Mapping[str, Change]] = {
         behind('    QUARANTINE_FLOOD = "QUARANTINE_FLOOD"\n', '    DUMMY_STATE = "DUMMY_STATE"\n'),
         behind("MEANINGS: Final[Mapping[Reason, str]] = {\n", '    Reason.DUMMY_STATE: "it is a dummy",\n'),
     ),
+    "libs/fleet/src/fleet/advice.py": behind(
+        "ADVICE: Final[Mapping[str, Advice]] = {\n",
+        '    Reason.DUMMY_STATE: Advice("dummy", _USER, "Go on."),\n',
+    ),
     "docs/operations.md": behind(
         "stands behind SINK_RETRYING.\n",
         "\n### DUMMY_STATE\n* **Symptom.** It is a dummy.\n* **Check.** Look.\n* **Act.** Go on.\n",

@@ -158,8 +158,13 @@ def too_many(kept_back: int, went_on: int, limits: Limits) -> bool:
 
 def patience(dagger: Dagger, limits: Limits) -> timedelta:
     """How old the last progress may be."""
+    return max(limits.progress, triggers(dagger) + limits.margin)
+
+
+def triggers(dagger: Dagger) -> timedelta:
+    """Three of its triggers: in so long a batch is committed, or the source found empty."""
     trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else TRIGGER
-    return max(limits.progress, _TRIGGERS * trigger + limits.margin)
+    return _TRIGGERS * trigger
 
 
 # ---- The judgement -----------------------------------------------------------------------------------------

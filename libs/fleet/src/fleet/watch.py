@@ -7,6 +7,7 @@ never later than now.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -32,10 +33,33 @@ class Sample:
     rows_in: int = 0
     rows_out: int = 0
     """Of all sinks together."""
+    written: int = 0
+    """Of the sink that took most."""
+    late: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Records set aside and rows refused, by reason."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """The rows among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """What the counters of a launch counted in the last minutes."""
+
+    span: timedelta = timedelta(0)
+    """How long that was."""
+    rows_in: int = 0
+    rows_out: int = 0
+    """Of all sinks together."""
+    written: int = 0
+    """Of the sink that took most."""
+    late: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    """Records set aside and rows refused, by reason."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """The rows among them."""
+    kept_back_since: datetime | None = None
+    """When the last sample was taken before anything of that was; None when nothing was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +84,8 @@ class Watch:
     """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
     warned: Mapping[str, datetime] = field(default_factory=dict)
     """Codes of the warnings in its newest heartbeat, and since when each has been in every one."""
+    retrying: Mapping[str, datetime] = field(default_factory=dict)
+    """Reasons why sinks are retried in its newest heartbeat, and since when each has been in every one."""
     answers: bool | None = None
     """Whether its Spark driver answered when last asked; None when not asked since the last heartbeat."""
 
@@ -108,6 +134,8 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         now,
         heartbeat.rows_in,
         sum(heartbeat.rows_out),
+        max(heartbeat.rows_out, default=0),
+        heartbeat.late_rows,
         dict(heartbeat.quarantined),
         dict(heartbeat.refused_rows),
     )
@@ -119,7 +147,29 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         told=told,
         samples=_within(WINDOW, (*watch.samples, sample)),
         warned={code: watch.warned.get(code, now) for code in driver_warnings(heartbeat)},
+        retrying={each.reason: watch.retrying.get(each.reason, now) for each in heartbeat.retrying},
         answers=None,
+    )
+
+
+def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
+    """What its counters counted in this window at most; nothing of less than two samples."""
+    if len(watch.samples) < 2:
+        return Recent()
+    samples = _within(window, watch.samples)
+    first, last = samples[0], samples[-1]
+    quarantined = Counter(last.quarantined) - Counter(first.quarantined)
+    begun = sum(first.quarantined.values())
+    clean = [each.time for each in samples if sum(each.quarantined.values()) <= begun]
+    return Recent(
+        span=last.time - first.time,
+        rows_in=last.rows_in - first.rows_in,
+        rows_out=last.rows_out - first.rows_out,
+        written=last.written - first.written,
+        late=last.late - first.late,
+        quarantined=quarantined,
+        refused=Counter(last.refused) - Counter(first.refused),
+        kept_back_since=clean[-1] if quarantined else None,
     )
 
 

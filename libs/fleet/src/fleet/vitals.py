@@ -1,0 +1,51 @@
+"""What a dagger does now, as the API shows it: its rates, what it has read and written, its warnings. Pure.
+
+What drivers say is kept by `fleet.watch`, what is wrong is judged by `fleet.health`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from daggers.v1 import vitals_pb2
+
+from fleet import advice
+from fleet.dagger import Dagger
+from fleet.health import SHOWN, silent, triggers
+from fleet.phases import DEGRADED, RUNNING
+from fleet.watch import WINDOW, Watch, evidence_of, recent
+
+RATES: Final = timedelta(minutes=1)
+"""Rates are taken over so long, and at least over three triggers."""
+
+
+def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> vitals_pb2.Vitals:
+    """What it does at `now`. `hearing`: since when silence means something (`Hearing.begin`)."""
+    shown = vitals_pb2.Vitals(dagger=dagger.name)
+    shown.warnings.extend(advice.warnings(dagger, watch, now=now, hearing=hearing))
+    heartbeat = watch.heartbeat
+    if heartbeat is None or watch.heard is None:
+        return shown
+    lately = recent(watch)
+    shown.generation = heartbeat.generation
+    shown.heard_time.FromDatetime(watch.heard)
+    shown.lag = sum(heartbeat.lag.values())
+    if heartbeat.HasField("watermark"):
+        shown.watermark.CopyFrom(heartbeat.watermark)
+    told = heartbeat.time.ToDatetime(now.tzinfo)
+    for field in ("last_commit", "last_progress"):
+        if heartbeat.HasField(field):  # by the driver's clock, which need not be ours
+            age = max(told - getattr(heartbeat, field).ToDatetime(now.tzinfo), timedelta(0))
+            getattr(shown, field).FromDatetime(watch.heard - age)
+    shown.records, shown.rows = heartbeat.rows_in, max(heartbeat.rows_out, default=0)
+    shown.late_rows, shown.recent_late_rows = heartbeat.late_rows, max(lately.late, 0)
+    shown.quarantined.update(heartbeat.quarantined)
+    shown.recent_quarantined = lately.quarantined.total()
+    shown.state_rows, shown.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
+    last = recent(watch, min(max(RATES, triggers(dagger)), WINDOW))
+    runs = dagger.phase in (RUNNING, DEGRADED) and not silent(evidence_of(watch, now, hearing), SHOWN)
+    if runs and last.span:
+        shown.records_per_s = last.rows_in / last.span.total_seconds()
+        shown.rows_per_s = last.written / last.span.total_seconds()
+    return shown

@@ -1,0 +1,274 @@
+"""What a dagger does now: numbers of its heartbeats, and warnings that say whose they are and what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2, vitals_pb2
+
+from fleet import Dagger, vitals, watch
+from fleet.advice import ADVICE
+from fleet.health import Reason
+from fleet.phases import (
+    BACKING_OFF,
+    DEGRADED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    UNREACHABLE,
+)
+from fleet.watch import Watch
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+SKEW = timedelta(hours=3)
+EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
+USER = events_pb2.ERROR_DOMAIN_USER
+AWAY = events_pb2.DaggerError(
+    domain=EXTERNAL,
+    reason="SINK_UNAVAILABLE",
+    detail="influx: InfluxDB at http://db:8086 does not answer (NewConnectionError).",
+    retryable=True,
+)
+
+
+def a_dagger(phase: gateway_pb2.Phase.ValueType = RUNNING, **changes: Any) -> Dagger:
+    whole: dict[str, Any] = {
+        "desired": gateway_pb2.DESIRED_RUNNING,
+        "driver": events_pb2.DriverHandle(host="worker-1"),
+        "spec": spec_pb2.DaggerSpec(),
+        "ran": True,
+        "phase_time": NOON - 10 * MINUTE,
+    }
+    return Dagger(
+        name="bookings", warnings=(), version=1, phase=phase, sequence=5, create_sequence=1, generation=3,
+        create_time=NOON - 60 * MINUTE, update_time=NOON - 60 * MINUTE, **(whole | changes),
+    )  # fmt: skip
+
+
+def beat(at: datetime, **fields: Any) -> telemetry_pb2.Heartbeat:
+    """A heartbeat of a driver that gets on, whose clock is hours off."""
+    heartbeat = telemetry_pb2.Heartbeat(
+        dagger="bookings", generation=3, state=telemetry_pb2.Heartbeat.STATE_RUNNING, **fields
+    )
+    heartbeat.time.FromDatetime(at + SKEW)
+    heartbeat.last_progress.FromDatetime(at + SKEW - SECOND)
+    return heartbeat
+
+
+def heard(*beats: tuple[int, dict[str, Any]]) -> Watch:
+    """A watch that heard heartbeats, each so many seconds before noon."""
+    observed = watch.begin(NOON - 60 * MINUTE, 3)
+    for ago, fields in beats:
+        at = NOON - ago * SECOND
+        observed = watch.hear(observed, beat(at, **fields), at)
+    return observed
+
+
+def shown(dagger: Dagger, observed: Watch) -> vitals_pb2.Vitals:
+    return vitals.to_proto(dagger, observed, now=NOON, hearing=NOON - 60 * MINUTE)
+
+
+def warned(dagger: Dagger, observed: Watch) -> list[tuple[str, str, str]]:
+    return [(each.code, each.object, each.message) for each in shown(dagger, observed).warnings]
+
+
+# ---- Numbers -----------------------------------------------------------------------------------------------
+
+
+def test_rates_are_those_of_the_last_minute() -> None:
+    beats = [(ago, {"rows_in": 10 * (300 - ago) if ago < 100 else 0}) for ago in range(300, -1, -5)]
+
+    assert shown(a_dagger(), heard(*beats)).records_per_s == 10
+
+
+def test_rates_of_a_slow_trigger_are_taken_over_three_of_them() -> None:
+    spec = spec_pb2.DaggerSpec(trigger={"seconds": 60})
+    beats = [(ago, {"rows_in": 600 * ((300 - ago) // 60)}) for ago in range(300, -1, -5)]
+
+    assert shown(a_dagger(spec=spec), heard(*beats)).records_per_s == 10
+
+
+def test_rows_are_counted_at_the_sink_that_took_most() -> None:
+    found = shown(a_dagger(), heard((60, {"rows_out": [0, 0]}), (0, {"rows_out": [30, 60]})))
+
+    assert (found.rows, found.rows_per_s) == (60, 1)
+
+
+def test_a_driver_that_was_heard_once_has_counts_and_no_rates() -> None:
+    found = shown(a_dagger(), heard((1, {"rows_in": 7, "lag": {"a/0": 2, "a/1": 3}, "memory_bytes": 9})))
+
+    assert (found.records, found.lag, found.memory_bytes) == (7, 5, 9)
+    assert [name for name in ("records_per_s", "watermark") if found.HasField(name)] == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("phase", "ago"), [(STOPPED, 0), (RUNNING, 40)])
+def test_a_driver_that_is_gone_or_silent_has_no_rates(phase: Any, ago: int) -> None:
+    found = shown(a_dagger(phase), heard((ago + 60, {"rows_in": 0}), (ago, {"rows_in": 9})))
+
+    assert (found.records, found.HasField("records_per_s")) == (9, False)
+
+
+def test_instants_of_the_driver_are_told_by_the_observers_clock() -> None:
+    heartbeat = beat(NOON - 4 * SECOND)
+    heartbeat.last_commit.FromDatetime(NOON + SKEW - 9 * SECOND)
+    observed = watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON - 4 * SECOND)
+
+    found = shown(a_dagger(), observed)
+
+    assert found.heard_time.ToDatetime(UTC) == NOON - 4 * SECOND
+    assert found.last_commit.ToDatetime(UTC) == NOON - 9 * SECOND
+    assert found.last_progress.ToDatetime(UTC) == NOON - 5 * SECOND
+
+
+def test_what_was_late_and_quarantined_lately_is_told_beside_what_ever_was() -> None:
+    before = {"late_rows": 100, "quarantined": {"MALFORMED": 50}}
+    after = {"late_rows": 103, "quarantined": {"MALFORMED": 52, "NO_EVENT_TIME": 1}}
+    found = shown(a_dagger(), heard((900, {}), (250, before), (0, after)))
+
+    assert (found.late_rows, found.recent_late_rows) == (103, 103)
+    found = shown(a_dagger(), heard((900, {}), (400, before), (290, before), (0, after)))
+    assert (found.late_rows, found.recent_late_rows) == (103, 3)
+    assert (dict(found.quarantined), found.recent_quarantined) == ({"MALFORMED": 52, "NO_EVENT_TIME": 1}, 3)
+
+
+def test_a_dagger_that_was_never_heard_has_its_name() -> None:
+    found = shown(a_dagger(PENDING, driver=None), watch.begin(NOON))
+
+    assert found == vitals_pb2.Vitals(dagger="bookings")
+
+
+# ---- Warnings ----------------------------------------------------------------------------------------------
+
+
+def test_every_reason_has_advice() -> None:
+    assert {str(reason) for reason in Reason} <= ADVICE.keys()
+
+
+def test_a_healthy_dagger_has_no_warning() -> None:
+    assert warned(a_dagger(), heard((5, {}), (0, {}))) == []
+
+
+def test_a_sink_that_does_not_answer_is_named_with_how_long_and_that_nothing_is_lost() -> None:
+    observed = heard(
+        (130, {}), (125, {"retrying": [AWAY]}), (60, {"retrying": [AWAY]}), (0, {"retrying": [AWAY]})
+    )
+
+    (warning,) = shown(a_dagger(), observed).warnings
+
+    assert warning.message == (
+        "influx: InfluxDB at http://db:8086 does not answer (NewConnectionError), for 2 min 5 s;"
+        " its rows wait, nothing is lost"
+    )
+    assert (warning.code, warning.object, warning.domain) == ("SINK_UNAVAILABLE", "influx", EXTERNAL)
+    assert warning.since.ToDatetime(UTC) == NOON - 125 * SECOND
+    assert "goes on by itself" in warning.next
+
+
+def test_a_sink_that_answers_again_is_away_anew_the_next_time() -> None:
+    observed = heard((125, {"retrying": [AWAY]}), (60, {}), (4, {"retrying": [AWAY]}))
+
+    (warning,) = shown(a_dagger(), observed).warnings
+
+    assert warning.since.ToDatetime(UTC) == NOON - 4 * SECOND
+
+
+def test_a_few_late_records_are_a_warning_before_they_are_an_alert() -> None:
+    few = "LATE_RECORDS: 3 of the 9,000 rows of the last 5 min came after their windows were closed."
+
+    found = warned(a_dagger(), heard((0, {"warnings": [few]})))
+
+    assert found == [("LATE_RECORDS", "input", few.partition(": ")[2])]
+
+
+def test_many_late_records_are_told_once() -> None:
+    told = ["LATE_RECORDS: many.", "LATE_ROWS: many."]
+
+    assert warned(a_dagger(), heard((0, {"warnings": told}))) == [("LATE_ROWS", "input", "many.")]
+
+
+def test_one_quarantined_record_is_a_warning() -> None:
+    observed = heard((60, {}), (30, {}), (0, {"rows_in": 99, "quarantined": {"MALFORMED": 1}}))
+
+    (warning,) = shown(a_dagger(), observed).warnings
+
+    assert warning.message == "1 records were set aside in 1 min (1.0%): MALFORMED; each is kept, with why"
+    assert warning.next == "Read `daggers quarantine list bookings`: it shows each, and why."
+    assert warning.since.ToDatetime(UTC) == NOON - 30 * SECOND
+
+
+def test_rows_that_sinks_refuse_are_the_users_to_look_at() -> None:
+    refused = {"quarantined": {"SINK_REFUSED": 2}, "refused_rows": {"SINK_REFUSED": 2}, "rows_out": [198]}
+
+    (warning,) = shown(a_dagger(), heard((60, {}), (0, refused))).warnings
+
+    assert (warning.domain, warning.message[:27]) == (USER, "2 rows were refused by sink")
+
+
+def test_what_was_quarantined_long_ago_is_no_warning() -> None:
+    kept = {"quarantined": {"MALFORMED": 5}}
+
+    assert warned(a_dagger(), heard((700, {}), (600, kept), (299, kept), (0, kept))) == []
+
+
+def test_a_driver_that_is_not_heard_is_named_with_how_long() -> None:
+    found = warned(a_dagger(), heard((45, {})))
+
+    assert found == [
+        ("NO_HEARTBEAT", "driver", "its driver has sent no heartbeat for 45 s; it may still run")
+    ]
+
+
+def test_a_gateway_that_hears_nothing_at_all_tells_what_it_heard_last() -> None:
+    silent = vitals.to_proto(a_dagger(), heard((45, {})), now=NOON, hearing=None)
+    away = vitals.to_proto(a_dagger(), heard((45, {"retrying": [AWAY]})), now=NOON, hearing=None)
+
+    assert [each.code for each in (*silent.warnings, *away.warnings)] == ["SINK_UNAVAILABLE"]
+
+
+def test_a_batch_that_is_stuck_says_how_long_it_runs() -> None:
+    running = {"running_batch_age_ms": 90_000, "running_batch_id": 7, "batch_duration_ms": 2_000}
+    heartbeat = beat(NOON, **running)
+    heartbeat.last_progress.FromDatetime(NOON + SKEW - 90 * SECOND)
+    observed = watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON)
+
+    assert warned(a_dagger(), observed) == [
+        ("BATCH_STUCK", "batch", "batch 7 has run for 1 min 30 s so far, the last one took 2 s")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "domain", "text", "next_step"),
+    [
+        (FAILED, USER, "it was given up: no such column", "Correct the query"),
+        (FAILED, EXTERNAL, "it was given up: no such column", "then `daggers start bookings`."),
+        (BACKING_OFF, EXTERNAL, "its driver has ended 3 times: no such column", "launched again by itself"),
+        (STARTING, EXTERNAL, "its driver has ended twice: no such column", "launched again by itself"),
+        (PENDING, EXTERNAL, "it waits: no such column", "launched as soon"),
+    ],
+)
+def test_why_it_does_not_run_is_said_with_whose_it_is_and_what_to_do(
+    phase: Any, domain: Any, text: str, next_step: str
+) -> None:
+    error = events_pb2.DaggerError(domain=domain, reason="WHY", detail="no such column.")
+    dagger = a_dagger(phase, driver=None, last_error=error, attempt=2)
+
+    (warning,) = shown(dagger, watch.begin(NOON - MINUTE)).warnings
+
+    assert (warning.code, warning.message, warning.domain) == ("WHY", text, domain)
+    assert next_step in warning.next
+
+
+def test_a_host_that_does_not_answer_is_named() -> None:
+    (warning,) = shown(a_dagger(UNREACHABLE), heard((700, {}))).warnings
+
+    assert "on worker-1 answers, for 10 min; it may still run" in warning.message
+
+
+def test_a_dagger_that_is_degraded_by_the_log_alone_is_judged_by_what_is_heard() -> None:
+    assert warned(a_dagger(DEGRADED, reasons=("SINK_RETRYING",)), heard((0, {}))) == []
