@@ -217,6 +217,6 @@ class ProjectionContract:
         names = ["ab_", "ab-c", "abc", "ab0", "a_b"]
         written(projection, folded(given(cluster("local"), *map(asked, names))))
 
-        listed, _ = projection.daggers([], after="ab-c", limit=10)
+        listed, _, _ = projection.daggers([], after="ab-c", limit=10)
 
         assert [dagger.name for dagger in listed] == ["ab0", "ab_", "abc"]

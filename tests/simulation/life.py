@@ -104,7 +104,7 @@ class Life:
         """What the tables show is the fold of the log up to where they are. Raises: Violation."""
         if self.crew.projection is None:
             return len(self.world.control.records) - 1
-        shown, at = self.crew.projection.daggers([], after="", limit=99)
+        shown, _, at = self.crew.projection.daggers([], after="", limit=99)
         fleet = Fleet()
         for record in self.world.control.records[: at + 1]:
             fleet.apply(record)

@@ -28,6 +28,7 @@ from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from eventlog import Log
 from eventlog.memory import MemoryLog
+from eventlog.tail import LogTail
 
 QUERY = (
     "SELECT city AS tag_city, count(1) AS orders,"
@@ -142,6 +143,7 @@ class Harness:
     database_url: str
     quarantined: MemoryQuarantine = field(default_factory=MemoryQuarantine)
     alerts: Any = field(default_factory=MemoryLog)
+    heartbeats: Any = field(default_factory=MemoryLog)
 
     async def start(self, log: Log | None = None, *, database_url: str | None = None) -> Client:
         return await self.stack.enter_async_context(self.running(log, database_url=database_url))
@@ -166,6 +168,7 @@ class Harness:
                 self.quarantined,
                 endpoint,
                 alerts=self.alerts,
+                heartbeats=LogTail(self.heartbeats),
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
                 drain_s=5,

@@ -25,6 +25,7 @@ from chassis.interceptors import first_token
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
+from eventlog.tail import KafkaTail
 
 # Objects: more than what the calls under way hold.
 _ALIVE = 20_000
@@ -76,6 +77,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             KafkaQuarantine(kafka),
             reached,
             alerts=alerts,
+            heartbeats=KafkaTail(kafka, topics.HEARTBEATS),
             source=source,
             reference_places=found.allowed_references,
             away=lambda: log.away,

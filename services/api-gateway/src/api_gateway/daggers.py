@@ -10,12 +10,14 @@ from typing import TypeAlias
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2
 
-from api_gateway import answers, applying, filters, specs, validation
+from api_gateway import answers, applying, filters, specs, validation, vitals
 from api_gateway.catalogue import check_sequence
 from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold
+from api_gateway.heard import Heard
 from api_gateway.hosts import Asking, Hosts, Route
+from api_gateway.missing import no_dagger
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader, fitting
 from api_gateway.writer import Writer, refused
@@ -56,6 +58,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         reader: Reader,
         projection: Projection,
         hosts: Hosts,
+        heard: Heard,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -65,6 +68,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._reader = reader
         self._projection = projection
         self._hosts = hosts
+        self._heard = heard
         self._checks = Checks()
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
@@ -116,8 +120,10 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         fleet = await self._reader.state(context, request.min_sequence)
         dagger = fleet.living(request.name)
         if dagger is None:
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.name}")
-        return gateway_pb2.GetDaggerResponse(dagger=view.to_proto(dagger, fleet), sequence=fleet.sequence)
+            raise no_dagger(request.name, fleet)
+        shown = view.to_proto(dagger, fleet)
+        shown.vitals.CopyFrom(self._heard.vitals(dagger))
+        return gateway_pb2.GetDaggerResponse(dagger=shown, sequence=fleet.sequence)
 
     async def ListDaggers(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListDaggersRequest, context: Context
@@ -137,14 +143,19 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         )
         wanted = [*filters.conditions(terms), *filters.asked(request)]
         size = min(request.page_size or _PAGE, _MAX_PAGE)
-        found, at = await self._reader.read(
+        found, total, at = await self._reader.read(
             context,
             request.min_sequence,
             lambda: self._projection.daggers(wanted, after=after, limit=size + 1),
         )
+        for dagger in found[:size]:
+            if (living := self._fleet.living(dagger.name)) is not None:
+                dagger.vitals.CopyFrom(self._heard.vitals(living))
         page = fitting(found[:size])
         more = filters.page_token(page[-1].name, scope) if len(found) > len(page) else ""
-        return gateway_pb2.ListDaggersResponse(daggers=page, next_page_token=more, sequence=at)
+        return gateway_pb2.ListDaggersResponse(
+            daggers=page, next_page_token=more, sequence=at, total_size=total
+        )
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteDaggerRequest, context: Context
@@ -202,6 +213,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             async for step in steps:
                 yield step
 
+    async def WatchVitals(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WatchVitalsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchVitalsResponse]:
+        """What daggers do now, and then what of that changes."""
+        async with aclosing(vitals.watch(request, self._heard, self._follower, self._fold)) as steps:
+            async for step in steps:
+                yield step
+
     def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
@@ -251,7 +270,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if answer is None:
             after = self._decided(event)
             if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
-                raise refused(Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}"))
+                raise no_dagger(name, self._fleet)
             if request.validate_only:
                 return view.to_proto(after, self._fleet), 0
             answer = await self._writer.write(name, event, request.request_id, at="spec")
@@ -320,7 +339,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             time=datetime.now(UTC),
         )
         if isinstance(after, Refusal):
-            raise refused(after)
+            missing = after.code == Code.NOT_FOUND
+            raise no_dagger(event.name, self._fleet) if missing else refused(after)
         return after
 
     def _shown(self, name: str) -> gateway_pb2.Dagger:

@@ -19,6 +19,7 @@ from daggers.v1 import host_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.fold import Fold
+from api_gateway.watching import shuts_down
 from chassis.binding import is_loopback
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Context
@@ -152,7 +153,7 @@ class Hosts:
         await self._follower.until(lambda: self._follower.draining or self.route(name) is not None)
         found = self.route(name)
         if found is None:
-            raise _draining()
+            raise shuts_down()
         return found
 
     async def asked(self, name: str, asking: Asking[Step], context: Context) -> AsyncGenerator[Step, None]:
@@ -264,7 +265,7 @@ class Hosts:
                     continue
                 except asyncio.CancelledError:
                     if self._follower.draining and call.cancelled():
-                        raise _draining() from None
+                        raise shuts_down() from None
                     raise
                 finally:
                     call.cancel()
@@ -296,7 +297,3 @@ def _unreachable(host: str, why: str) -> ApiError:
         f"host {host} cannot be reached: {why}",
         metadata={"host": host},
     )
-
-
-def _draining() -> ApiError:
-    return ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the gateway shuts down: ask again")

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from daggers.v1 import gateway_pb2, spec_pb2
-from sqlalchemy import Connection, MetaData, Table, inspect
+from sqlalchemy import Connection, MetaData, Table, func, inspect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlmodel import Session, SQLModel, col, delete, insert, select, update
@@ -120,13 +120,19 @@ class Projection:
 
     def daggers(
         self, conditions: Sequence[Any], *, after: str, limit: int
-    ) -> tuple[list[gateway_pb2.Dagger], int]:
-        """Daggers by name, at most `limit`, whose name is behind `after`; and the sequence they are of."""
+    ) -> tuple[list[gateway_pb2.Dagger], int, int]:
+        """Daggers by name, at most `limit`, whose name is behind `after`; how many there are wherever they
+        begin; and the sequence this is of.
+        """
         query = select(DaggerRow).where(col(DaggerRow.name) > after, *conditions)
-        rows, at = self._read(
-            lambda session: session.exec(query.order_by(col(DaggerRow.name)).limit(limit)).all()
+        number = select(func.count()).select_from(DaggerRow).where(*conditions)
+        (rows, total), at = self._read(
+            lambda session: (
+                session.exec(query.order_by(col(DaggerRow.name)).limit(limit)).all(),
+                session.exec(number).one(),
+            )
         )
-        return [gateway_pb2.Dagger.FromString(row.data) for row in rows], at
+        return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, at
 
     def clusters(self) -> tuple[list[spec_pb2.Cluster], int]:
         """All clusters by name, and the sequence they are of."""

@@ -17,6 +17,7 @@ from api_gateway.alerts import Alerts, AlertService
 from api_gateway.catalogue import CatalogService
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
+from api_gateway.heard import Heard
 from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
@@ -32,6 +33,7 @@ from chassis.logging import logger
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
 from eventlog.follower import Follower
+from eventlog.tail import Silence, Tail
 from fleet import Applied
 from fleet.snapshot import Unusable
 
@@ -68,6 +70,7 @@ async def serving(
     endpoint: Endpoint,
     *,
     alerts: Log,
+    heartbeats: Tail = Silence(),  # noqa: B008 - a constant
     source: str,
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
@@ -77,9 +80,9 @@ async def serving(
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
-    monitor; `source` is the ce_source of what it writes; `reference_places` are the folders and base URLs
-    that reference tables may be in; `away` is as `Reader` takes it; `host_access` is for the schedulers of
-    hosts; `drain_s` is how many seconds calls may take once the gateway drains.
+    monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
+    the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
+    is for the schedulers of hosts; `drain_s` is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -94,7 +97,9 @@ async def serving(
     index = QuarantineIndex(projection.database)
     set_aside = QuarantineFollower(quarantine, index)
     indexing = asyncio.create_task(set_aside.run())
-    tasks = [folding, projecting, watching, indexing]
+    heard = Heard(heartbeats, fold)
+    hearing = asyncio.create_task(_hear(heard, follower, end))
+    tasks = [folding, projecting, watching, indexing, hearing]
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
@@ -113,6 +118,7 @@ async def serving(
             source,
             reference_places,
             Hosts(follower, fold, host_access),
+            heard,
             told,
             away,
             drain_s,
@@ -122,6 +128,7 @@ async def serving(
         folding.cancel()
         watching.cancel()
         indexing.cancel()
+        hearing.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -158,6 +165,13 @@ async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
         pass
 
 
+async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
+    """Hear drivers once it is known which daggers there are. Raises: LogUnavailable."""
+    with suppress(LogDamaged):
+        await follower.reached(end)
+    await heard.run()
+
+
 @asynccontextmanager
 async def _served(
     log: Log,
@@ -170,6 +184,7 @@ async def _served(
     source: str,
     reference_places: Sequence[str],
     hosts: Hosts,
+    heard: Heard,
     alerts: Alerts,
     away: Callable[[], str],
     drain_s: float,
@@ -184,7 +199,7 @@ async def _served(
         ],
     )
     writer = Writer(follower, fold.fleet, source)
-    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts)
+    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, heard)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)

@@ -57,6 +57,11 @@ def draining(position: int) -> ApiError:
     )
 
 
+def shuts_down() -> ApiError:
+    """The same, of a watch that begins anew elsewhere."""
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the gateway shuts down: ask again")
+
+
 def damaged(why: str) -> ApiError:
     """Nothing more is read until a person has looked at the log."""
     return ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LOG_DAMAGED", f"the log is damaged: {why}")

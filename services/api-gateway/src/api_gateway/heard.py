@@ -1,0 +1,89 @@
+"""What this gateway has heard of drivers: a watch for each dagger, from the tail of the heartbeats topic.
+
+It is in memory alone, and no larger than the fleet: a gateway that starts hears the last minutes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from daggers.v1 import telemetry_pb2, vitals_pb2
+
+from api_gateway.fold import Fold
+from chassis.logging import logger
+from eventlog import LogUnavailable
+from eventlog.tail import Arrival, Tail
+from fleet import Dagger, vitals, watch
+from fleet.health import SHOWN
+from fleet.watch import WINDOW, Hearing, Watch
+
+SPAN: Final = WINDOW + timedelta(seconds=30)
+"""How far back a start hears: a whole window, and a heartbeat at or before its begin."""
+_AGAIN_S: Final = 1.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Heard:
+    """The drivers of a fleet, as they are heard. For one event loop."""
+
+    def __init__(self, heartbeats: Tail, fold: Fold, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._heartbeats, self._fold, self._now = heartbeats, fold, clock
+        self._watches: dict[str, tuple[int, Watch]] = {}
+        self._hearing = Hearing(gap=SHOWN.silence)
+
+    async def run(self) -> None:
+        """Hear for ever, once the fold knows the daggers there are."""
+        since, lost = self._now() - SPAN, False
+        while True:
+            try:
+                async with aclosing(self._heartbeats.follow(since)) as arrivals:
+                    async for arrival in arrivals:
+                        since, lost = self._now(), False
+                        self.take(arrival)
+            except LogUnavailable as error:
+                if not lost:  # once for each outage
+                    logger().warning("heartbeats_not_heard", detail=str(error))
+                lost = True
+            await asyncio.sleep(_AGAIN_S)
+
+    def take(self, arrival: Arrival) -> None:
+        """Take in a record of the topic; what cannot be read says only that somebody is heard."""
+        now, record = self._now(), arrival.record
+        at = min(record.time, now) if arrival.past else now
+        self._hearing = self._hearing.recalls(at) if arrival.past else self._hearing.hears(now)
+        if isinstance(record.message, telemetry_pb2.Heartbeat):
+            dagger = self._fold.fleet.living(record.message.dagger)
+            if dagger is not None and record.message.generation > dagger.create_sequence:
+                self._keep(dagger, watch.hear(self._begun(dagger, at), record.message, at))
+
+    def watch_of(self, dagger: Dagger) -> Watch:
+        """What was heard of the newest launch of a dagger; the same until something is."""
+        watched = self._begun(dagger, min(dagger.phase_time, self._now()))
+        launched = watch.launch(watched, dagger.generation, min(dagger.phase_time, self._now()))
+        self._keep(dagger, launched)
+        return launched
+
+    def vitals(self, dagger: Dagger) -> vitals_pb2.Vitals:
+        """What a dagger does now."""
+        now = self._now()
+        return vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+
+    def _begun(self, dagger: Dagger, since: datetime) -> Watch:
+        life, watched = self._watches.get(dagger.name, (-1, None))
+        if watched is None or life != dagger.create_sequence:
+            return watch.begin(since, dagger.generation)
+        return watched
+
+    def _keep(self, dagger: Dagger, watched: Watch) -> None:
+        if dagger.name not in self._watches:  # names come as others go
+            fleet = self._fold.fleet
+            for name in [name for name in self._watches if fleet.living(name) is None]:
+                del self._watches[name]
+        self._watches[dagger.name] = dagger.create_sequence, watched
