@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar, get_args
 
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import Message
 
 from fleet.answers import Refusal, version_mismatch
 
+Registration: TypeAlias = (
+    events_pb2.ClusterRegistered
+    | events_pb2.SchemaRegistered
+    | events_pb2.StreamRegistered
+    | events_pb2.ReferenceRegistered
+)
+REGISTRATIONS: Final[tuple[type[Message], ...]] = get_args(Registration)
 T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema, spec_pb2.ReferenceTable)
 
 
@@ -39,14 +47,21 @@ class Catalogue:
         self.joined: dict[str, dict[str, datetime]] = {}
         """When each topic came into a stream, by stream."""
 
-    def register_cluster(self, event: events_pb2.ClusterRegistered, sequence: int) -> int | Refusal:
-        """Take in a cluster; answers its version."""
-        return _put(self.clusters, "cluster", event.cluster.name, event.cluster, event.meta, sequence)
+    def register(self, event: Registration, sequence: int, time: datetime) -> int | Refusal:
+        """Take in what an event registers at `time`; answers its version."""
+        match event:
+            case events_pb2.ClusterRegistered(cluster=cluster, meta=meta):
+                return _put(self.clusters, "cluster", cluster.name, cluster, meta, sequence)
+            case events_pb2.ReferenceRegistered(reference=table, meta=meta):
+                return _put(self.references, "reference table", table.name, table, meta, sequence)
+            case events_pb2.StreamRegistered():
+                return self._register_stream(event, sequence, time)
+            case events_pb2.SchemaRegistered():
+                return self._register_schema(event, sequence)
 
-    def register_stream(
+    def _register_stream(
         self, event: events_pb2.StreamRegistered, sequence: int, time: datetime
     ) -> int | Refusal:
-        """Take in a stream, registered at `time`; answers its version."""
         name = event.stream.name
         answer = _put(self.streams, "stream", name, event.stream, event.meta, sequence)
         if not isinstance(answer, Refusal):
@@ -54,13 +69,8 @@ class Catalogue:
             self.joined[name] = {topic: before.get(topic, time) for topic in event.stream.topics}
         return answer
 
-    def register_reference(self, event: events_pb2.ReferenceRegistered, sequence: int) -> int | Refusal:
-        """Take in a reference table; answers its version."""
-        value = event.reference
-        return _put(self.references, "reference table", value.name, value, event.meta, sequence)
-
-    def register_schema(self, event: events_pb2.SchemaRegistered, sequence: int) -> int | Refusal:
-        """Take in a schema under every message it defines, all or none; answers the highest version."""
+    def _register_schema(self, event: events_pb2.SchemaRegistered, sequence: int) -> int | Refusal:
+        """Under every message that it defines, all or none; answers the highest version."""
         names = list(event.schema.messages)
         if event.meta.HasField("expected_version"):
             for name in names:
@@ -75,6 +85,19 @@ class Catalogue:
             self.messages[name] = Entry(event.schema, version, sequence)
             newest = max(newest, version)
         return newest
+
+
+def registered(event: Registration) -> str | None:
+    """Name of what an event registers: of a schema its first message; None when it has none."""
+    match event:
+        case events_pb2.ClusterRegistered(cluster=cluster):
+            return cluster.name
+        case events_pb2.ReferenceRegistered(reference=table):
+            return table.name
+        case events_pb2.StreamRegistered(stream=stream):
+            return stream.name
+        case events_pb2.SchemaRegistered(schema=schema):
+            return next(iter(schema.messages), None)
 
 
 def closure(files: FileDescriptorSet, roots: Iterable[str]) -> list[FileDescriptorProto]:

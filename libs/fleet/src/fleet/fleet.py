@@ -18,12 +18,14 @@ from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, chained
 from fleet.answers import Answer, Refusal, digest, reused
-from fleet.catalogue import Catalogue, Entry
+from fleet.catalogue import REGISTRATIONS, Catalogue, Entry, Registration, registered
 from fleet.dagger import DECISIONS, Dagger, decide
 from fleet.facts import FACTS, Ignored, evolve
 from fleet.horizon import STANDARD, Horizon
 from fleet.hosts import Hosts, serving
 from fleet.phases import DELETED
+
+_SEEN: Final = "its id was seen before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +181,9 @@ class Fleet:
 
     def _fact(self, record: Record, fact: Any) -> Applied:
         name = fact.meta.name
-        if record.id in self.facts:
-            return Applied(name, changed=False, refused="its id was seen before")
         # Also when it is ignored: a repeat must not count later, where the first did not.
-        self.facts[record.id] = record.sequence
+        if not self._is_first(record):
+            return Applied(name, changed=False, refused=_SEEN)
         stale = self._stale(fact)
         if stale:
             return Applied(name, changed=False, refused=stale)
@@ -194,6 +195,13 @@ class Fleet:
             return Applied(name, changed=False, refused=after.why)
         self._put(after)
         return Applied(name, changed=True)
+
+    def _is_first(self, record: Record) -> bool:
+        """Whether no fact, claim or host had this id within the horizon; remembers it."""
+        if record.id in self.facts:
+            return False
+        self.facts[record.id] = record.sequence
+        return True
 
     def _put(self, dagger: Dagger) -> None:
         self.daggers[dagger.name] = dagger
@@ -208,9 +216,8 @@ class Fleet:
         return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
-        if record.id in self.facts:
-            return Applied(claim.scheduler_id, changed=False, refused="its id was seen before")
-        self.facts[record.id] = record.sequence
+        if not self._is_first(record):
+            return Applied(claim.scheduler_id, changed=False, refused=_SEEN)
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
         # Facts of any other epoch are ignored from now on: nobody asks for the rest again.
         spoken_of = {dagger.epoch for dagger in self.daggers.values()}
@@ -219,9 +226,8 @@ class Fleet:
         return Applied(claim.scheduler_id, changed=True)
 
     def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
-        if record.id in self.facts:
-            return Applied(said.scheduler_id, changed=False, refused="its id was seen before")
-        self.facts[record.id] = record.sequence
+        if not self._is_first(record):
+            return Applied(said.scheduler_id, changed=False, refused=_SEEN)
         serving(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 
@@ -236,30 +242,12 @@ class Fleet:
 
         return self._answered(record, request, request.name, apply)
 
-    def _cluster(self, record: Record, request: events_pb2.ClusterRegistered) -> Applied:
+    def _registration(self, record: Record, event: Registration) -> Applied:
         def apply() -> int | Refusal:
-            return self.catalogue.register_cluster(request, record.sequence)
+            return self.catalogue.register(event, record.sequence, record.time)
 
-        return self._answered(record, request, request.cluster.name, apply)
-
-    def _schema(self, record: Record, request: events_pb2.SchemaRegistered) -> Applied:
-        def apply() -> int | Refusal:
-            return self.catalogue.register_schema(request, record.sequence)
-
-        subject = next(iter(request.schema.messages), record.subject)
-        return self._answered(record, request, subject, apply)
-
-    def _stream(self, record: Record, request: events_pb2.StreamRegistered) -> Applied:
-        def apply() -> int | Refusal:
-            return self.catalogue.register_stream(request, record.sequence, record.time)
-
-        return self._answered(record, request, request.stream.name, apply)
-
-    def _reference(self, record: Record, request: events_pb2.ReferenceRegistered) -> Applied:
-        def apply() -> int | Refusal:
-            return self.catalogue.register_reference(request, record.sequence)
-
-        return self._answered(record, request, request.reference.name, apply)
+        name = registered(event)
+        return self._answered(record, event, record.subject if name is None else name, apply)
 
     def _answered(
         self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
@@ -289,12 +277,9 @@ def _repeated(request_id: str, first: Answer, body: bytes) -> Answer:
 _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
     **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
     **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
+    **dict.fromkeys(REGISTRATIONS, Fleet._registration),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
-    events_pb2.ClusterRegistered: Fleet._cluster,  # noqa: SLF001
-    events_pb2.SchemaRegistered: Fleet._schema,  # noqa: SLF001
-    events_pb2.StreamRegistered: Fleet._stream,  # noqa: SLF001
-    events_pb2.ReferenceRegistered: Fleet._reference,  # noqa: SLF001
 }
 _OF_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()
