@@ -151,6 +151,7 @@ def monitor(
         patience=timedelta(seconds=10),
         clock=world.now,
         dead=dead,
+        journal=world.journal,
     )
 
 
@@ -185,6 +186,8 @@ async def watch(
         tasks.create_task(listen())
         tasks.create_task(every(JUDGE_S, built.lead))
         tasks.create_task(every(JUDGE_S, built.judge))
+        tasks.create_task(every(JUDGE_S, built.judge_platform))
         tasks.create_task(every(PROBE_S, built.probe))
         for channel in built.channels:
             tasks.create_task(every(NOTIFY_S, partial(built.notify, channel)))
+            tasks.create_task(every(NOTIFY_S, partial(built.notify_outage, channel)))

@@ -86,11 +86,25 @@ class AlertWitness:
         epoch = self.ledger.epoch
         changed = self.ledger.apply(record)
         message: Any = record.message
+        if isinstance(message, alerts_pb2.OutageReported):
+            self._brought_in(record, message)
+            return
         if changed and not isinstance(message, alerts_pb2.MonitorStarted) and message.meta.epoch != epoch:
             raise Violation(f"{record.type} at {record.sequence} of a stale epoch changed an alert")
         if not isinstance(message, alerts_pb2.NotificationSent) or message.meta.epoch != epoch:
             return
+        self._sent(record.id, message)
+
+    def _brought_in(self, record: Record, report: alerts_pb2.OutageReported) -> None:
+        """What was told without the log is of no epoch, but of Kafka alone. Raises: Violation."""
+        if report.fired.meta.condition != alerts_pb2.ALERT_CONDITION_KAFKA_AWAY:
+            raise Violation(f"{record.type} at {record.sequence} is not about Kafka")
+        for attempt in report.attempts:
+            if attempt.HasField("sent"):
+                self._sent(f"attempt {attempt.sent.attempt} at {attempt.time}", attempt.sent)
+
+    def _sent(self, by: str, message: alerts_pb2.NotificationSent) -> None:
         meta = message.meta
         what = meta.dagger, meta.condition, meta.incident, message.notice, message.receiver
-        if self.sent.setdefault(what, record.id) != record.id:
+        if self.sent.setdefault(what, by) != by:
             raise Violation(f"{what} is recorded as sent twice")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
+from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 from tests.simulation.log import SimulatedBeats, SimulatedLog
 from tests.simulation.witness import AlertWitness, ControlWitness
@@ -21,6 +22,21 @@ from tests.simulation.witness import AlertWitness, ControlWitness
 from eventlog import Draft
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class SimulatedJournal:
+    """The disk of the machine that all monitors stand on."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def load(self) -> alerts_pb2.OutageReported | None:
+        """As Journal's."""
+        return alerts_pb2.OutageReported.FromString(self._kept) if self._kept else None
+
+    def save(self, report: alerts_pb2.OutageReported | None) -> None:
+        """As Journal's."""
+        self._kept = b"" if report is None else report.SerializeToString()
 
 
 class World:
@@ -35,6 +51,7 @@ class World:
         self.control = SimulatedLog(self, self.control_witness.sees)
         self.alerts = SimulatedLog(self, self.alert_witness.sees)
         self.beats = SimulatedBeats(self)
+        self.journal = SimulatedJournal()
         self._began = loop.time()
 
     def now(self) -> datetime:

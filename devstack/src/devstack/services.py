@@ -118,6 +118,7 @@ def monitor_environment(stack: Stack) -> dict[str, str]:
         "DAGGERS_MONITOR_SLACK_URL": f"http://{receiver}/slack",
         "DAGGERS_MONITOR_PAGERDUTY_URL": f"http://{receiver}/v2/enqueue",
         "DAGGERS_MONITOR_PAGERDUTY_ROUTING_KEY": ROUTING_KEY,
+        "DAGGERS_MONITOR_STATE_DIR": str(stack.state_dir / "health-monitor"),
         "DAGGERS_ALLOWED_HOSTS": receiver,
     }  # fmt: skip
 

@@ -67,6 +67,35 @@ def test_facts_of_a_stale_epoch_are_ignored() -> None:
     assert given(STARTED, OTHER, fired(epoch=0)).alerts == {}
 
 
+def brought(*attempts: int) -> alerts_pb2.OutageReported:
+    """What a monitor of epoch 0 did while nobody could write: it tried to tell Slack, so many times."""
+    report = alerts_pb2.OutageReported(fired=fired(epoch=0))
+    report.time.FromDatetime(NOON - 60 * SECOND)
+    for number in attempts:
+        attempt = report.attempts.add()
+        attempt.time.FromDatetime(NOON - 50 * SECOND)
+        attempt.sent.meta.CopyFrom(meta())
+        attempt.sent.notice, attempt.sent.receiver = alerts_pb2.ALERT_NOTICE_FIRED, "slack"
+        attempt.sent.attempt = number
+    return report
+
+
+def test_what_was_told_without_the_log_is_of_no_epoch_and_is_not_told_again() -> None:
+    ledger = given(STARTED, OTHER, brought(1))
+    alert = ledger.alert("bookings", FAILED)
+
+    assert (alert.firing, alert.fired_at) == (True, NOON - 60 * SECOND)
+    assert next_told(ledger, 1, "slack") is None
+    assert next_told(ledger, 1, "pagerduty") == "bookings"
+
+
+def test_a_report_that_comes_again_and_says_more_adds_what_is_new() -> None:
+    twice, once = given(STARTED, brought(), brought(1), brought(1)), given(STARTED, brought(1))
+
+    assert twice.alert("bookings", FAILED).deliveries == once.alert("bookings", FAILED).deliveries
+    assert twice.alert("bookings", FAILED).incident == 1
+
+
 def test_facts_of_the_newest_epoch_are_applied() -> None:
     assert given(STARTED, OTHER, fired(epoch=1)).alert("bookings", FAILED).firing
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
@@ -20,6 +23,7 @@ from eventlog.memory import MemoryLog
 from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
+from health_monitor.journal import FileJournal
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.recall import SPAN
 from health_monitor.receiver import AlertReceiver, Received
@@ -34,13 +38,16 @@ ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 class World:
     """Logs, a receiver and a clock that outlive any monitor."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Path) -> None:
         self.now = NOON
-        self.control, self.alerts, self.beats = MemoryLog(), TroubledLog(), MemoryLog()
+        self.control, self.alerts, self.beats = MemoryLog(), TroubledLog(), TroubledLog()
+        self.journal = FileJournal(state)
+        self.watchdog: SecretStr | None = None
+        self.allowed = ""
         self.refuses: Callable[[Message], bool] = lambda _: False
         """Which records the log of alerts does not take."""
         self.refused = asyncio.Event()
-        self.alerts.before = self._refuse
+        self.alerts.before = self.beats.before = self._refuse
         self.shown: list[str] = []
         self.answer: Callable[[Received], web.Response | None] = lambda _: None
         self.receiver = AlertReceiver(show=self.shown.append, misbehave=self._misbehave)
@@ -110,9 +117,11 @@ class World:
         message = telemetry_pb2.SchedulerBeat(epoch=self.epoch, scheduler_id="s")
         await self.beats.append(Draft("s", "/test", "scheduler", self.now, message))
 
-    def monitor(self, name: str = "one", *, recalls: bool = True) -> Running:
-        """A monitor; run it by `async with`. `recalls`: whether it reads first what was said before."""
-        return Running(self, name, recalls=recalls)
+    def monitor(self, name: str = "one", *, recalls: bool = True, here: bool = True) -> Running:
+        """A monitor; run it by `async with`. `recalls`: whether it reads first what was said before. `here`:
+        whether it is on the machine with the journal.
+        """
+        return Running(self, name, recalls=recalls, journal=self.journal if here else FileJournal(None))
 
     async def events(self) -> list[str]:
         """The log of alerts: each event's type, and to whom it is told."""
@@ -131,9 +140,11 @@ class World:
 class Running:
     """A monitor with its followers; leaving kills it as SIGKILL does."""
 
-    def __init__(self, world: World, name: str = "one", *, recalls: bool = True) -> None:
+    def __init__(
+        self, world: World, name: str = "one", *, recalls: bool = True, journal: FileJournal
+    ) -> None:
         self.world, self.recalls = world, recalls
-        listed = Allowed.parse(f"127.0.0.1:{world.receiver.port}")
+        listed = Allowed.parse(f"127.0.0.1:{world.receiver.port},{world.allowed}")
         self.spark = httpx.AsyncClient(trust_env=False)
         self.monitor = Monitor(
             Identity(monitor_id=name, host="h"),
@@ -156,6 +167,8 @@ class Running:
             policy=Policy(hold=2 * SECOND, resolve_hold=2 * SECOND),
             patience=10 * SECOND,
             clock=lambda: world.now,
+            journal=journal,
+            watchdog=world.watchdog,
         )
         self.followers: list[asyncio.Task[None]] = []
         self.heard = -1
@@ -187,13 +200,20 @@ class Running:
         """Time goes on, what was written is read, and every timer runs once."""
         self.world.now += seconds * SECOND
         await self._read()
-        await self.monitor.lead()
+        await self._timer(self.monitor.lead)
         await self._read()
-        await self.monitor.probe()
-        await self.monitor.judge()
+        await self._timer(self.monitor.probe)
+        await self._timer(self.monitor.judge)
+        await self._timer(self.monitor.judge_platform)
         if notify:
             for channel in self.monitor.channels:
-                await self.monitor.notify(channel)
+                await self._timer(partial(self.monitor.notify, channel))
+                await self._timer(partial(self.monitor.notify_outage, channel))
+
+    async def _timer(self, body: Callable[[], Awaitable[None]]) -> None:
+        """As `host.every` runs it."""
+        with suppress(LogUnavailable):
+            await body()
 
     async def steps(self, count: int) -> None:
         for _ in range(count):
@@ -212,8 +232,8 @@ class Running:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    made = World()
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
     async with made.receiver:
         await made.run_dagger()
         yield made

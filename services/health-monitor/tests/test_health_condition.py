@@ -27,7 +27,7 @@ from fleet.phases import (
     UNREACHABLE,
 )
 from fleet.watch import Hearing, Watch
-from health_monitor.condition import SEVERITIES, diagnose, to_probe
+from health_monitor.condition import OF_DAGGERS, diagnose, to_probe
 from health_monitor.finding import Finding, Measure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -332,7 +332,7 @@ def test_a_stopped_dagger_has_nothing_whatever_was_seen(phase: gateway_pb2.Phase
     findings = diagnose(a_dagger(phase), watched(), now=NOON, hearing=None, limits=LIMITS)
 
     assert {each: (f.active, f.final) for each, f in findings.items()} == dict.fromkeys(
-        SEVERITIES, (False, True)
+        OF_DAGGERS, (False, True)
     )
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fleet.alert import Alert, Notify, evolve
 from health_monitor import receivers
 from health_monitor.addresses import Allowed
+from health_monitor.page import Page
 from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
 from health_monitor.webhook import Channel, Webhooks
 
@@ -80,7 +81,7 @@ async def told(kind: Receiver, answer: Answer, **headers: str) -> tuple[Any, lis
 @every_kind
 @pytest.mark.parametrize("resolved", [False, True])
 def test_a_request_goes_where_it_is_told_and_names_the_dagger(kind: Receiver, resolved: bool) -> None:
-    request = kind.request(notify(resolved=resolved), example(kind))
+    request = kind.request(Page(notify(resolved=resolved)), example(kind))
 
     assert request.url.startswith(f"https://receiver.example/{CANARY}")
     assert b"bookings" in request.body
@@ -90,7 +91,7 @@ def test_a_request_goes_where_it_is_told_and_names_the_dagger(kind: Receiver, re
 async def test_what_is_taken_is_sent_once_with_the_body_as_it_is(kind: Receiver) -> None:
     outcome, came = await told(kind, kind.TAKEN)
 
-    request = kind.request(notify(resolved=False), example(kind, str(came[0].url)))
+    request = kind.request(Page(notify(resolved=False)), example(kind, str(came[0].url)))
     assert (outcome, len(came), came[0].method, await came[0].read()) == (
         Sent(),
         1,
@@ -137,7 +138,7 @@ def test_any_answer_is_survived(kind: Receiver, status: int, body: str) -> None:
 def test_no_secret_is_in_what_settings_and_requests_look_like(kind: Receiver) -> None:
     settings = example(kind)
 
-    assert CANARY not in f"{settings!r} {kind.request(notify(resolved=False), settings)!r}"
+    assert CANARY not in f"{settings!r} {kind.request(Page(notify(resolved=False)), settings)!r}"
     assert CANARY not in settings.redacted(f"no such address https://receiver.example/{CANARY}")
 
 

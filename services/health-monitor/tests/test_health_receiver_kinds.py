@@ -37,8 +37,8 @@ class Settings(ReceiverSettings):
     """Colour of the slip."""
 
 
-def request(notify, settings):
-    slip = f"{settings.paper}: {notify.alert.dagger}".encode()
+def request(page, settings):
+    slip = f"{settings.paper}: {page.alert.dagger}".encode()
     return Request(settings.url.get_secret_value(), slip, "PUT", {"x-ring": settings.ring.get_secret_value()})
 
 

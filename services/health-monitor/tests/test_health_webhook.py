@@ -18,6 +18,7 @@ from tests.contracts.webhooks import WebhooksContract
 
 from fleet.alert import Alert, Notify, evolve
 from health_monitor.addresses import Allowed
+from health_monitor.page import Page
 from health_monitor.receiver import AlertReceiver, Received, event_errors
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary, pagerduty, slack
 from health_monitor.webhook import Channel, Webhooks, retry_after
@@ -54,7 +55,7 @@ def key(url: str = "https://pagerduty.example") -> pagerduty.Settings:
 
 
 def slack_text(notice: Notify) -> str:
-    body = slack.request(notice, slack.Settings(url=SecretStr("https://slack.example"))).body
+    body = slack.request(Page(notice), slack.Settings(url=SecretStr("https://slack.example"))).body
     text: str = json.loads(body)["text"]
     return text
 
@@ -154,7 +155,7 @@ async def test_pagerduty_is_told_since_when_and_which_incident_of_which_launch()
     payload = received[0].body["payload"]
 
     assert payload["timestamp"] == "2026-01-01T12:00:00Z"
-    assert payload["custom_details"] == {"incident": 1, "generation": 7}
+    assert (payload["custom_details"]["incident"], payload["custom_details"]["generation"]) == (1, 7)
 
 
 async def test_slack_is_told_which_incident_and_attempt_it_is() -> None:
@@ -265,7 +266,7 @@ def test_slack_gets_no_mention_no_link_and_no_line_from_what_others_wrote(
 
 @for_all(st.text(min_size=1, max_size=3_000), st.text(max_size=100))
 def test_whatever_is_said_pagerduty_would_take_it(summary: str, team: str) -> None:
-    body = pagerduty.request(notify(summary=summary, team=team), key()).body
+    body = pagerduty.request(Page(notify(summary=summary, team=team)), key()).body
 
     assert event_errors(json.loads(body), size=len(body)) == []
 

@@ -1,14 +1,13 @@
 """`daggers alerts`: what is wrong with daggers, and who was told of it."""
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 from daggers.v1 import alerts_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from chassis.durations import spoken
+from chassis.durations import measured
 from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views.alerts import alert as view
@@ -80,8 +79,7 @@ def what(alert: gateway_pb2.Alert) -> str:
         return f"{alert.resolution}; it was: {alert.summary}"
     if not alert.HasField("limit"):
         return alert.summary
-    limit = spoken(timedelta(seconds=alert.limit)) if alert.unit == "s" else f"{alert.limit:.1%}"
-    return f"{alert.summary} (limit {limit})"
+    return f"{alert.summary} (limit {measured(alert.limit, alert.unit)})"
 
 
 def told(alert: gateway_pb2.Alert) -> str:

@@ -1,4 +1,4 @@
-"""How long something took, for a person to read."""
+"""How long something took, and other numbers, for a person to read."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ def spoken(span: timedelta) -> str:
             rest = seconds % size // below
             return f"{seconds // size} {name} {rest} {part}" if rest else f"{seconds // size} {name}"
     return f"{seconds} s"
+
+
+def measured(value: float, unit: str) -> str:
+    """A number of an alert, or its limit: seconds ("s"), a "share" of 1, or a "count"."""
+    if unit == "s":
+        return spoken(timedelta(seconds=value))
+    return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"

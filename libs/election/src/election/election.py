@@ -147,15 +147,16 @@ class Election:
         self.epoch = -1
         self._heard = self._clock()
 
-    async def beat(self) -> None:
-        """Say that the leader lives, when that is due. Raises: LogUnavailable."""
+    async def beat(self) -> bool:
+        """Say that the leader lives, when that is due; whether it was. Raises: LogUnavailable."""
         now = self._clock()
         if self._beaten is not None and now - self._beaten < self._patience / _BEATS:
-            return
+            return False
         self._beaten = now
         beat = self._office.beat(self.epoch, self.id)
         id_ = f"{self.id}/{now.timestamp():.6f}"
         await self._beats.append(Draft(id_, self.source, self._office.name, now, beat))
+        return True
 
     async def keep_beating(self) -> None:
         """Say it for ever. A beat that cannot be sent is missing: a standby takes over, as it should."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from daggers.v1 import alerts_pb2
 
@@ -23,6 +23,8 @@ Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
 Notice: TypeAlias = "alerts_pb2.AlertNotice.ValueType"
 Notification: TypeAlias = alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed
+PLATFORM: Final = "platform"
+"""What stands for the dagger's name in alerts of the platform itself."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 
 # ---- State -------------------------------------------------------------------------------------------------
@@ -91,10 +93,15 @@ class Alert:
         return self.resolved_at or self.fired_at
 
 
+def condition_name(condition: Condition) -> str:
+    """A condition in words, as receivers, the command and the runbook have it: `no progress`."""
+    name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
+    return name.lower().replace("_", " ")
+
+
 def dedup_key(dagger: str, condition: Condition) -> str:
     """What receivers fold repeats by. At most 255 characters, for PagerDuty."""
-    name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_").lower()
-    return f"daggers/{dagger}/{name}"[:255]
+    return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
 
 
 # ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
@@ -122,6 +129,15 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
             return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
             return _attempted(alert, event)
+
+
+def reported(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
+    """The alert after all that a report says. One that was folded, or is not the next, changes nothing."""
+    alert = evolve(alert, report.fired, report.time.ToDatetime(tzinfo=UTC))
+    for attempt in report.attempts:
+        outcome = attempt.sent if attempt.HasField("sent") else attempt.failed
+        alert = evolve(alert, outcome, attempt.time.ToDatetime(tzinfo=UTC))
+    return alert
 
 
 def _attempted(alert: Alert, event: Notification) -> Alert:

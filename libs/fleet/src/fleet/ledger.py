@@ -1,6 +1,7 @@
 """The fold of `daggers.alerts`: who leads, every alert, and how each receiver is doing. Pure.
 
-Facts of an epoch that is not the newest change nothing, so a monitor that was replaced cannot disturb.
+Facts of an epoch that is not the newest change nothing, so a monitor that was replaced cannot disturb. What
+was told while nobody could write is brought in later, by whoever told it: that is of no epoch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import takewhile
 from daggers.v1 import alerts_pb2
 
 from eventlog import LogPosition, Record, chained
-from fleet.alert import Alert, Condition, Notify, evolve, next_notification
+from fleet.alert import Alert, Condition, Notify, evolve, next_notification, reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Ledger:
                 | alerts_pb2.NotificationFailed()
             ) as event:
                 return event.meta.epoch == self.epoch and self._evolve(event, record)
+            case alerts_pb2.OutageReported() as report:
+                meta = report.fired.meta
+                before = self.alert(meta.dagger, meta.condition)
+                return self._put(before, reported(before, report), record)
             case _:
                 return False
 
@@ -119,10 +124,12 @@ class Ledger:
             until = event.not_before.ToDatetime(tzinfo=UTC)
             self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
         before = self.alert(event.meta.dagger, event.meta.condition)
-        after = evolve(before, event, time)
+        return self._put(before, evolve(before, event, time), record)
+
+    def _put(self, before: Alert, after: Alert, record: Record) -> bool:
         if after is before:
             return False
-        key = (event.meta.dagger, event.meta.condition)
+        key = (after.dagger, after.condition)
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
         return True

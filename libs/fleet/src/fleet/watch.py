@@ -11,18 +11,32 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from daggers.v1 import telemetry_pb2
 
-from fleet.health import Evidence, driver_warnings, progress_age
+from fleet.health import (
+    Backlog,
+    Evidence,
+    Flow,
+    Growth,
+    Limits,
+    driver_warnings,
+    flows,
+    growth,
+    progress_age,
+)
 
 Heartbeat = telemetry_pb2.Heartbeat
 
 WINDOW: Final = timedelta(minutes=5)
 """Over how long the quarantine rate is taken."""
+_LIMITS: Final = Limits()
 # Newer heartbeats overtake a late one by less than this; beyond it, the driver's clock was set back.
 _LATE: Final = timedelta(minutes=1)
+
+
+T = TypeVar("T", "Sample", Backlog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,11 @@ class Sample:
     """Records set aside and rows refused, by reason."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """The rows among them."""
+
+    @property
+    def records(self) -> int:
+        """Those that were read, those that were set aside among them."""
+        return self.rows_in + sum(self.quarantined.values()) - sum(self.refused.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +101,12 @@ class Watch:
     """When that was last told."""
     samples: tuple[Sample, ...] = ()
     """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
+    backlogs: tuple[Backlog, ...] = ()
+    """What this launch had still to read, as long ago as a lag's growth is judged by; oldest first."""
+    growth: Growth | None = None
+    """How that grew; None while too little of it was observed."""
+    flow: Flow | None = None
+    """How records came, to this launch and to earlier ones; None while none was seen to come."""
     warned: Mapping[str, datetime] = field(default_factory=dict)
     """Codes of the warnings in its newest heartbeat, and since when each has been in every one."""
     retrying: Mapping[str, datetime] = field(default_factory=dict)
@@ -109,6 +134,7 @@ def launch(watch: Watch, generation: int, now: datetime) -> Watch:
         progressed=watch.progressed,
         told=watch.told,
         samples=(Sample(now),),
+        flow=watch.flow,
     )
 
 
@@ -120,7 +146,7 @@ def begin(since: datetime, generation: int = 0, *, launched: datetime | None = N
     return Watch(since=since, launched=launched or since, generation=generation)
 
 
-def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
+def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LIMITS) -> Watch:
     """The watch after a heartbeat. One of an older launch, or one that came late, changes nothing."""
     if heartbeat.generation < watch.generation:
         return watch
@@ -139,6 +165,11 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         dict(heartbeat.quarantined),
         dict(heartbeat.refused_rows),
     )
+    came = bool(watch.samples) and sample.records > watch.samples[-1].records
+    backlogs = watch.backlogs
+    if heartbeat.lag:
+        backlog = Backlog(now, sum(heartbeat.lag.values()), sample.records)
+        backlogs = _within(limits.lag_window, (*backlogs, backlog))
     return replace(
         watch,
         heartbeat=heartbeat,
@@ -146,6 +177,9 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime) -> Watch:
         progressed=progressed,
         told=told,
         samples=_within(WINDOW, (*watch.samples, sample)),
+        backlogs=backlogs,
+        growth=growth(backlogs, limits),
+        flow=flows(watch.flow, now, limits) if came else watch.flow,
         warned={code: watch.warned.get(code, now) for code in driver_warnings(heartbeat)},
         retrying={each.reason: watch.retrying.get(each.reason, now) for each in heartbeat.retrying},
         answers=None,
@@ -190,11 +224,11 @@ def evidence_of(watch: Watch, now: datetime, hearing: datetime | None) -> Eviden
     return Evidence(heartbeat=watch.heartbeat, age=age, quiet=quiet)
 
 
-def _within(window: timedelta, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """The samples of the window that ends with the last, and the newest before it."""
-    begin = samples[-1].time - window
-    first = max((number for number, sample in enumerate(samples) if sample.time <= begin), default=0)
-    return samples[first:]
+def _within(window: timedelta, taken: tuple[T, ...]) -> tuple[T, ...]:
+    """What was taken in the window that ends with the last, and the newest before it."""
+    begin = taken[-1].time - window
+    kept = next((number for number, each in enumerate(taken) if each.time > begin), len(taken) - 1)
+    return taken[max(kept - 1, 0) :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from health_monitor import host, recall
 from health_monitor.addresses import Allowed
+from health_monitor.journal import FileJournal
 from health_monitor.monitor import Identity, Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
@@ -37,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _read(configured: MonitorSettings) -> tuple[MonitorSettings, Sequence[Channel]]:
     """Raises: ValueError."""
+    configured.watchdog()
     return configured, configured.channels()
 
 
@@ -69,12 +71,14 @@ async def serve(
             alerts=alerts,
             beats=beats,
             channels=channels,
-            webhooks=Webhooks(Allowed.parse(configured.allowed_hosts)),
+            webhooks=Webhooks(Allowed.parse(configured.allowed_hosts), portal=configured.portal_url),
             spark=spark,
             limits=configured.limits(),
             policy=configured.policy(),
             patience=timedelta(seconds=configured.leader_timeout_s),
             clock=lambda: datetime.now(UTC),
+            journal=FileJournal(configured.state_dir),
+            watchdog=configured.watchdog(),
         )
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
         try:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, events_pb2
 
 from fleet import Dagger
 from fleet.alert import Alert, Notification, Notify, dedup_key
 from fleet.backoff import delay
-from health_monitor.condition import SEVERITIES
+from health_monitor.condition import DOMAINS, SEVERITIES
 from health_monitor.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
 
@@ -66,20 +66,22 @@ def decide(
     alert: Alert,
     held: Held | None,
     *,
-    dagger: Dagger,
+    dagger: Dagger | None,
     receivers: Sequence[str],
     now: datetime,
     policy: Policy,
+    change: alerts_pb2.LastChange | None = None,
 ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
     """The next turn of the alert, or None. Asked again after its answer was folded in, the answer is None.
 
+    `dagger`: None for the platform. `change`: the newest request about it.
     The events carry no epoch yet: the monitor fills it in when it writes them.
     """
     if held is None or held.finding.active == alert.firing:
         return None
     finding, lasted = held.finding, now - held.since
     if finding.active:
-        return _fired(alert, finding, dagger, receivers) if lasted >= policy.hold else None
+        return _fired(alert, finding, dagger, receivers, change) if lasted >= policy.hold else None
     if finding.final or lasted >= policy.resolve_hold:
         meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
         resolved = alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
@@ -88,17 +90,24 @@ def decide(
     return None
 
 
-def _fired(alert: Alert, finding: Finding, dagger: Dagger, receivers: Sequence[str]) -> alerts_pb2.AlertFired:
+def _fired(
+    alert: Alert,
+    finding: Finding,
+    dagger: Dagger | None,
+    receivers: Sequence[str],
+    change: alerts_pb2.LastChange | None,
+) -> alerts_pb2.AlertFired:
     meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident + 1)
     fired = alerts_pb2.AlertFired(
         meta=meta,
         dedup_key=dedup_key(alert.dagger, alert.condition),
         severity=SEVERITIES[alert.condition],
         summary=_cut(finding.summary),
-        generation=dagger.generation,
-        team=dagger.spec.team,
+        generation=dagger.generation if dagger else 0,
+        team=dagger.spec.team if dagger else "",
         receivers=receivers,
-        domain=finding.domain,
+        domain=finding.domain or DOMAINS.get(alert.condition, events_pb2.ERROR_DOMAIN_UNSPECIFIED),
+        last_change=change,
     )
     fired.since.FromDatetime(finding.since)
     if finding.measure is not None:

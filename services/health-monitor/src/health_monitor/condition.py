@@ -20,8 +20,6 @@ from fleet.alert import Condition, Severity
 from fleet.health import (
     Evidence,
     Limits,
-    Reason,
-    driver_warnings,
     patience,
     share_kept_back,
     silent,
@@ -41,7 +39,9 @@ from fleet.phases import (
     UNREACHABLE,
 )
 from fleet.watch import Sample, Watch, evidence_of
-from health_monitor.finding import Finding, Measure
+from health_monitor import lately
+from health_monitor.finding import Finding, Measure, domain_of, seconds, times, why
+from health_monitor.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,
@@ -50,19 +50,36 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_NO_OUTPUT: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_RESTART_LOOP: alerts_pb2.ALERT_SEVERITY_ERROR,
+    alerts_pb2.ALERT_CONDITION_NO_INPUT: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_LAG_GROWING: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
 }
 """Every condition that is watched, and how soon a person has to look."""
-
-
-_TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
-    alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
-    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
-}
-"""Conditions that a driver tells of itself: by which reason, and what is true without it."""
+OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
+"""The conditions that are of no dagger."""
+OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_PLATFORM)
+DOMAINS: Final[Mapping[Condition, events_pb2.ErrorDomain.ValueType]] = dict.fromkeys(
+    (
+        alerts_pb2.ALERT_CONDITION_UNREACHABLE,
+        alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE,
+        alerts_pb2.ALERT_CONDITION_LATE_ROWS,
+        alerts_pb2.ALERT_CONDITION_NO_INPUT,
+        alerts_pb2.ALERT_CONDITION_KAFKA_AWAY,
+    ),
+    events_pb2.ERROR_DOMAIN_EXTERNAL,
+)
+"""Who has to act, where no error says it: hosts, producers and Kafka are outside."""
 
 
 def diagnose(
-    dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
+    dagger: Dagger,
+    watch: Watch,
+    *,
+    now: datetime,
+    hearing: datetime | None,
+    limits: Limits,
+    history: History = History(),  # noqa: B008 - a constant
 ) -> dict[Condition, Finding]:
     """The findings about a dagger, by condition; a condition that is not in it cannot be judged now.
 
@@ -70,21 +87,27 @@ def diagnose(
     """
     if dagger.phase in (STOPPED, DELETED):
         over = "it was deleted" if dagger.phase == DELETED else "it was stopped"
-        return dict.fromkeys(SEVERITIES, Finding(False, over, dagger.phase_time, final=True))
+        return dict.fromkeys(OF_DAGGERS, Finding(False, over, dagger.phase_time, final=True))
     evidence = evidence_of(watch, now, hearing)
     unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
+    loop = lately.restart_loop(dagger, history, now=now, limits=limits)
     findings = {
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
+        alerts_pb2.ALERT_CONDITION_RESTART_LOOP: loop,
     }
-    if unreachable is None or not unreachable.active:
+    between = dagger.phase in (STARTING, BACKING_OFF)
+    told = (unreachable, loop if between else None)  # they say better why nothing gets on
+    if not any(finding is not None and finding.active for finding in told):
         progress = _no_progress(dagger, watch, evidence, now=now, hearing=hearing, limits=limits)
         findings[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
         findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
-        for condition, (reason, well) in _TOLD_BY_DRIVER.items():
-            findings[condition] = _told_by_driver(watch, reason, well)
+        findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = lately.no_input(dagger, watch, now=now, limits=limits)
+        findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = lately.lag_growing(watch, limits)
+        for condition, (reason, well) in lately.TOLD_BY_DRIVER.items():
+            findings[condition] = lately.told_by_driver(watch, reason, well, limits)
     return {condition: finding for condition, finding in findings.items() if finding is not None}
 
 
@@ -105,8 +128,8 @@ def ui_url(dagger: Dagger, watch: Watch) -> str:
 
 def _failed(dagger: Dagger) -> Finding | None:
     if dagger.phase == FAILED:
-        given_up = f"it was given up: {_why(dagger.last_error)}"
-        return Finding(True, given_up, dagger.phase_time, domain=_domain(dagger.last_error))
+        given_up = f"it was given up: {why(dagger.last_error)}"
+        return Finding(True, given_up, dagger.phase_time, domain=domain_of(dagger.last_error))
     if dagger.phase in (RUNNING, DEGRADED):
         return Finding(False, "it runs again", dagger.phase_time)
     return None
@@ -137,7 +160,7 @@ def _unreachable(
     what = (
         f"no heartbeat for {spoken(quiet)}, and its Spark driver on {host} does not answer; it may still run"
     )
-    return Finding(True, what, since, measure=_seconds(quiet, limits.silence))
+    return Finding(True, what, since, measure=seconds(quiet, limits.silence))
 
 
 def _no_progress(
@@ -165,8 +188,8 @@ def _no_progress(
     if not stalled(dagger, now - since, limits):
         return None
     what, error = _stall(dagger, watch, evidence, spoken(now - since), now)
-    measure = _seconds(now - since, patience(dagger, limits))
-    return Finding(True, what, since, measure=measure, domain=_domain(error))
+    measure = seconds(now - since, patience(dagger, limits))
+    return Finding(True, what, since, measure=measure, domain=domain_of(error))
 
 
 def _stall(
@@ -177,13 +200,13 @@ def _stall(
     silence = spoken(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
         span = spoken(now - max(dagger.phase_time, dagger.update_time))
-        waits = f": {_why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
+        waits = f": {why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
         return f"no driver has been launched for {span}{waits}", dagger.last_error
     if dagger.phase == BACKING_OFF:
         return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
     if heartbeat is not None and heartbeat.retrying:
         error = heartbeat.retrying[0]
-        return f"no progress for {span}, it retries a sink: {_why(error)}", error
+        return f"no progress for {span}, it retries a sink: {why(error)}", error
     if dagger.phase == STARTING and dagger.attempt:
         return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
     if dagger.phase == STARTING:
@@ -260,36 +283,7 @@ class _Share:
         return next(number for number, kept in enumerate(self.samples) if sum(kept.values()) > begun)
 
 
-def _told_by_driver(watch: Watch, reason: Reason, well: str) -> Finding | None:
-    """What the driver tells of itself, in its own words: it has the numbers, and the limits."""
-    heartbeat = watch.heartbeat
-    if heartbeat is None or watch.heard is None:
-        return None
-    if reason not in watch.warned:
-        return Finding(False, well, watch.heard)
-    measure = None
-    if reason in heartbeat.measures:  # not in those of older drivers
-        told = heartbeat.measures[reason]
-        measure = Measure(told.value, told.limit, told.unit)
-    return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
-
-
 def _ends(dagger: Dagger) -> str:
     """How often its driver has ended since it last ran well, and of what the last time."""
     ends = dagger.attempt + (dagger.phase == BACKING_OFF and dagger.not_before is None)
-    times = "once" if ends == 1 else f"{ends} times"
-    return f"its driver has ended {times}: {_why(dagger.last_error)}"
-
-
-def _seconds(span: timedelta, limit: timedelta) -> Measure:
-    return Measure(span.total_seconds(), limit.total_seconds(), "s")
-
-
-def _domain(error: events_pb2.DaggerError | None) -> events_pb2.ErrorDomain.ValueType:
-    return events_pb2.ERROR_DOMAIN_UNSPECIFIED if error is None else error.domain
-
-
-def _why(error: events_pb2.DaggerError | None) -> str:
-    if error is None:
-        return "it left no reason"
-    return f"{error.reason}: {error.detail}" if error.detail else error.reason
+    return f"its driver has ended {times(ends)}: {why(dagger.last_error)}"

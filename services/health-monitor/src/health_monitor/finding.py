@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from daggers.v1 import events_pb2
@@ -15,7 +15,7 @@ class Measure(NamedTuple):
     value: float
     limit: float
     unit: str
-    """As in `AlertFired`: "s" or "share"."""
+    """As in `AlertFired`: "s", "share" or "count"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +33,28 @@ class Finding:
     """What was measured, where a number tells that the condition holds."""
     domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_UNSPECIFIED
     """Who has to act, where an error stands behind it."""
+
+
+# ---- Words and numbers of findings -------------------------------------------------------------------------
+
+
+def why(error: events_pb2.DaggerError | None) -> str:
+    """An error, for the end of a sentence."""
+    if error is None:
+        return "it left no reason"
+    return f"{error.reason}: {error.detail}" if error.detail else error.reason
+
+
+def domain_of(error: events_pb2.DaggerError | None) -> events_pb2.ErrorDomain.ValueType:
+    """Who has to act, by an error."""
+    return events_pb2.ERROR_DOMAIN_UNSPECIFIED if error is None else error.domain
+
+
+def seconds(span: timedelta, limit: timedelta) -> Measure:
+    """A time beside its limit."""
+    return Measure(span.total_seconds(), limit.total_seconds(), "s")
+
+
+def times(count: int) -> str:
+    """How often."""
+    return "once" if count == 1 else f"{count} times"

@@ -22,7 +22,7 @@ import faust
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
-from health_monitor.monitor import Monitor
+from health_monitor.monitor import WATCHDOG, Monitor
 from health_monitor.recall import Recall
 from kafkaclient import Connection
 
@@ -86,9 +86,12 @@ def build(
     app.task(lose_patience)
     every(app, JUDGE_S, "lead", monitor.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
+    every(app, JUDGE_S, "judge platform", monitor.judge_platform)
     every(app, PROBE_S, "probe", monitor.probe)
+    every(app, WATCHDOG.total_seconds(), "watchdog", monitor.call_watchdog)
     for channel in monitor.channels:
         every(app, NOTIFY_S, f"notify {channel.name}", partial(monitor.notify, channel))
+        every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(monitor.notify_outage, channel))
     return app
 
 

@@ -7,15 +7,15 @@ on a single event. Nothing is sent before its alert stands in the log; every att
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import product
 from typing import Final
 
 import httpx
 from daggers.v1 import alerts_pb2, telemetry_pb2
+from pydantic import SecretStr
 
 from chassis.logging import logger, note, unit_of_work
 from election import Beats, Deposed, Election, Holder, Office, proven_dead
@@ -23,18 +23,23 @@ from eventlog import Draft, Log, LogUnavailable, Record
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, watch
-from fleet.alert import Condition, Event, Notify, dedup_key
+from fleet.alert import PLATFORM, Condition, Event, Notify, dedup_key
 from fleet.health import Limits
 from fleet.ledger import Ledger
 from fleet.watch import Hearing, Watch
-from health_monitor import alert, liveness
-from health_monitor.condition import SEVERITIES, diagnose, to_probe
+from health_monitor import alert, history, liveness, outage
+from health_monitor.condition import OF_DAGGERS, diagnose, to_probe
 from health_monitor.finding import Finding
+from health_monitor.history import History
+from health_monitor.outage import Journal, Outage, Reach
+from health_monitor.receivers import Answer, Request, Temporary
 from health_monitor.webhook import Channel, Webhooks
 
 _PATIENCE_S: Final = 10.0
 """How long an appended record may take to come back, in seconds."""
 _APPEND_AGAIN_S: Final = 1.0
+WATCHDOG: Final = timedelta(minutes=1)
+"""How often whoever watches the monitor is called; it has judged in that time."""
 _PROBES: Final = 16
 """Spark drivers that are asked at the same time."""
 
@@ -79,10 +84,12 @@ class Monitor:
         policy: alert.Policy,
         patience: timedelta,
         clock: Callable[[], datetime],
+        journal: Journal,
+        watchdog: SecretStr | None = None,
         dead: Callable[[str], bool] = proven_dead,
     ) -> None:
         """`patience`: how long a leader's missing beat is borne. `beats`: where its own go. `dead` proves the
-        death of a monitor by its identity.
+        death of a monitor by its identity. `watchdog`: URL of who notices when it is called no more.
         """
         self.channels = tuple(channels)
         self.ledger = Ledger()
@@ -103,11 +110,17 @@ class Monitor:
         self._limits, self._policy, self._clock = limits, policy, clock
         self._watches: dict[str, Watch] = {}
         self._lives: dict[str, int] = {}
+        self._histories: dict[str, History] = {}
         self._held: dict[tuple[str, Condition], alert.Held] = {}
         self._hearing = Hearing(gap=max(limits.silence, patience))
         self._recalls_since: datetime | None = None
         self.judges = False
         """Whether it judges already: not while it recalls."""
+        self._judged: datetime | None = None
+        self._reach = Reach()
+        self._outage: Outage | None = None
+        self._journal, self._watchdog = journal, watchdog
+        self._unnoticed = False
         self._under_way: set[asyncio.Task[None]] = set()
         self._draining = False
 
@@ -128,6 +141,9 @@ class Monitor:
         await self._control.catch_up()
         await self._alerts.catch_up()
         self._election.claimed()  # a leader is heard anew: what it said before we came is not known
+        report = self._journal.load()
+        if report is not None:
+            self._outage = Outage(report, self.ledger.alert(PLATFORM, outage.CONDITION))
 
     def recall(self, since: datetime) -> None:
         """What came `since` then is heard again first. Called between `catch_up` and `begin`, or never."""
@@ -150,7 +166,11 @@ class Monitor:
 
     def _on_control(self, step: Step[Applied]) -> None:
         dagger = self.fleet.daggers.get(step.applied.subject)
-        if self.judges and step.applied.changed and dagger is not None:
+        if not step.applied.changed or dagger is None:
+            return
+        known = self._histories.get(dagger.name, History())
+        self._histories[dagger.name] = history.after(known, step.record, dagger)
+        if self.judges:
             self._attend(dagger)
 
     def _on_alert(self, step: Step[bool]) -> None:
@@ -158,6 +178,7 @@ class Monitor:
             self._election.claimed()
             if self._election.epoch >= 0 and not self.leads:
                 self._election.resign()
+                self._reach = Reach()
                 logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
 
     def heard(self, record: Record, came: datetime | None = None) -> None:
@@ -187,7 +208,7 @@ class Monitor:
             return
         if not self.judges:  # two of its drivers need not have one clock
             at = max(at, watched.heard or at)
-        self._watches[heartbeat.dagger] = watch.hear(watched, heartbeat, at)
+        self._watches[heartbeat.dagger] = watch.hear(watched, heartbeat, at, self._limits)
 
     def _attend(self, dagger: Dagger) -> None:
         now = self._clock()
@@ -201,7 +222,13 @@ class Monitor:
     async def lead(self) -> None:
         """Keep the lead with a beat, or claim it when its holder is silent. Raises: LogUnavailable."""
         if self.leads:
-            await self._election.beat()
+            tried = self._clock()
+            try:
+                if await self._election.beat():
+                    self._reach = self._reach.writes(self._clock())
+            except LogUnavailable:
+                self._reach = self._reach.misses(tried)
+                raise
         elif self._election.may_claim():
             with suppress(Deposed):
                 await self._election.claim()
@@ -233,20 +260,77 @@ class Monitor:
         """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
         if not self.judges:
             return
-        for name, condition in product(tuple(self.fleet.daggers), SEVERITIES):
-            event = self._due(name, condition)
-            if event is not None:
+        for name in tuple(self.fleet.daggers):
+            while (event := self._due(name)) is not None:
                 await self._write_fact(event)
+        self._judged = self._clock()
 
-    def _due(self, name: str, condition: Condition) -> Event | None:
-        """What is to be written of one condition of a dagger, as both are now: the fleet goes on while the
-        fact before is written.
+    async def judge_platform(self) -> None:
+        """Look at Kafka itself. What begins is journaled until the log has it. Raises: LogUnavailable."""
+        if not self.judges:
+            return
+        if self._outage is not None:
+            await self._bring_in(self._outage)
+            return
+        now = self._clock()
+        finding = outage.kafka_away(self._reach, now=now, limit=self._limits.kafka)
+        held = self._hold(PLATFORM, outage.CONDITION, finding, now)
+        match self._decide(PLATFORM, outage.CONDITION, held):
+            case alerts_pb2.AlertFired() as fired:
+                fired.meta.epoch = self._election.epoch
+                self._keep(outage.begun(fired, self.ledger.alert(PLATFORM, outage.CONDITION), now))
+            case alerts_pb2.AlertResolved() as resolved:
+                await self._write_fact(resolved)
+
+    async def _bring_in(self, brought: Outage) -> None:
+        """Write what was told without the log, when it takes records again. Who leads then tells the rest, so
+        nothing is under way. Raises: LogUnavailable.
+        """
+        if self._under_way or (self.leads and self._reach.missing is not None):
+            return
+        draft_id = outage.draft_id(brought.report)
+        draft = Draft(draft_id, self._election.source, PLATFORM, self._clock(), brought.report)
+        with unit_of_work("outage", attempts=len(brought.report.attempts)):
+            await self._alerts.append(draft)
+        if self._outage is brought:
+            self._keep(None)
+
+    def _keep(self, kept: Outage | None) -> None:
+        """Remember it, here and where a restart finds it. Told it is all the same where that fails."""
+        self._outage = kept
+        try:
+            self._journal.save(None if kept is None else kept.report)
+        except OSError as error:
+            logger().error("outage not kept", detail=str(error))
+
+    def _due(self, name: str) -> Event | None:
+        """What is to be written of a dagger next, as it is now: the fleet goes on while the fact before is
+        written.
         """
         now = self._clock()
-        hearing = self._hearing.begin(now)
-        dagger = self.fleet.daggers[name]
-        findings = diagnose(dagger, self._watches[name], now=now, hearing=hearing, limits=self._limits)
-        held = self._hold(name, condition, findings.get(condition), now)
+        dagger, past = self.fleet.daggers[name], self._histories.get(name, History())
+        findings = diagnose(
+            dagger,
+            self._watches[name],
+            now=now,
+            hearing=self._hearing.begin(now),
+            limits=self._limits,
+            history=past,
+        )
+        due = None
+        for condition in OF_DAGGERS:
+            held = self._hold(name, condition, findings.get(condition), now)
+            due = due or self._decide(name, condition, held, dagger, past.change)
+        return due
+
+    def _decide(
+        self,
+        name: str,
+        condition: Condition,
+        held: alert.Held | None,
+        dagger: Dagger | None = None,
+        change: alerts_pb2.LastChange | None = None,
+    ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         if not self.leads or self._draining:
             return None
         return alert.decide(
@@ -254,8 +338,9 @@ class Monitor:
             held,
             dagger=dagger,
             receivers=[channel.name for channel in self.channels],
-            now=now,
+            now=self._clock(),
             policy=self._policy,
+            change=change,
         )
 
     def _hold(
@@ -270,18 +355,46 @@ class Monitor:
 
     async def notify(self, channel: Channel) -> None:
         """Send a receiver its next notification, and record what became of it. Raises: LogUnavailable."""
-        if self._draining or not self.leads or self._due_to(channel) is None:
+        if self._draining or not self.leads or self._outage is not None or self._due_to(channel) is None:
             return
         # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
         await self._alerts.catch_up()
         due = self._due_to(channel)
         if due is None or not self.leads:
             return
-        # Not cancelled with the timer: what was sent shall be recorded.
-        delivery = asyncio.create_task(self._deliver(channel, due))
-        self._under_way.add(delivery)
-        delivery.add_done_callback(self._under_way.discard)
-        await asyncio.shield(delivery)
+        await self._unbroken(self._deliver(channel, due))
+
+    async def notify_outage(self, channel: Channel) -> None:
+        """Tell a receiver that Kafka is away, while it is: the outcome is kept in the journal."""
+        if self._draining or not self.leads or self._outage is None or self._reach.missing is None:
+            return
+        due = self._outage.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
+        if due is not None:
+            await self._unbroken(self._deliver_outage(channel, due))
+
+    async def _unbroken(self, delivery: Coroutine[None, None, None]) -> None:
+        """Not cancelled with its timer: what was sent shall be recorded."""
+        task = asyncio.create_task(delivery)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        await asyncio.shield(task)
+
+    async def call_watchdog(self) -> None:
+        """Say outside that somebody leads, is caught up, hears and judges. Raises: LogUnavailable."""
+        now = self._clock()
+        judged = self._judged is not None and now - self._judged < WATCHDOG
+        if self._watchdog is None or self._draining or not self.leads or not judged:
+            return
+        await self._control.catch_up()
+        await self._alerts.catch_up()
+        if self._hearing.begin(self._clock()) is None or self._reach.missing is not None:
+            return
+        answer = await self._webhooks.call(Request(self._watchdog.get_secret_value(), b""), self._clock())
+        taken = isinstance(answer, Answer) and 200 <= answer.status < 300
+        if not taken and not self._unnoticed:  # once until it is taken again
+            why = answer.detail if isinstance(answer, Temporary) else f"it answered {answer.status}"
+            logger().warning("watchdog not called", detail=why)
+        self._unnoticed = not taken
 
     async def drain(self, grace: timedelta) -> None:
         """Begin nothing more, and let what is under way be recorded; the followers must still run."""
@@ -302,6 +415,14 @@ class Monitor:
                 await self._write_fact(event)
                 return
             await asyncio.sleep(_APPEND_AGAIN_S)
+
+    async def _deliver_outage(self, channel: Channel, due: Notify) -> None:
+        outcome = await self._webhooks.send(channel, due, now=self._clock())
+        event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
+        assert self._outage is not None  # it is brought in when nothing is under way
+        event.meta.epoch = self._outage.report.fired.meta.epoch
+        self._keep(self._outage.told(event, self._clock()))
+        logger().info("outage told", receiver=channel.name, turn=event.DESCRIPTOR.name)
 
     async def _write_fact(self, event: Event) -> None:
         """Write a fact as the leader, and wait until it is folded. Raises: LogUnavailable."""

@@ -6,10 +6,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, create_model, field_validator, model_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
+from daggerspec.limits import LATE_SHARE, OVERDUE_S
 from fleet.health import Limits
 from health_monitor import receivers
 from health_monitor.addresses import Allowed
@@ -39,6 +48,37 @@ class MonitorSettings(KafkaSettings):
     """Percentage of a dagger's records that may be set aside over five minutes."""
     quarantine_records: int = Field(default=10, ge=1)
     """Fewer set-aside records than this in five minutes are never too many."""
+    late_percent: float = Field(default=100 * LATE_SHARE, ge=100 * LATE_SHARE, le=100)
+    """Percentage of the rows read in five minutes that may come after their windows were closed. Drivers tell
+    of no smaller one, and of no fewer than ten rows."""
+    overdue_s: float = Field(default=OVERDUE_S, ge=OVERDUE_S)
+    """Seconds that windows with input may stay open longer than size, delay and idle timeout explain. Drivers
+    tell of no shorter time."""
+    restarts: int = Field(default=3, ge=2)
+    """Ends of a driver that are a restart loop, when nobody asked for them."""
+    restarts_within_s: float = Field(default=3600, gt=0)
+    """Seconds in which there must be so many."""
+    input_gap_s: float = Field(default=900, gt=0)
+    """Seconds without a record that are too long, after records came for as long; never less than three times
+    the longest pause among these."""
+    lag_percent: float = Field(default=5, ge=0, le=100)
+    """Percentage of the records that came that may be left unread while the lag grows."""
+    lag_records: int = Field(default=1_000, ge=1)
+    """A lag that grew by fewer records than this never grew too much."""
+    lag_window_s: float = Field(default=600, gt=0)
+    """Seconds over which the lag has to grow, in each third of them."""
+    kafka_away_s: float = Field(default=30, gt=0)
+    """Seconds in which the platform's Kafka may take no record of the leading monitor."""
+    watchdog_url: SecretStr | None = None
+    """Called by POST every minute while a monitor leads, judges and is caught up: who is not called any more
+    has to raise the alarm. Without it nobody notices that the monitors are gone."""
+    watchdog_url_file: Path | None = None
+    """File that holds it instead."""
+    portal_url: str = ""
+    """Base URL of the portal, for links in notifications. Without it they have none."""
+    state_dir: Path | None = None
+    """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
+    restarted before forgets it, and nobody is told that it is over."""
     leader_timeout_s: float = Field(default=15, gt=0)
     """Seconds a leader's missing beat is borne before another monitor takes over."""
 
@@ -46,6 +86,14 @@ class MonitorSettings(KafkaSettings):
     @classmethod
     def _are_hosts(cls, value: str) -> str:
         Allowed.parse(value)
+        return value
+
+    @field_validator("portal_url")
+    @classmethod
+    def _is_web(cls, value: str) -> str:
+        web = value.startswith(("https://", "http://")) and value.isprintable()
+        if value and (not web or set(value) & set("<>| ")):
+            raise ValueError("it is not an http or https URL")
         return value
 
     @model_validator(mode="after")
@@ -68,6 +116,16 @@ class MonitorSettings(KafkaSettings):
                 channels.append(Channel(name, kind, _valid(name, kind.Settings, given)))
         return channels
 
+    def watchdog(self) -> SecretStr | None:
+        """Who is called every minute. Raises: ValueError."""
+        url: SecretStr | None = self._given("watchdog", "url")
+        if url is None:
+            return None
+        try:
+            return TypeAdapter(receivers.SecretUrl).validate_python(url)
+        except ValidationError:
+            raise ValueError("DAGGERS_MONITOR_WATCHDOG_URL: it is not an http or https URL") from None
+
     def _given(self, kind: str, field: str) -> Any:
         """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
         name = f"{kind}_{field}"
@@ -89,6 +147,15 @@ class MonitorSettings(KafkaSettings):
             progress=timedelta(seconds=self.progress_s),
             quarantine_share=self.quarantine_percent / 100,
             quarantine_records=self.quarantine_records,
+            late_share=self.late_percent / 100,
+            overdue=timedelta(seconds=self.overdue_s),
+            restarts=self.restarts,
+            restarts_within=timedelta(seconds=self.restarts_within_s),
+            input_gap=timedelta(seconds=self.input_gap_s),
+            lag_share=self.lag_percent / 100,
+            lag_records=self.lag_records,
+            lag_window=timedelta(seconds=self.lag_window_s),
+            kafka=timedelta(seconds=self.kafka_away_s),
         )
 
     def policy(self) -> Policy:

@@ -15,7 +15,8 @@ import httpx
 from fleet.alert import Notify
 from health_monitor.addresses import Allowed
 from health_monitor.egress import AddressRefused, CheckedTransport, Resolve, resolve
-from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Sent, Temporary
+from health_monitor.page import Page
+from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Request, Sent, Temporary
 
 _ANSWER_LIMIT: Final = 64 * 1024
 _HEADERS: Final = {"user-agent": "daggers-health-monitor", "accept-encoding": "identity"}
@@ -34,19 +35,34 @@ class Channel:
 
 
 class Webhooks:
-    """Sends notifications. `timeout`: what one may take in all."""
+    """Sends notifications. `timeout`: what one may take in all. `portal`: its base URL, for links."""
 
     def __init__(
-        self, allowed: Allowed, *, timeout: timedelta = timedelta(seconds=10), resolver: Resolve = resolve
+        self,
+        allowed: Allowed,
+        *,
+        timeout: timedelta = timedelta(seconds=10),
+        resolver: Resolve = resolve,
+        portal: str = "",
     ) -> None:
         self._allowed = allowed
         self._timeout = timeout
+        self._portal = portal
         self._resolver = resolver
         self._context: ssl.SSLContext = httpx.create_ssl_context(trust_env=False)
 
     async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
         """Send one notification; never raises for anything the network or the receiver does."""
-        request = channel.receiver.request(notify, channel.settings)
+        answer = await self.call(channel.receiver.request(Page(notify, self._portal), channel.settings), now)
+        if isinstance(answer, Temporary):
+            return answer
+        outcome = channel.receiver.outcome(answer)
+        if isinstance(outcome, Sent):
+            return outcome
+        return replace(outcome, detail=channel.settings.redacted(outcome.detail))
+
+    async def call(self, request: Request, now: datetime) -> Answer | Temporary:
+        """What one call was answered, or why nothing came; never raises for anything the network does."""
         headers = {**_HEADERS, **request.headers}
         transport = CheckedTransport(self._allowed, self._context, self._resolver)
         try:
@@ -64,10 +80,7 @@ class Webhooks:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Temporary("NOT_REACHED", f"it could not be reached ({type(error).__name__})")
         after = retry_after(response.headers.get("retry-after", ""), now)
-        outcome = channel.receiver.outcome(Answer(response.status_code, text, after))
-        if isinstance(outcome, Sent):
-            return outcome
-        return replace(outcome, detail=channel.settings.redacted(outcome.detail))
+        return Answer(response.status_code, text, after)
 
 
 def retry_after(header: str, now: datetime) -> timedelta | None:

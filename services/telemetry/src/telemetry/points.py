@@ -24,6 +24,7 @@ from daggers.v1.alerts_pb2 import (
     MonitorBeat,
     NotificationFailed,
     NotificationSent,
+    OutageReported,
 )
 from daggers.v1.telemetry_pb2 import Heartbeat, SchedulerBeat
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -63,7 +64,8 @@ def of_alert(record: Record) -> Point | None:
     """The point of a record of `daggers.alerts`; None when it is about no incident."""
     fields: dict[str, Value]
     match record.message:
-        case AlertFired(meta=meta) as fired:
+        case (AlertFired() as fired) | OutageReported(fired=fired):
+            meta = fired.meta
             fields = {"open": 1, "severity": _severity(fired.severity), "team": fired.team}
             fields |= {"summary": fired.summary, "incident": meta.incident}
         case AlertResolved(meta=meta) as resolved:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr
 
 if TYPE_CHECKING:
-    from fleet.alert import Notify
+    from health_monitor.page import Page
 
 
 # ---- What a kind has ---------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ class Receiver(Protocol):
     TAKEN: Answer
     """An answer by which it says that it has a notification."""
 
-    def request(self, notify: Notify, settings: Any) -> Request:
+    def request(self, page: Page, settings: Any) -> Request:
         """What tells the receiver; `settings` are of its kind."""
 
     def outcome(self, answer: Answer) -> Outcome:

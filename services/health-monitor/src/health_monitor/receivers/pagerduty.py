@@ -21,7 +21,7 @@ from health_monitor.receivers import (
 )
 
 if TYPE_CHECKING:
-    from fleet.alert import Notify
+    from health_monitor.page import Page
 
 PACE: Final = timedelta(milliseconds=500)
 TAKEN: Final = Answer(202)
@@ -51,10 +51,9 @@ class Settings(ReceiverSettings):
     """PagerDuty Events v2 endpoint."""
 
 
-def request(notify: Notify, settings: Settings) -> Request:
+def request(page: Page, settings: Settings) -> Request:
     """The event."""
-    alert, fired = notify.alert, notify.alert.fired
-    assert fired is not None
+    alert, fired = page.alert, page.fired
     event: dict[str, Any] = {
         "routing_key": settings.routing_key.get_secret_value(),
         "event_action": "trigger" if alert.firing else "resolve",
@@ -62,9 +61,10 @@ def request(notify: Notify, settings: Settings) -> Request:
     }
     if not alert.firing:
         return json_request(settings.url, event)
-    condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_").lower()
-    summary = f"{alert.dagger}: {condition.replace('_', ' ')}: {fired.summary}"
+    summary = f"{alert.dagger}: {page.condition}: {fired.summary}"
     event["client"] = "Daggers"
+    if page.link:
+        event["client_url"] = page.link
     event["payload"] = {
         "summary": summary[:_SUMMARY_LIMIT],
         "source": alert.dagger,
@@ -72,8 +72,8 @@ def request(notify: Notify, settings: Settings) -> Request:
         "timestamp": fired.since.ToJsonString(),
         "component": alert.dagger,
         "group": fired.team,
-        "class": condition,
-        "custom_details": {"incident": alert.incident, "generation": fired.generation},
+        "class": page.condition.replace(" ", "_"),
+        "custom_details": {"incident": alert.incident, "generation": fired.generation, **page.facts},
     }
     return json_request(settings.url, event)
 

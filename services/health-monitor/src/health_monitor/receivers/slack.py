@@ -24,7 +24,7 @@ from health_monitor.receivers import (
 )
 
 if TYPE_CHECKING:
-    from fleet.alert import Notify
+    from health_monitor.page import Page
 
 PACE: Final = timedelta(seconds=1)
 TAKEN: Final = Answer(200, "ok")
@@ -44,17 +44,15 @@ class Settings(ReceiverSettings):
     """Slack incoming webhook."""
 
 
-def request(notify: Notify, settings: Settings) -> Request:
+def request(page: Page, settings: Settings) -> Request:
     """The message. It names its incident, so that one that came twice is known for what it is."""
-    alert, fired = notify.alert, notify.alert.fired
-    assert fired is not None
-    condition = alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
-    what = condition.replace("_", " ").lower()
+    alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
-        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {what}"
-        lines = [head, escape(fired.summary), f"since {_time(fired.since)}"]
+        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {page.condition}"
+        facts = [f"{label}: {escape(text)}" for label, text in page.facts.items()]
+        lines = [head, escape(fired.summary), f"since {_time(fired.since)}", *facts]
     else:
-        head = f":white_check_mark: *{alert.dagger}*: resolved, {what}"
+        head = f":white_check_mark: *{alert.dagger}*: resolved, {page.condition}"
         lines = [
             head,
             escape(alert.resolved.summary),
@@ -65,6 +63,8 @@ def request(notify: Notify, settings: Settings) -> Request:
         told += f", team {escape(fired.team)}"
     if notify.attempt > 1:
         told += f", attempt {notify.attempt}: an earlier one may have come through"
+    if page.link:
+        told += f", <{page.link}|portal>"
     return json_request(settings.url, {"text": _cut("\n".join([*lines, told]))})
 
 

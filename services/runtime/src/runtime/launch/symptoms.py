@@ -15,16 +15,13 @@ from typing import Final
 from daggers.v1.telemetry_pb2 import Measure
 
 from chassis.durations import spoken
+from daggerspec import limits
 from runtime.source.metrics import NewestRecord, ReaderMetrics
 from runtime.source.watermark import WatermarkState
 
 SPAN: Final = timedelta(minutes=5)
 """Late rows are told for so long, and their share is taken over it."""
-LATE_SHARE: Final = 0.01
-"""A greater share of the rows read is too much …"""
-LATE_COUNT: Final = 10
-"""… unless it is fewer rows than this."""
-OVERDUE: Final = timedelta(minutes=5)
+OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
 """Input without output is too long when it lasts so much longer than windows, delays and silences may."""
 # Batches are added up for so long: a few dozen values, however short the trigger.
 _GRAIN: Final = timedelta(seconds=5)
@@ -136,18 +133,18 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
     if late:
         text = _late_rows(known, read, late, now)
         warned.append(Warned("LATE_RECORDS", text))
-        if late >= LATE_COUNT and late > LATE_SHARE * read:
-            share = Measure(value=late / read, limit=LATE_SHARE, unit="share")
+        if late >= limits.LATE_ROWS and late > limits.LATE_SHARE * read:
+            share = Measure(value=late / read, limit=limits.LATE_SHARE, unit="share")
             warned.append(Warned("LATE_ROWS", text, share))
     waiting = known.waiting
     if waiting and known.patience is not None and now - waiting.since >= known.patience + OVERDUE:
         stands = f"event time stands at {_instant(known.watermark)}" if known.watermark else "no event time"
-        lasted, limit = now - waiting.since, known.patience + OVERDUE
+        lasted, longest = now - waiting.since, known.patience + OVERDUE
         text = (
             f"{waiting.read:,} rows were read in {spoken(lasted)} ({waiting.late:,} of them late), and no"
             f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
         )
-        overdue = Measure(value=lasted.total_seconds(), limit=limit.total_seconds(), unit="s")
+        overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
         warned.append(Warned("NO_OUTPUT", text, overdue))
     return tuple(warned)
 

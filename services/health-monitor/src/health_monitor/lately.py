@@ -1,0 +1,94 @@
+"""Conditions about a while: restarts, input, lag, and what a driver counts itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from daggers.v1 import alerts_pb2, gateway_pb2
+
+from chassis.durations import spoken
+from daggerspec.limits import OVERDUE_S
+from fleet import Dagger
+from fleet.alert import Condition
+from fleet.health import Limits, Reason, driver_warnings, ends_lately
+from fleet.phases import FAILED
+from fleet.watch import Watch
+from health_monitor.finding import Finding, Measure, domain_of, seconds, times, why
+from health_monitor.history import History
+
+TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
+    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
+}
+"""Conditions that a driver tells of itself: by which reason, and what is true without it."""
+
+
+def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Limits) -> Finding | None:
+    """Its driver ends again and again. A request of a person begins the count anew."""
+    if not history.ends:
+        return None
+    if dagger.phase == FAILED:
+        return Finding(False, "it was given up, and is not launched again", dagger.phase_time, final=True)
+    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+        return None
+    ends = ends_lately(history.ends, dagger.update_time, limits, now)
+    if len(ends) < limits.restarts:
+        often = f"its driver has ended {times(len(ends))} in {spoken(limits.restarts_within)}"
+        return Finding(False, often, now)
+    what = f"its driver has ended {times(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
+    measure = Measure(len(ends), limits.restarts, "count")
+    return Finding(True, what, ends[0], measure=measure, domain=domain_of(history.error))
+
+
+def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> Finding | None:
+    """Only input that was there can be missed. A new revision may read something else."""
+    flow = watch.flow
+    if flow is None or flow.last <= dagger.update_time or (watch.backlogs and watch.backlogs[-1].lag):
+        return None
+    since = max(flow.last, watch.launched)
+    longest = flow.patience(limits)
+    if now - since < longest:
+        return Finding(False, "records come", flow.last)
+    if not flow.steady(limits):
+        return None
+    came = f"they had come for {spoken(flow.last - flow.begun)} without a pause above {spoken(flow.longest)}"
+    what = f"no record has come for {spoken(now - since)}; {came}"
+    return Finding(True, what, since, measure=seconds(now - since, longest))
+
+
+def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
+    """More comes than it reads: the slope counts, not the lag."""
+    grown = watch.growth
+    if grown is None:
+        return None
+    if not grown.too_much(limits):
+        return Finding(False, "its lag does not grow for good", grown.last.time)
+    what = (
+        f"its lag grew by {grown.records:,} to {grown.last.lag:,} records in"
+        f" {spoken(grown.last.time - grown.first.time)}: {grown.share_left:.1%} of what came was not read"
+    )
+    measure = Measure(grown.share_left, limits.lag_share, "share")
+    return Finding(True, what, grown.first.time, measure=measure)
+
+
+def told_by_driver(watch: Watch, reason: Reason, well: str, limits: Limits) -> Finding | None:
+    """What the driver tells of itself, in its own words. Its limits may be raised here."""
+    heartbeat = watch.heartbeat
+    if heartbeat is None or watch.heard is None:
+        return None
+    measure = None
+    if reason in heartbeat.measures:  # not in those of older drivers
+        told = heartbeat.measures[reason]
+        measure = Measure(told.value, _raised(reason, told.limit, limits), told.unit)
+    if reason not in watch.warned or (measure is not None and measure.value < measure.limit):
+        return Finding(False, well, watch.heard)
+    return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
+
+
+def _raised(reason: Reason, limit: float, limits: Limits) -> float:
+    """The limit of a driver, raised to what is set here."""
+    if reason == Reason.LATE_ROWS:
+        return max(limit, limits.late_share)
+    return limit + (limits.overdue.total_seconds() - OVERDUE_S)

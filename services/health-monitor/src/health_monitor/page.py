@@ -1,0 +1,100 @@
+"""What a person is told of an alert: the same facts for every receiver, each with its number. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final
+
+from daggers.v1 import alerts_pb2, events_pb2
+
+from chassis.durations import measured, spoken
+from fleet.alert import PLATFORM, Alert, Condition, Notify, condition_name
+
+RUNBOOK: Final = "docs/operations.md"
+COMMANDS: Final = {
+    alerts_pb2.ALERT_CONDITION_FAILED: "daggers get NAME",
+    alerts_pb2.ALERT_CONDITION_NO_PROGRESS: "daggers logs NAME",
+    alerts_pb2.ALERT_CONDITION_UNREACHABLE: "daggers get NAME",
+    alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: "daggers quarantine list NAME",
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS: "daggers get NAME",
+    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: "daggers get NAME",
+    alerts_pb2.ALERT_CONDITION_RESTART_LOOP: "daggers logs NAME",
+    alerts_pb2.ALERT_CONDITION_NO_INPUT: "daggers get NAME",
+    alerts_pb2.ALERT_CONDITION_LAG_GROWING: "daggers logs NAME",
+    alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: "daggers log verify --kafka HOST:PORT",
+}
+"""What to look at first."""
+_WHOSE: Final = {
+    events_pb2.ERROR_DOMAIN_UNSPECIFIED: "not known yet",
+    events_pb2.ERROR_DOMAIN_USER: "whoever wrote the dagger",
+    events_pb2.ERROR_DOMAIN_EXTERNAL: "outside: Kafka, a host, a producer or a sink",
+    events_pb2.ERROR_DOMAIN_INTERNAL: "Daggers itself",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One notification, as a person reads it."""
+
+    notify: Notify
+    portal: str = ""
+    """Base URL of the portal; empty without one."""
+
+    @property
+    def alert(self) -> Alert:
+        """What it is about."""
+        return self.notify.alert
+
+    @property
+    def fired(self) -> alerts_pb2.AlertFired:
+        """How it began."""
+        assert self.alert.fired is not None
+        return self.alert.fired
+
+    @property
+    def condition(self) -> str:
+        """In words."""
+        return condition_name(self.alert.condition)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What to know and do beside what happened, by label; only what is known."""
+        known = {
+            "measured": self._measured(),
+            "who has to act": _WHOSE[self.fired.domain],
+            "last change": self._change(),
+            "next": self._command(),
+            "runbook": runbook(self.alert.condition),
+        }
+        return {label: text for label, text in known.items() if text}
+
+    @property
+    def link(self) -> str:
+        """Where it is in the portal; empty without one."""
+        if not self.portal:
+            return ""
+        base = self.portal.rstrip("/")
+        return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"
+
+    def _measured(self) -> str:
+        if not self.fired.HasField("value"):
+            return ""
+        value, limit = (measured(each, self.fired.unit) for each in (self.fired.value, self.fired.limit))
+        return f"{value}, limit {limit}"
+
+    def _change(self) -> str:
+        if not self.fired.HasField("last_change"):
+            return ""
+        change = self.fired.last_change
+        at = change.time.ToDatetime(tzinfo=UTC)
+        before = (self.alert.fired_at or at) - at
+        return f"revision {change.revision} by {change.actor or 'nobody known'}, {spoken(before)} before"
+
+    def _command(self) -> str:
+        return COMMANDS.get(self.alert.condition, "daggers get NAME").replace("NAME", self.alert.dagger)
+
+
+def runbook(condition: Condition) -> str:
+    """The section of the runbook."""
+    return f"{RUNBOOK}#alert-{condition_name(condition).replace(' ', '-')}"
