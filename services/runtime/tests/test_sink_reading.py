@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row
 from runtime.encode.readback import from_columns, newest
 from runtime.errors import JobError
+from runtime.launch.driverlog import keep_short
 from runtime.readrows import STEP_BYTES, Reader, news, steps
 from runtime.sinks import Source
 from runtime.sinks import kafka as kafka_sink
@@ -171,3 +173,51 @@ def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refu
         Reader(tmp_path, "").read(10)
     with pytest.raises(JobError, match="d has no sink kafka; it has influx, log"):
         Reader(tmp_path, "kafka")
+
+
+def printed(numbers: Iterable[int]) -> str:
+    return "".join(f'2026-01-01T12:00:00Z row {{"n": {number}}}\n' for number in numbers)
+
+
+def test_a_watch_of_the_log_reads_on_where_its_last_look_ended(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text(printed(range(10, 60)))
+    looks = log_sink.watch(Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), 100)
+    first = next(looks)
+    with log.open("r+") as file:  # were it read again, this would be a row of another look
+        file.write(printed([99]))
+    with log.open("a") as file:
+        file.write(printed([60]))
+    second = next(looks)
+    looks.close()
+
+    assert [row.fields["n"] for row in second] == [*range(60, 9, -1)]
+    assert second[1:] == first
+
+
+def test_rows_of_a_log_are_told_once_though_it_is_moved_between_two_looks(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text(printed(range(10, 60)))
+    looks = log_sink.watch(Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), 100)
+    told = list(news(looks_of(looks, log)))
+    again = log_sink.read(Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), 100)
+
+    assert [row.fields["n"] for each in told for row in each.new] == [60, 61]
+    assert told[-1].rows == again[::-1]
+
+
+def looks_of(looks: Iterator[list[Row]], log: Path) -> Iterator[list[Row]]:
+    """Three looks: one, one behind a row and a move of the log, one behind another row."""
+    yield next(looks)
+    for number in (60, 61):
+        with log.open("a") as file:
+            file.write(printed([number]))
+        if number == 60:
+            keep_short(log, limit=10)
+        yield next(looks)
+
+
+def test_a_log_that_is_not_there_yet_has_no_rows(tmp_path: Path) -> None:
+    source = Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path)
+
+    assert log_sink.read(source, 10) == []

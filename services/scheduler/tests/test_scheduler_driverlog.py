@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chassis.tail import Cursor, Tail
 from scheduler import driverlog
-from scheduler.driverlog import Cursor, Position, Tail, TraceFilter
+from scheduler.driverlog import Position, TraceFilter
 
 TRACE = """\
 before

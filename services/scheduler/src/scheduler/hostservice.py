@@ -21,12 +21,13 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, interceptor
+from chassis.tail import Cursor, Tail
 from daggerspec import fields
 from daggerspec.limits import WATCH_S
 from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
 from scheduler import driverlog
-from scheduler.driverlog import Cursor, Position, Tail, TraceFilter
+from scheduler.driverlog import LONGEST, Position, TraceFilter
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 
@@ -147,7 +148,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             at_end = not written
             if at_end and not asked.follow and (unfinished := tail.unfinished()):
                 written = [unfinished]
-            step.lines.extend(line for line in written if asked.traces or kept.keeps(line))
+            step.lines.extend(line[:LONGEST] for line in written if asked.traces or kept.keeps(line))
             if asked.follow:
                 step.position = str(Position(generation, tail.cursor, kept.inside))
             if step.lines or step.path:

@@ -7,9 +7,13 @@ limit are counted and not shown.
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Generator
+from contextlib import closing
 
 import pyarrow as pa
 
+from chassis.tail import Tail
 from daggerspec import rundir
 from daggerspec.row import Row
 from daggersql import Role
@@ -58,21 +62,27 @@ class LogWriter:
 
 def read(source: Source, limit: int) -> list[Row]:
     """The rows printed last, the last one first."""
-    rows: list[Row] = []
-    log = source.run_dir / rundir.LOG
-    for part in (source.run_dir / rundir.OLDER_LOG, log):
-        try:
-            with part.open(encoding="utf-8", errors="replace") as file:
-                rows += (
-                    row for number, line in enumerate(file) if (row := _row(line, f"{part.name}/{number}"))
-                )
-        except FileNotFoundError:
-            continue
-        except OSError as problem:
-            raise external(
-                "NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}."
-            ) from None
-    return rows[::-1][:limit]
+    with closing(watch(source, limit)) as looks:
+        return next(looks)
+
+
+def watch(source: Source, limit: int) -> Generator[list[Row]]:
+    """The same, and then again and again: only what was printed meanwhile is read."""
+    log, rows, number = source.run_dir / rundir.LOG, deque[Row](maxlen=limit), 0
+    try:
+        while not log.exists():
+            yield []
+        with closing(Tail(log)) as tail:
+            while True:
+                while lines := tail.read():
+                    numbered = enumerate(lines, start=number)
+                    rows.extend(row for at, line in numbered if (row := _row(line, f"{log.name}/{at}")))
+                    number += len(lines)
+                yield [*reversed(rows)]
+    except OSError as problem:
+        raise external(
+            "NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}."
+        ) from None
 
 
 def _row(line: str, identity: str) -> Row | None:
