@@ -51,10 +51,11 @@ def watched(gateway: Gateway, name: str, sink: str = "") -> Iterator[Look]:
     """
     request = gateway_pb2.WatchRowsRequest(name=name, sink=_known(gateway, name, sink))
 
-    def steps(_: bool | None) -> Iterator[gateway_pb2.WatchRowsResponse]:
+    def steps(born: int | None) -> Iterator[gateway_pb2.WatchRowsResponse]:
+        request.create_sequence = born or 0
         return gateway.stream(gateway.daggers.WatchRows, request, deadline_s=None)
 
-    for step in resumed(steps, None, lambda _: True):
+    for step in resumed(steps, None, lambda step: step.create_sequence):
         yield Look([from_proto(row) for row in step.rows], step.snapshot, step.truncated)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -12,7 +13,8 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
-from api_gateway.hosts import HostAccess, refusal, route
+from api_gateway.hosts import HostAccess
+from api_gateway.routes import living, refusal, route
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import interceptor
 from eventlog import Draft, Record
@@ -42,14 +44,17 @@ def folded(*messages: Message) -> Fleet:
 
 
 def test_the_host_of_the_newest_launch_is_asked_at_every_address_it_has() -> None:
-    found = route(folded(CLAIM, ASKED, INTENDED, serving("a:1"), serving("a:2")), "orders")
+    fleet = folded(CLAIM, ASKED, INTENDED, serving("a:1"), serving("a:2"))
+    found = route(fleet, living(fleet, "orders"))
 
     assert found is not None
     assert (found.host, [each.address for each in found.endpoints]) == ("a", ["a:2", "a:1"])
 
 
 def test_a_dagger_that_was_never_launched_has_no_host() -> None:
-    assert route(folded(CLAIM, ASKED), "orders") is None
+    fleet = folded(CLAIM, ASKED)
+
+    assert route(fleet, living(fleet, "orders")) is None
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ def test_a_dagger_that_was_never_launched_has_no_host() -> None:
 )
 def test_a_dagger_or_a_host_that_nobody_knows_is_refused(fleet: Fleet, reason: str) -> None:
     with pytest.raises(ApiError) as caught:
-        route(fleet, "orders")
+        route(fleet, living(fleet, "orders"))
 
     assert caught.value.reason == reason
 
@@ -142,3 +147,70 @@ async def test_an_address_that_another_host_has_now_answers_for_nobody(
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "HOST_UNREACHABLE")
     assert error.message == f"host a cannot be reached: {why.replace('ADDRESS', address)}"
     assert other.meant == meant
+
+
+class Rows(host_pb2_grpc.HostServiceServicer):
+    """A host that tells which dagger of its name it was asked for, once in each call that is followed."""
+
+    async def WatchHostRows(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.WatchHostRowsRequest, context: Any
+    ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
+        yield gateway_pb2.WatchRowsResponse(rows=[gateway_pb2.Row(key=str(request.create_sequence))])
+        await asyncio.Event().wait()
+
+    async def ReadHostLog(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostLogRequest, context: Any
+    ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
+        yield gateway_pb2.ReadLogResponse(lines=[str(request.create_sequence)], position="p")
+        await asyncio.Event().wait()
+
+
+REMADE = (
+    events_pb2.LaunchFailed(meta=events_pb2.FactMeta(epoch=0, name="orders", generation=2)),
+    events_pb2.DeleteRequested(meta=META, name="orders"),
+    events_pb2.Deleted(meta=events_pb2.FactMeta(epoch=0, name="orders", generation=2)),
+    ASKED,
+    INTENDED,
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "request_"),
+    [
+        ("WatchRows", gateway_pb2.WatchRowsRequest(name="orders")),
+        ("ReadLog", gateway_pb2.ReadLogRequest(name="orders", follow=True)),
+    ],
+)
+async def test_what_was_followed_is_not_taken_up_at_a_later_dagger_of_its_name(
+    harness: Any, call: str, request_: Any
+) -> None:
+    log, messages = MemoryLog(), list[Message]()
+    server = grpc.aio.server(interceptors=[interceptor(host_pb2.DESCRIPTOR)])
+    host_pb2_grpc.add_HostServiceServicer_to_server(Rows(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+
+    async def append(*more: Message) -> None:
+        for message in more:
+            messages.append(message)
+            id_ = f"id-{len(messages)}"
+            await log.append(Draft(id_, "/t", "orders", datetime.now(UTC), message))
+
+    await append(CLAIM, ASKED, INTENDED, serving(address))
+    async with harness.running(log, host_access=HostAccess(here="a")) as client:
+        first = await getattr(client.daggers, call)(request_, timeout=20).read()
+    await append(*REMADE)  # while the gateway is away
+    async with harness.running(log, host_access=HostAccess(here="a")) as client:
+        request_.create_sequence = first.create_sequence
+        with pytest.raises(grpc.RpcError) as caught:
+            await getattr(client.daggers, call)(request_, timeout=20).read()
+        request_.create_sequence = 0
+        later = await getattr(client.daggers, call)(request_, timeout=20).read()
+    await server.stop(None)
+    error = from_rpc_error(caught.value)
+
+    assert (error.code, error.message) == (
+        grpc.StatusCode.NOT_FOUND,
+        "there is no dagger orders of sequence 1",
+    )
+    assert (first.create_sequence, later.create_sequence) == (1, 7)

@@ -48,6 +48,7 @@ def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRe
 
     path = ""
     for step in resumed(steps, None, lambda step: step.position):
+        request.create_sequence = step.create_sequence
         if step.gap:
             session.out.note("some lines are missing here: the driver's log was moved away")
         if path and step.path not in ("", path):

@@ -12,20 +12,21 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import grpc
 from daggers.v1 import host_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.fold import Fold
+from api_gateway.routes import Route, living, refusal, route, unreachable
 from api_gateway.watching import shuts_down
 from chassis.binding import is_loopback
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Context
 from chassis.logging import note
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import Applied, Dagger
 from fleet.hosts import Endpoint
 
 _MAX_MESSAGE: Final = 4 * 1024 * 1024
@@ -57,68 +58,6 @@ class HostAccess:
     """Name of the gateway's own host: only its schedulers are asked at addresses of loopback."""
 
 
-class Meant(TypedDict):
-    """Which dagger of its name, and which host, a call to a host means."""
-
-    create_sequence: int
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the host of a dagger's newest launch is asked."""
-
-    dagger: Dagger
-    host: str
-    endpoints: tuple[Endpoint, ...]
-    """To be tried in this order."""
-
-    @property
-    def meant(self) -> Meant:
-        """What each call to a host says beside its request."""
-        return {"create_sequence": self.dagger.create_sequence, "host": self.host}
-
-
-def route(fleet: Fleet, name: str) -> Route | None:
-    """Where to ask about a dagger; None when it was never launched. Raises: ApiError."""
-    dagger = fleet.living(name)
-    if dagger is None:
-        raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
-    host = fleet.host_of(dagger)
-    if not host:
-        return None
-    endpoints = fleet.hosts.get(host, ())
-    if not endpoints:
-        raise _unreachable(host, "no scheduler there has said where it serves")
-    return Route(dagger, host, endpoints)
-
-
-def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
-    """What a caller is told when a host's answer is an error: the host's own words, where it has said any."""
-    silent = error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-    if silent and error.reason == error.code.name:
-        return _unreachable(host, f"its scheduler at {endpoint.address} does not answer")
-    if error.reason == "WRONG_HOST":
-        other = error.metadata.get("host", "another one")
-        return _unreachable(host, f"at {endpoint.address}, where its scheduler was, host {other} answers")
-    if error.code is grpc.StatusCode.UNAUTHENTICATED:
-        return ApiError(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "HOST_REFUSED",
-            f"host {host} does not accept this gateway's token: DAGGERS_GATEWAY_HOST_TOKEN_FILE and"
-            " DAGGERS_SCHEDULER_HOST_TOKEN_FILE must name files with the same token",
-            metadata={"host": host},
-        )
-    if error.code is grpc.StatusCode.UNIMPLEMENTED:
-        return ApiError(
-            grpc.StatusCode.UNIMPLEMENTED,
-            "HOST_TOO_OLD",
-            f"the scheduler of host {host} is older than this gateway and does not know this call",
-            metadata={"host": host},
-        )
-    return error
-
-
 @dataclass(frozen=True, slots=True)
 class Asking(Generic[Step]):
     """A call that hosts answer: its method, and what it says to the host of a route behind the last step."""
@@ -144,36 +83,33 @@ class Hosts:
         self._access = access
         self._patience_s, self._linger_s = patience_s, linger_s
 
-    def route(self, name: str) -> Route | None:
-        """As the function, in the fold as it is now."""
-        return route(self._fold.fleet, name)
+    def route(self, dagger: Dagger) -> Route | None:
+        """Where a dagger is asked now; None when it was never launched. Raises: ApiError."""
+        fleet = self._fold.fleet
+        return route(fleet, living(fleet, dagger.name, dagger.create_sequence))
 
-    async def _launched(self, name: str) -> Route:
-        """The same, once it is launched. Raises: ApiError."""
-        await self._follower.until(lambda: self._follower.draining or self.route(name) is not None)
-        found = self.route(name)
-        if found is None:
-            raise shuts_down()
-        return found
-
-    async def asked(self, name: str, asking: Asking[Step], context: Context) -> AsyncGenerator[Step, None]:
+    async def asked(
+        self, dagger: Dagger, asking: Asking[Step], context: Context
+    ) -> AsyncGenerator[Step, None]:
         """The steps of a call about a dagger; none when it was never launched. Raises: ApiError."""
-        route = self.route(name)
+        route = self.route(dagger)
         if route is not None:
             async with aclosing(self._ask(route, asking, None, context)) as steps:
                 async for step in steps:
                     yield step
 
-    async def followed(self, name: str, asking: Asking[Step], context: Context) -> AsyncGenerator[Step, None]:
+    async def followed(
+        self, dagger: Dagger, asking: Asking[Step], context: Context
+    ) -> AsyncGenerator[Step, None]:
         """The steps of a call wherever the dagger goes, once it is launched; they end when it is deleted.
 
         A host that is away is asked again for `patience_s`, once it has answered. Raises: ApiError.
         """
-        route = await self._launched(name)
         last: Step | None = None
         lost = 0.0
         clock = asyncio.get_running_loop().time
-        while True:
+        route = await self._launched(dagger)
+        while route is not None:
             begun, answered = clock(), False
             try:
                 async with aclosing(self._while_there(route, asking, last, context)) as steps:
@@ -181,7 +117,7 @@ class Hosts:
                         last, answered = step, True
                         yield step
             except ApiError as error:
-                if self._gone(route):
+                if self._gone(dagger):
                     return
                 if error.code is not grpc.StatusCode.UNAVAILABLE or last is None or self._follower.draining:
                     raise
@@ -190,21 +126,36 @@ class Hosts:
                 if clock() - lost > self._patience_s:
                     raise
                 await asyncio.sleep(_AGAIN_S)
-            if self._gone(route):
+            if self._gone(dagger):
                 return
             with suppress(ApiError):  # a host whose scheduler has said nothing yet
-                route = self.route(route.dagger.name) or route
+                route = self.route(dagger) or route
 
-    def _gone(self, route: Route) -> bool:
-        """Whether the dagger of a route is deleted; a later one of its name is another."""
-        living = self._fold.fleet.living(route.dagger.name)
-        return living is None or living.create_sequence != route.dagger.create_sequence
+    async def _launched(self, dagger: Dagger) -> Route | None:
+        """Where a dagger is asked once it is launched; None when it is deleted before. Raises: ApiError."""
+        found: Route | None = None
+
+        def known() -> bool:
+            nonlocal found
+            if not self._gone(dagger):
+                found = self.route(dagger)
+            return found is not None or self._follower.draining or self._gone(dagger)
+
+        await self._follower.until(known)
+        if found is None and not self._gone(dagger):
+            raise shuts_down()
+        return found
+
+    def _gone(self, dagger: Dagger) -> bool:
+        """Whether a dagger is deleted; a later one of its name is another."""
+        found = self._fold.fleet.living(dagger.name)
+        return found is None or found.create_sequence != dagger.create_sequence
 
     def _left(self, route: Route) -> bool:
         """Whether the dagger of a route is elsewhere now, or gone."""
         fleet = self._fold.fleet
-        living = fleet.living(route.dagger.name)
-        return living is None or self._gone(route) or fleet.host_of(living) not in ("", route.host)
+        found = fleet.living(route.dagger.name)
+        return found is None or self._gone(route.dagger) or fleet.host_of(found) not in ("", route.host)
 
     async def _while_there(
         self, route: Route, asking: Asking[Step], last: Step | None, context: Context
@@ -242,7 +193,7 @@ class Hosts:
         for endpoint in route.endpoints:
             if is_loopback(endpoint.address) and route.host != self._access.here:
                 # Whoever answers there is on this host, and the dagger is not.
-                failure = failure or _unreachable(
+                failure = failure or unreachable(
                     route.host,
                     f"its scheduler serves on {endpoint.address}, where only that host reaches it: set"
                     " DAGGERS_SCHEDULER_HOST_BIND there",
@@ -288,12 +239,3 @@ class Hosts:
             return grpc.aio.insecure_channel(endpoint.address, options=_OPTIONS)
         credentials = grpc.ssl_channel_credentials(self._access.authority)
         return grpc.aio.secure_channel(endpoint.address, credentials, options=_OPTIONS)
-
-
-def _unreachable(host: str, why: str) -> ApiError:
-    return ApiError(
-        grpc.StatusCode.UNAVAILABLE,
-        "HOST_UNREACHABLE",
-        f"host {host} cannot be reached: {why}",
-        metadata={"host": host},
-    )

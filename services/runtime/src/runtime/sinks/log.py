@@ -80,9 +80,7 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
                     number += len(lines)
                 yield [*reversed(rows)]
     except OSError as problem:
-        raise external(
-            "NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}."
-        ) from None
+        raise external("NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}.") from None
 
 
 def _row(line: str, identity: str) -> Row | None:

@@ -1,0 +1,154 @@
+"""A request about a dagger, from the fields of a call to the event in the log: judged, decided, written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+
+from api_gateway import specs, validation
+from api_gateway.checks import Checks
+from api_gateway.missing import no_dagger
+from api_gateway.writer import Writer, refused
+from chassis.errors import invalid
+from chassis.interceptors import actor
+from daggerspec import fields
+from daggerspec.defaults import filled
+from daggerspec.violation import Violation
+from fleet import Answer, Dagger, Fleet, Refusal, view
+from fleet.answers import Code
+from fleet.dagger import Request, decide
+
+Named: TypeAlias = (
+    gateway_pb2.DeleteDaggerRequest
+    | gateway_pb2.StartDaggerRequest
+    | gateway_pb2.StopDaggerRequest
+    | gateway_pb2.RestartDaggerRequest
+)
+Specified: TypeAlias = (
+    gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest
+)
+
+
+class Requests:
+    """Makes daggers what calls ask for. Raises, from every method: ApiError."""
+
+    def __init__(self, fleet: Fleet, writer: Writer) -> None:
+        self._fleet = fleet
+        self._writer = writer
+        self._checks = Checks()
+
+    async def specified(
+        self, request: Specified, meta: events_pb2.RequestMeta
+    ) -> tuple[gateway_pb2.Dagger, int]:
+        """Create or revise a dagger, or only check that: the dagger after it, and its place in the log."""
+        name = request.name
+        answer, event = await self.asked(request, meta)
+        if answer is None:
+            after = self.decided(event)
+            if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
+                raise no_dagger(name, self._fleet)
+            if request.validate_only:
+                return view.to_proto(after, self._fleet), 0
+            answer = await self._writer.write(name, event, request.request_id, at="spec")
+        return self.shown(name), answer.sequence
+
+    async def asked(
+        self, request: Specified, meta: events_pb2.RequestMeta, *others: Request
+    ) -> tuple[Answer | None, events_pb2.DaggerRequested]:
+        """What the request was answered before, if it was, and the event that it is, checked.
+
+        others: what it may have become in its place. Raises: ApiError.
+        """
+        name, spec = request.name, filled(request.name, request.spec)
+        living = self._fleet.living(name)
+        # A default that is newer than the dagger is no change of it, and no reason for a restart.
+        if living is not None and filled(name, living.spec) == spec:
+            spec = living.spec
+        event = events_pb2.DaggerRequested(meta=meta, name=name, spec=spec)
+        known = self._fleet.daggers.get(name)
+        # As it was asked before: the warnings of that time are not those of today.
+        before = _warned(event, known.warnings if known else ())
+        answer = self._writer.answered(request.request_id, *others, event, before)
+        violations, event = [], before
+        # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
+        if answer is None and (living is None or living.spec != spec):
+            judged = await self.judged(name, spec)
+            violations, event = judged.violations, _warned(event, judged.warnings)
+            # Meanwhile the same request may have come again, and been answered.
+            answer = self._writer.answered(request.request_id, *others, event)
+        if answer is None:
+            refuse(
+                [
+                    *fields.name("name", name),
+                    *violations,
+                    *_envelope(request.request_id, meta.expected_version),
+                ]
+            )
+            refuse(list(validation.event_size("spec", event.ByteSize())))
+        return answer, event
+
+    async def named(
+        self, request: Named, event: Request, wrong: Sequence[Violation] = ()
+    ) -> tuple[gateway_pb2.Dagger, int]:
+        """Do something to a dagger: the dagger after it, and its place in the log."""
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            refuse(
+                [
+                    *fields.name("name", request.name),
+                    *wrong,
+                    *_envelope(request.request_id, request.expected_version),
+                ]
+            )
+            self.decided(event)
+            answer = await self._writer.write(request.name, event, request.request_id, at="name")
+        return self.shown(request.name), answer.sequence
+
+    async def judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
+        """What is found about a spec whose defaults are filled in."""
+        return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
+
+    def decided(self, event: Request) -> Dagger:
+        """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""
+        after = decide(
+            self._fleet.daggers.get(event.name),
+            event,
+            sequence=self._fleet.sequence + 1,
+            time=datetime.now(UTC),
+        )
+        if isinstance(after, Refusal):
+            missing = after.code == Code.NOT_FOUND
+            raise no_dagger(event.name, self._fleet) if missing else refused(after)
+        return after
+
+    def shown(self, name: str) -> gateway_pb2.Dagger:
+        """A dagger as it is answered."""
+        return view.to_proto(self._fleet.daggers[name], self._fleet)
+
+
+def meta_of(
+    request: Named | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest,
+) -> events_pb2.RequestMeta:
+    """Who asks, and for which version."""
+    meta = events_pb2.RequestMeta(actor=actor())
+    if request.HasField("expected_version"):
+        meta.expected_version = request.expected_version
+    return meta
+
+
+def _warned(event: events_pb2.DaggerRequested, warnings: Sequence[str]) -> events_pb2.DaggerRequested:
+    return events_pb2.DaggerRequested(meta=event.meta, name=event.name, spec=event.spec, warnings=warnings)
+
+
+def _envelope(request_id: str, expected_version: int) -> Iterator[Violation]:
+    yield from validation.request_id("request_id", request_id)
+    yield from validation.version("expected_version", expected_version)
+
+
+def refuse(violations: Sequence[Violation]) -> None:
+    """Raises: ApiError when something is wrong."""
+    if violations:
+        raise invalid(violations)
