@@ -29,6 +29,8 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    WIDE = "wide"
+    """Text, with every column there is."""
 
 
 class Printer:
@@ -39,6 +41,7 @@ class Printer:
 
     def __init__(self, form: Format, terminal: "Console | None" = None) -> None:
         self.json = form is Format.JSON
+        self.wide = form is Format.WIDE
         self._terminal = terminal
 
     @property
@@ -116,6 +119,13 @@ class Printer:
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
+
+    def clear(self) -> None:
+        """Begin the screen anew; an empty line where there is none."""
+        if self.terminal:
+            self.console.clear()
+        else:
+            self.line("")
 
     def line(self, text: str) -> None:
         """Print a line, or several, as they are, however long: what others wrote is no markup."""

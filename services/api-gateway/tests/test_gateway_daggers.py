@@ -65,6 +65,7 @@ async def test_what_was_created_is_read_back_at_its_sequence(ready: Any) -> None
         pb.GetDaggerRequest(name="completed_bookings", min_sequence=created.sequence), timeout=10
     )
 
+    got.dagger.ClearField("vitals")  # what it does now is in no answer of a write
     assert (got.dagger, got.sequence >= created.sequence) == (created.dagger, True)
 
 

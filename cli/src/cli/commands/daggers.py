@@ -1,13 +1,16 @@
 """get, list, start, stop, restart, delete: a dagger's life."""
 
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
 
+from cli import vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
-from cli.errors import RefusedError
+from cli.errors import MisusedError, RefusedError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views import daggers as json_views
@@ -33,16 +36,20 @@ def get(session: Session, name: Name) -> None:
     def text(_: object) -> None:
         spec = {"name": name, **document.pop("spec")}
         error = document.pop("last_error")
-        warnings = document.pop("warnings")
+        told = {each.code for each in dagger.vitals.warnings}
+        # a reason alone is said better by the warnings of its driver
+        noted = [each for each in document.pop("warnings") if " " in each or not told]
         driver = document.pop("driver") or {}
         references = document.pop("references")
+        for shown in ("phase", "phase_time", "restarts", "last_exit", "vitals"):
+            del document[shown]
         facts = document | {f"driver_{key}": value for key, value in driver.items()}
         facts |= {f"reference {table}": version for table, version in references.items()}
         rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
-        session.out.table(("", ""), rows, empty="")
-        if error:
+        session.out.table(("", ""), [*vitals.facts(dagger, datetime.now(UTC)), *rows], empty="")
+        if error and error["reason"] not in told:
             session.out.line(f"last error: {error['domain']} {error['reason']}: {error['detail']}")
-        for warning in warnings:
+        for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
         session.out.line(to_yaml(spec))
 
@@ -56,34 +63,45 @@ def list_(
         str,
         typer.Option("--filter", help="Terms joined by AND: phase=RUNNING, team=…, cluster=…, name=prefix*."),
     ] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on as it changes, until Ctrl-C.")] = False,
 ) -> None:
-    """All daggers, by name."""
-    daggers: list[gateway_pb2.Dagger] = []
+    """All daggers, by name. Says what each does now; -o wide has every column."""
+    if watch and session.out.json:
+        raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
-        request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
-        while True:
-            page = gateway.call(gateway.daggers.ListDaggers, request)
-            daggers += page.daggers
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
-    documents = [json_views.dagger(dagger) for dagger in daggers] if session.out.json else []
-    rows = [
-        (
-            each.name,
-            gateway_pb2.Phase.Name(each.phase),
-            gateway_pb2.Desired.Name(each.desired).removeprefix("DESIRED_"),
-            each.version,
-            each.spec.team,
-        )
-        for each in daggers
-    ]
-    session.out.show(
-        documents,
-        lambda _: session.out.table(
-            ("NAME", "PHASE", "DESIRED", "VERSION", "TEAM"), rows, empty="no daggers yet"
-        ),
-    )
+        daggers = _listed(gateway, filter_)
+        if daggers or not filter_:
+            empty = "no daggers yet"
+        else:
+            every = gateway_pb2.ListDaggersRequest(page_size=1)
+            total = gateway.call(gateway.daggers.ListDaggers, every).total_size
+            empty = f"none of {total:,} matches" if total else "no daggers yet"
+        documents = [json_views.dagger(dagger) for dagger in daggers] if session.out.json else []
+        session.out.show(documents, lambda _: _table(session, daggers, empty))
+        if watch:
+            request = gateway_pb2.WatchVitalsRequest()
+            for _ in gateway.stream(gateway.daggers.WatchVitals, request, deadline_s=None):
+                before, daggers = daggers, _listed(gateway, filter_)
+                if daggers != before:
+                    session.out.clear()
+                    _table(session, daggers, empty)
+
+
+def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
+    daggers: list[gateway_pb2.Dagger] = []
+    request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
+    while True:
+        page = gateway.call(gateway.daggers.ListDaggers, request)
+        daggers += page.daggers
+        if not page.next_page_token:
+            return daggers
+        request.page_token = page.next_page_token
+
+
+def _table(session: Session, daggers: Sequence[gateway_pb2.Dagger], empty: str) -> None:
+    now, wide = datetime.now(UTC), session.out.wide
+    rows = [vitals.row(each, now, wide=wide) for each in daggers]
+    session.out.table(vitals.WIDE if wide else vitals.COLUMNS, rows, empty=empty)
 
 
 @command(app, "start", example="daggers start completed_bookings --wait")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
 
 from daggerclient.times import iso
 
@@ -28,6 +28,10 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
         "create_sequence": shown.create_sequence,
         "driver": _driver(shown.driver) if shown.HasField("driver") else None,
         "references": dict(shown.reference_versions),
+        "phase_time": iso(shown.phase_time) if shown.HasField("phase_time") else None,
+        "restarts": shown.restarts,
+        "last_exit": _last_exit(shown.last_exit) if shown.HasField("last_exit") else None,
+        "vitals": vitals(shown.vitals) if shown.HasField("vitals") else None,
         "spec": to_document(shown.spec),
     }
 
@@ -44,6 +48,50 @@ def error(what: events_pb2.DaggerError) -> dict[str, Any]:
         "reason": what.reason,
         "detail": what.detail,
         "retryable": what.retryable,
+    }
+
+
+def vitals(what: vitals_pb2.Vitals) -> dict[str, Any]:
+    """What a dagger does now; null is what is not known."""
+    known = {field.name: value for field, value in what.ListFields()}
+    instants = ("heard_time", "watermark", "last_commit", "last_progress")
+    return {
+        "generation": what.generation,
+        **{name: iso(known[name]) if name in known else None for name in instants},
+        **{name: known.get(name) for name in ("records_per_s", "rows_per_s", "lag")},
+        "records": what.records,
+        "rows": what.rows,
+        "late_rows": what.late_rows,
+        "recent_late_rows": what.recent_late_rows,
+        "quarantined": dict(what.quarantined),
+        "recent_quarantined": what.recent_quarantined,
+        "state_rows": what.state_rows,
+        "memory_bytes": what.memory_bytes or None,
+        "warnings": [_warning(each) for each in what.warnings],
+    }
+
+
+def _warning(what: vitals_pb2.HealthWarning) -> dict[str, Any]:
+    return {
+        "code": what.code,
+        "object": what.object,
+        "message": what.message,
+        "domain": _domain(what.domain),
+        "since": iso(what.since),
+        "next": what.next,
+    }
+
+
+def _domain(domain: events_pb2.ErrorDomain.ValueType) -> str | None:
+    return events_pb2.ErrorDomain.Name(domain).removeprefix("ERROR_DOMAIN_") if domain else None
+
+
+def _last_exit(what: gateway_pb2.DriverExit) -> dict[str, Any]:
+    return {
+        "generation": what.generation,
+        "time": iso(what.time),
+        "code": what.code if what.HasField("code") else None,
+        "error": error(what.error) if what.HasField("error") else None,
     }
 
 

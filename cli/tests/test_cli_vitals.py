@@ -1,0 +1,175 @@
+"""`daggers get` and `daggers list`: what a dagger does now, in lines that people read."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from cli import vitals
+from cli.json_views import daggers as json_views
+from cli.output import aligned
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def before(**span: int) -> Timestamp:
+    instant = Timestamp()
+    instant.FromDatetime(NOON - timedelta(**span))
+    return instant
+
+
+def a_dagger(name: str = "completed_bookings_of_the_nort") -> gateway_pb2.Dagger:
+    warning = vitals_pb2.HealthWarning(
+        code="SINK_UNAVAILABLE",
+        object="influx",
+        message="influx: InfluxDB at http://db does not answer, for 2 min; its rows wait, nothing is lost",
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
+        since=before(minutes=2),
+        next="Repair the sink or its secret: the driver goes on by itself.",
+    )
+    late = vitals_pb2.HealthWarning(code="LATE_RECORDS", message="3 came late.", since=before(minutes=1))
+    return gateway_pb2.Dagger(
+        name=name,
+        phase=gateway_pb2.BACKING_OFF,
+        phase_time=before(hours=2, minutes=3),
+        restarts=12,
+        last_exit=gateway_pb2.DriverExit(
+            generation=7,
+            time=before(minutes=4, seconds=9),
+            code=69,
+            error=events_pb2.DaggerError(
+                domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="GONE", detail="it is gone."
+            ),
+        ),
+        vitals=vitals_pb2.Vitals(
+            dagger=name,
+            generation=8,
+            heard_time=before(seconds=3),
+            records_per_s=123_456.7,
+            rows_per_s=0.25,
+            lag=1_234_567,
+            watermark=before(seconds=40),
+            last_commit=before(seconds=5),
+            records=10_000,
+            rows=90,
+            late_rows=12,
+            recent_late_rows=2,
+            quarantined={"MALFORMED": 3},
+            state_rows=1_000,
+            memory_bytes=1_500 * 2**20,
+            warnings=[warning, late],
+        ),
+    )
+
+
+def test_a_list_fits_a_hundred_characters() -> None:
+    lines = aligned([vitals.COLUMNS, vitals.row(a_dagger(), NOON, wide=False)])
+
+    assert max(map(len, lines)) <= 100
+    assert lines[1].split() == [
+        a_dagger().name, "BACKING_OFF", "2", "h", "123.5k", "0.25", "1.2M", "SINK_UNAVAILABLE", "+1",
+    ]  # fmt: skip
+
+
+def test_a_wide_list_has_every_column_and_the_whole_name() -> None:
+    row = dict(zip(vitals.WIDE, vitals.row(a_dagger(), NOON, wide=True), strict=True))
+
+    assert (row["NAME"], row["WARNINGS"]) == (a_dagger().name, "SINK_UNAVAILABLE, LATE_RECORDS")
+    assert (row["WATERMARK"], row["LATE"], row["QUARANTINED"]) == ("40 s", "12", "3")
+    assert (row["COMMIT"], row["RESTARTS"]) == ("5 s", "12")
+    assert (row["STATE"], row["MEMORY"]) == ("1,000", "1.5 GiB")
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    row = vitals.row(gateway_pb2.Dagger(name="x", phase=gateway_pb2.PENDING), NOON, wide=False)
+
+    assert row == ("x", "PENDING", "-", "-", "-", "-", "-")
+
+
+def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
+    facts = dict(vitals.facts(a_dagger(), NOON))
+
+    assert facts["phase"] == "BACKING_OFF, for 2 h 3 min"
+    assert facts["last exit"] == "4 min ago, code 69: EXTERNAL GONE: it is gone."
+    assert (facts["last commit"], facts["watermark"]) == ("5 s ago", "40 s ago")
+    assert (facts["late"], facts["quarantined"]) == ("12, 2 in 5 min", "3 MALFORMED")
+    assert (facts["lag"], facts["memory"]) == ("1,234,567", "1.5 GiB")
+
+
+def test_a_warning_says_whose_it_is_and_what_to_do() -> None:
+    first, second = map(vitals.warning, a_dagger().vitals.warnings)
+
+    assert first == (
+        "EXTERNAL SINK_UNAVAILABLE: influx: InfluxDB at http://db does not answer, for 2 min; its rows wait,"
+        " nothing is lost. Repair the sink or its secret: the driver goes on by itself."
+    )
+    assert second == "LATE_RECORDS: 3 came late."
+
+
+def test_json_has_the_instants() -> None:
+    shown = json_views.dagger(a_dagger())
+
+    assert shown["phase_time"] == "2026-01-01T09:57:00Z"
+    assert (shown["last_exit"]["time"], shown["last_exit"]["code"]) == ("2026-01-01T11:55:51Z", 69)
+    assert (shown["vitals"]["last_commit"], shown["vitals"]["lag"]) == ("2026-01-01T11:59:55Z", 1_234_567)
+    assert shown["vitals"]["warnings"][0]["since"] == "2026-01-01T11:58:00Z"
+    assert json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (9.06, "9.1"),
+        (12, "12"),
+        (1_234, "1,234"),
+        (12_345, "12.3k"),
+        (4.5e6, "4.5M"),
+    ],
+)
+def test_numbers_are_short(number: float, text: str) -> None:
+    assert vitals.short(number) == text
+
+
+def test_an_instant_ahead_is_in_a_while() -> None:
+    assert vitals.ago(before(minutes=-4), NOON) == "in 4 min"
+
+
+# ---- The commands ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(shell: Any, dagger_file: str) -> Any:
+    """A shell whose gateway has the dagger orders_by_city."""
+    shell.fill()
+    assert shell("apply", "-f", shell.file("orders.yaml", dagger_file))[0] == 0
+    return shell
+
+
+def test_a_filter_that_matches_nothing_says_of_how_many(filled: Any) -> None:
+    count = len(json.loads(filled("list", "-o", "json")[1]))
+
+    assert filled("list", "--filter", "team=nobody") == (0, "", f"none of {count} matches\n")
+
+
+def test_get_and_list_tell_a_dagger_that_nobody_launched(filled: Any) -> None:
+    listed, got = filled("list")[1].splitlines(), filled("get", "orders_by_city")[1]
+
+    assert listed[0].split() == list(vitals.COLUMNS)
+    assert listed[1].split()[:2] == ["orders_by_city", "PENDING"]
+    assert got.splitlines()[0].split()[:3] == ["phase", "PENDING,", "for"]
+    assert "MEMORY" in filled("list", "-o", "wide")[1]
+
+
+def test_a_name_that_is_not_there_comes_with_the_one_that_may_be_meant(filled: Any) -> None:
+    code, _, err = filled("get", "order_by_city")
+
+    assert (code, "there is no dagger order_by_city; did you mean orders_by_city?" in err) == (1, True)
+
+
+def test_a_watched_list_is_for_people(filled: Any) -> None:
+    assert filled("list", "--watch", "-o", "json")[0] == 2
