@@ -11,8 +11,8 @@ from typing import Final
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
+from api_gateway import reflection
 from api_gateway.alerts import Alerts, AlertService
 from api_gateway.catalogue import CatalogService
 from api_gateway.daggers import DaggerService
@@ -207,7 +207,7 @@ async def _served(
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
-    reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    reflection.enable((*_SERVICES, health.SERVICE_NAME), server)
     port = endpoint.open(server)
     await server.start()
     for service in ("", *_SERVICES):
