@@ -5,6 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from cli.output import print_text
 from cli.parsing import MISUSED, taken_plainly
 
 
@@ -18,7 +19,7 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer has it. Raises: typer.Exit."""
         if not args:
-            typer.echo(ctx.get_help())
+            print_text(ctx.get_help())
             raise typer.Exit(MISUSED)
         return super().parse_args(ctx, args)
 

@@ -129,7 +129,7 @@ class Printer:
 
     def line(self, text: str) -> None:
         """Print a line, or several, as they are, however long: what others wrote is no markup."""
-        _write(sys.stdout, text)
+        print_text(text)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines as they are."""
@@ -168,6 +168,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         for row in cells
         for parts in zip_longest(*row, fillvalue="")
     ]
+
+
+def print_text(text: str) -> None:
+    """A line, or several, on stdout, as they are."""
+    _write(sys.stdout, text)
 
 
 def _write(file: TextIO, text: str) -> None:
