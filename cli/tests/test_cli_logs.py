@@ -95,6 +95,23 @@ async def test_a_log_is_read_where_it_is(
     assert text.splitlines() == ["  File x", "ValueError: no", "running"]
 
 
+async def test_what_was_printed_before_a_restart_is_read_by_previous(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = log.parents[1] / "2" / "driver.log"
+    before.parent.mkdir()
+    before.write_text("the reason\n")
+
+    async with stack(tmp_path) as words:
+        code = await asyncio.to_thread(run, words("logs", "orders", "--previous"))
+        previous = capsys.readouterr().out
+        missing = await asyncio.to_thread(run, words("logs", "orders", "--generation", "9"))
+        said = capsys.readouterr().err
+
+    assert (code, previous, missing) == (0, "the reason\n", 1)
+    assert "generations with a log are 2, 3" in said
+
+
 async def test_a_dagger_without_a_log_and_a_gateway_without_the_token_are_refused(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -410,3 +410,28 @@ def test_gateways_are_told_an_address_that_they_reach(
     settings = SchedulerSettings(**told, host_bind=bind, host_address=address)
 
     assert settings.reached_at(7, "here") == reached
+
+
+async def test_an_earlier_launch_is_read_by_its_generation_or_as_the_one_before(tmp_path: Path) -> None:
+    for generation in (3, 7, 9):
+        log = launched(tmp_path, generation=generation) / "driver.log"
+        log.write_text(f"said by {generation}\n")
+
+    async with host(tmp_path) as stub:
+
+        async def said(**fields: Any) -> list[str]:
+            call = stub.ReadHostLog(asking(name="orders", **fields), timeout=DEADLINE_S)
+            return [line async for step in call for line in step.lines]
+
+        told = [await said(), await said(generation=3), await said(previous=True)]
+        told.append(await said(generation=7, previous=True))
+        first = await refused(stub.ReadHostLog(asking(name="orders", generation=3, previous=True)))
+        none = await refused(stub.ReadHostLog(asking(name="orders", generation=5)))
+        bad = await refused(stub.ReadHostLog(asking(name="orders", generation=-1)))
+
+    assert told == [["said by 9"], ["said by 3"], ["said by 7"], ["said by 3"]]
+    assert (first.reason, none.reason) == ("NO_LOG", "NO_LOG")
+    assert none.message == (
+        "there is no log of generation 5 of orders on its host here; generations with a log are 3, 7, 9"
+    )
+    assert [each.field for each in bad.violations] == ["request.generation"]

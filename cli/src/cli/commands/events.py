@@ -1,44 +1,96 @@
 """`daggers events`: the control topic, in words."""
 
-from collections.abc import Iterator
-from typing import Annotated
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 import typer
 from daggers.v1 import gateway_pb2
 
+from cli.errors import MisusedError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views.events import event as view
+from cli.json_views.events import unpacked
 from cli.resuming import by_sequence, resumed
 from cli.session import Session, command
 from daggerclient.times import iso
 
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 app = group()
 
 
-@command(app, "events", example="daggers events --since 120 --follow")
+@command(app, "events", example="daggers events --since 10m --tail 20")
 def events(
     session: Session,
     name: Annotated[str, typer.Argument(help="Only events about this dagger.")] = "",
-    since: Annotated[int, typer.Option(min=-1, help="Only events after this sequence.")] = -1,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="Only those of the last 10m, 2h, 1d; or after this sequence.")
+    ] = "-1",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
+    tail: Annotated[int | None, typer.Option(min=0, help="Only so many of the newest there are.")] = None,
+    actor: Annotated[str, typer.Option(help="Only what this one asked for.")] = "",
 ) -> None:
     """The control topic: everything that was asked, and everything that happened, in order."""
-    with session.connect() as gateway:
-        session.out.stream(_events(gateway, name, since, follow), _event_line, view)
+    sequence, earliest = when(since, datetime.now(UTC))
+
+    def wanted(event: gateway_pb2.Event) -> bool:
+        recent = earliest is None or event.time.ToDatetime(tzinfo=UTC) >= earliest
+        return recent and actor in ("", asked_by(event))
+
+    with session.connect({"name": "NAME"}) as gateway:
+        session.out.stream(_events(gateway, name, sequence, wanted, tail, follow=follow), _event_line, view)
 
 
-def _events(gateway: Gateway, name: str, since: int, follow: bool) -> Iterator[gateway_pb2.Event]:
+def when(since: str, now: datetime) -> tuple[int, datetime | None]:
+    """What --since says: a sequence, or an instant before now. Raises: MisusedError."""
+    if re.fullmatch(r"-1|[0-9]{1,18}", since):
+        return int(since), None
+    if span := re.fullmatch(r"([0-9]{1,6})([smhd])", since):
+        return -1, now - timedelta(**{UNITS[span[2]]: int(span[1])})
+    raise MisusedError(f"--since {since}: it must be a duration such as 30s, 10m, 2h or 1d, or a sequence")
+
+
+def asked_by(event: gateway_pb2.Event) -> str:
+    """Who asked for it; nobody for what only happened."""
+    message = unpacked(event.data)
+    meta = getattr(message, "meta", None)
+    return str(getattr(meta, "actor", ""))
+
+
+def _events(
+    gateway: Gateway,
+    name: str,
+    since: int,
+    wanted: Callable[[gateway_pb2.Event], bool],
+    tail: int | None,
+    *,
+    follow: bool,
+) -> Iterator[gateway_pb2.Event]:
     """Events after a sequence; a followed stream that breaks is taken up where it was."""
 
-    def steps(after: int | None) -> Iterator[gateway_pb2.WatchEventsResponse]:
-        request = gateway_pb2.WatchEventsRequest(since_sequence=after, name=name, until_end=not follow)
-        return gateway.watch(request, deadline_s=None if follow else 120)
+    def steps(after: int | None, *, until_end: bool = False) -> Iterator[gateway_pb2.WatchEventsResponse]:
+        request = gateway_pb2.WatchEventsRequest(since_sequence=after, name=name, until_end=until_end)
+        return gateway.watch(request, deadline_s=120 if until_end else None)
 
-    for step in resumed(steps, since, by_sequence) if follow else steps(since):
-        if step.HasField("event"):  # other steps only tell how far the watch is
-            yield step.event
+    if tail is not None or not follow:
+        found: Iterator[gateway_pb2.Event] | deque[gateway_pb2.Event]
+        found = (each for each in _told(steps(since, until_end=True)) if wanted(each))
+        if tail is not None:
+            found = deque(found, maxlen=tail)
+        for each in found:
+            since = each.sequence
+            yield each
+    if follow:
+        yield from filter(wanted, _told(resumed(steps, since, by_sequence)))
+
+
+def _told(steps: Iterator[gateway_pb2.WatchEventsResponse]) -> Iterator[gateway_pb2.Event]:
+    """The events of a watch; its other steps only tell how far it is."""
+    return (step.event for step in steps if step.HasField("event"))
 
 
 def _event_line(event: gateway_pb2.Event) -> str:

@@ -13,6 +13,7 @@ from cli.resuming import resumed
 from cli.session import Session, command
 
 LOG_S = 120.0
+FLAGS = {"request.lines": "--lines", "request.generation": "--generation"}
 app = group()
 
 
@@ -23,10 +24,18 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
     traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
+    generation: Annotated[
+        int, typer.Option(min=0, help="The launch to read, as `daggers get` has it; default: the newest.")
+    ] = 0,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="The launch before it: what came before the restart.")
+    ] = False,
 ) -> None:
     """What the dagger's newest driver printed."""
-    request = gateway_pb2.ReadLogRequest(name=name, lines=lines, traces=traces)
-    with session.connect() as gateway:
+    request = gateway_pb2.ReadLogRequest(
+        name=name, lines=lines, traces=traces, generation=generation, previous=previous
+    )
+    with session.connect(FLAGS) as gateway:
         if follow:
             session.out.stream(_followed(session, gateway, request), str, str)
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,15 @@ def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
         run_dirs = [each for each in (runs / name).iterdir() if each.name.isdigit()]
     behind = sorted((each for each in run_dirs if int(each.name) > after), key=lambda each: int(each.name))
     return [each / file for each in behind if (each / file).is_file()]
+
+
+def chosen(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | None:
+    """The log of a launch among logs, oldest first: the newest one for 0; or the one before it."""
+    generations = [int(each.parent.name) for each in logs]
+    wanted = generation or (generations[-1] if generations else 0)
+    if previous:
+        return next((log for log in reversed(logs) if int(log.parent.name) < wanted), None)
+    return logs[generations.index(wanted)] if wanted in generations else None
 
 
 class TraceFilter:

@@ -87,6 +87,8 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         wrong = self._wrong(request)
         if not 0 <= asked.lines <= MAX_LINES:
             wrong.append(Violation("request.lines", f"must be 0 to {MAX_LINES}", "OUT_OF_RANGE"))
+        if asked.generation < 0:
+            wrong.append(Violation("request.generation", "must not be negative", "OUT_OF_RANGE"))
         behind = Position.parse(asked.position)
         if asked.position and (behind is None or not asked.follow):
             text = "must be a position that was told, with follow"
@@ -101,14 +103,19 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                 yield step
 
     def _last(self, request: host_pb2.ReadHostLogRequest, count: int) -> Position:
-        """Where the last lines of the newest log begin. Raises: ApiError."""
+        """Where the last lines of the log begin that is asked for. Raises: ApiError."""
         asked = request.request
-        log = driverlog.newest(self._runs, asked.name, request.create_sequence)
+        logs = driverlog.launches(self._runs, asked.name, request.create_sequence)
+        log = driverlog.chosen(logs, asked.generation, previous=asked.previous)
         with suppress(FileNotFoundError):  # it was tidied away in between
             if log is not None:
                 cursor = driverlog.last(log, count, traces=asked.traces)
                 return Position(int(log.parent.name), cursor, inside=False)
-        text = f"there is no log of {asked.name} on its host {self._host}"
+        which = f"generation {asked.generation} of {asked.name}" if asked.generation else asked.name
+        what = f"before that of {which}" if asked.previous else f"of {which}"
+        there = ", ".join(each.parent.name for each in logs)
+        known = f"; generations with a log are {there}" if there else ""
+        text = f"there is no log {what} on its host {self._host}{known}"
         raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
 
     async def _written(
