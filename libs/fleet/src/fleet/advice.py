@@ -107,12 +107,12 @@ _WHEN_FAILED: Final[Mapping[int, str]] = {
 
 def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> list[Warned]:
     """What is not as it should be, what matters most first. `hearing`: as in `evidence_of`."""
-    found = list(_of_its_ends(dagger, now))
+    warned = list(_of_its_ends(dagger, now))
     if dagger.phase in (STARTING, RUNNING, DEGRADED):
         # Deaf, nothing newer is known than what was heard last.
         judged_at = now if hearing is not None else watch.heard or now
-        found += _of_its_driver(dagger, watch, evidence_of(watch, judged_at, hearing), now)
-    return found
+        warned += _of_its_driver(dagger, watch, evidence_of(watch, judged_at, hearing), now)
+    return warned
 
 
 def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[Warned]:
