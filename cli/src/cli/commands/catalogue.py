@@ -1,5 +1,6 @@
 """`daggers cluster`, `daggers schema` and `daggers stream`: what daggers are made of."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,9 @@ from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli.group import group
 from cli.json_views.clusters import cluster as cluster_view
+from cli.json_views.streams import description as description_view
 from cli.json_views.streams import stream as stream_view
+from cli.output import Printer
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 
@@ -121,6 +124,23 @@ def list_schemas(session: Session) -> None:
     )
 
 
+@command(schemas, "show", example="daggers schema show examples.v1.Booking")
+def show_schema(
+    session: Session,
+    message: Annotated[str, typer.Argument(help="Fully-qualified name of a registered message.")],
+) -> None:
+    """A registered message and all it refers to, as .proto text; with -o json also its descriptors."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message))
+    document = {
+        "message": message,
+        "text": answer.text,
+        "descriptor_set": b64encode(answer.schema.files.SerializeToString()).decode(),
+        "sequence": answer.sequence,
+    }
+    session.out.show(document, lambda out: out.lines(answer.text.splitlines()))
+
+
 @command(
     streams,
     "register",
@@ -168,6 +188,33 @@ def list_streams(
             empty="no streams yet",
         ),
     )
+
+
+@command(streams, "describe", example="daggers stream describe bookings")
+def describe_stream(
+    session: Session, name: Annotated[str, typer.Argument(help="Name of a registered stream.")]
+) -> None:
+    """What a query can read of a stream: its columns and the fields in them, with types and examples."""
+    with session.connect() as gateway:
+        request = gateway_pb2.DescribeStreamRequest(name=name)
+        answer = gateway.call(gateway.catalog.DescribeStream, request)
+    session.out.show(description_view(answer), lambda out: _describe(out, answer))
+
+
+def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
+    stream = answer.stream
+    out.line(f"{stream.name}: {stream.message} in {' '.join(stream.topics)} of {stream.cluster}")
+    out.line(f"event time: {stream.time_field}, the column rowtime")
+    rows = [
+        (each.path, each.type, each.protobuf_type, each.example, _values(each)) for each in answer.columns
+    ]
+    out.table(("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES"), rows, empty="no columns")
+    if answer.truncated:
+        out.note("there are more fields, deeper in these")
+
+
+def _values(column: gateway_pb2.StreamColumn) -> str:
+    return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
 
 
 def _stream_rows(found: Sequence[spec_pb2.Stream]) -> list[tuple[str, ...]]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
-from api_gateway import compatibility, references, schemas, validation
+from api_gateway import compatibility, describing, prototext, references, schemas, validation
+from api_gateway.missing import hint, no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
-from chassis.errors import ApiError, invalid
+from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation
+from daggersql.findings import nearest
 from fleet import Fleet, view
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry
@@ -98,9 +99,10 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         fleet, name = await self._reader.state(context, request.min_sequence), request.message
         entry = fleet.messages.get(name)
         if entry is None:
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"message {name} is not registered")
+            raise no_entry("message", name, fleet.messages)
         schema = schemas.of_message(entry.value, name)
-        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=fleet.sequence)
+        text = prototext.message(schema.files, name)
+        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=fleet.sequence, text=text)
 
     async def RegisterStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterStreamRequest, context: Context
@@ -129,6 +131,19 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
             context, request.min_sequence, lambda: self._projection.streams(message)
         )
         return gateway_pb2.ListStreamsResponse(streams=streams, sequence=at)
+
+    async def DescribeStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DescribeStreamRequest, context: Context
+    ) -> gateway_pb2.DescribeStreamResponse:
+        """What a query can read of one stream."""
+        check_sequence(request.min_sequence)
+        fleet = await self._reader.state(context, request.min_sequence)
+        entry = fleet.streams.get(request.name)
+        if entry is None:
+            raise no_entry("stream", request.name, fleet.streams)
+        answer = describing.stream(entry.value, fleet)
+        answer.sequence = fleet.sequence
+        return answer
 
     async def RegisterReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterReferenceRequest, context: Context
@@ -180,7 +195,9 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
     if not stream.cluster:
         yield Violation(f"{at}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED")
     elif cluster is None:
-        yield Violation(f"{at}.cluster", f"cluster {stream.cluster} is not registered", "UNKNOWN_CLUSTER")
+        near = nearest(stream.cluster, fleet.clusters)
+        text = f"cluster {stream.cluster} is not registered{hint(near)}"
+        yield Violation(f"{at}.cluster", text, "UNKNOWN_CLUSTER", suggestion=near)
     elif not cluster.value.kafka.bootstrap_servers:
         yield Violation(f"{at}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
     if not stream.time_field:
@@ -191,7 +208,8 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
     try:
         message = Registered(fleet).message(stream.message)
     except Unresolved as error:
-        yield Violation(f"{at}.message", error.detail, error.reason)
+        near = nearest(stream.message, fleet.messages) if error.reason == "UNKNOWN_MESSAGE" else None
+        yield Violation(f"{at}.message", error.detail + hint(near), error.reason, suggestion=near)
         return
     if stream.time_field:
         yield from schemas.time_field(f"{at}.time_field", stream.time_field, message)

@@ -1,22 +1,33 @@
-"""What is said of a dagger that is not there: whether another was meant."""
+"""What is said of a name that stands for nothing: whether another was meant."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from typing import Final
+from collections.abc import Iterable
 
 import grpc
 
 from chassis.errors import ApiError
+from daggersql.findings import nearest
 from fleet import Fleet
-
-_MOST: Final = 128
 
 
 def no_dagger(name: str, fleet: Fleet) -> ApiError:
     """NOT_FOUND; `suggestion` in its metadata is the name that looks most like it, where one does."""
     living = [each for each in fleet.daggers if fleet.living(each) is not None]
-    near = get_close_matches(name[:_MOST], living, n=1)
-    text = f"there is no dagger {name}" + (f"; did you mean {near[0]}?" if near else "")
-    metadata = {"suggestion": near[0]} if near else {}
-    return ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text, metadata=metadata)
+    return _not_found(f"there is no dagger {name}", name, living)
+
+
+def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
+    """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
+    return _not_found(f"{kind} {name} is not registered", name, known)
+
+
+def hint(near: str | None) -> str:
+    """What follows a sentence about a name that stands for nothing."""
+    return f"; did you mean {near}?" if near else ""
+
+
+def _not_found(text: str, name: str, known: Iterable[str]) -> ApiError:
+    near = nearest(name, known)
+    metadata = {"suggestion": near} if near else {}
+    return ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text + hint(near), metadata=metadata)

@@ -7,7 +7,6 @@ services, in dependency order. The well-known types are ours, whatever the user 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from daggers.v1 import spec_pb2
@@ -24,10 +23,12 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from google.protobuf import descriptor_pb2 as dp
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from api_gateway.missing import hint
 from daggerspec.violation import Violation
+from daggersql.findings import nearest
 from fleet.catalogue import closure, defining_file
 
 _AT: Final = "schema.files"
@@ -143,6 +144,11 @@ def of_message(schema: spec_pb2.Schema, message: str) -> spec_pb2.Schema:
     return spec_pb2.Schema(files=dp.FileDescriptorSet(file=files), messages=defined)
 
 
+def is_well_known(file: str) -> bool:
+    """Whether a file is one of Google's own, which everybody has."""
+    return file in _WELL_KNOWN
+
+
 def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
     """Whether `path` leads to a single google.protobuf.Timestamp of the message."""
     owner: Descriptor = message
@@ -150,9 +156,10 @@ def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
     for number, part in enumerate([*parents, leaf]):
         field = owner.fields_by_name.get(part)
         if field is None:
-            near = get_close_matches(part, list(owner.fields_by_name), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            yield Violation(at, f"is not there: {owner.full_name} has no field {part}{hint}", "UNKNOWN_FIELD")
+            near = nearest(part, [each.name for each in owner.fields if _may_lead_on(each)])
+            what = f"is not there: {owner.full_name} has no field {part}{hint(near)}"
+            meant = ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
+            yield Violation(at, what, "UNKNOWN_FIELD", suggestion=meant)
             return
         if field.message_type is None or field.is_repeated:
             break
@@ -160,3 +167,8 @@ def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
             return
         owner = field.message_type
     yield Violation(at, "must lead to a single google.protobuf.Timestamp", "NOT_A_TIMESTAMP")
+
+
+def _may_lead_on(field: FieldDescriptor) -> bool:
+    """Whether a time field may begin with it."""
+    return field.message_type is not None and not field.is_repeated

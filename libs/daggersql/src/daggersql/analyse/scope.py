@@ -15,6 +15,7 @@ from daggersql.ir.types import (
     MapOf,
     Message,
     Struct,
+    Type,
     held,
     of_message,
 )  # fmt: skip
@@ -45,13 +46,18 @@ class Source:
     """Of a table-valued window: what grouping by its bounds means."""
 
 
-def stream(alias: str, table: Table, name: str) -> Source:
-    """A stream as a source: the message's fields, rowtime, metadata."""
+def stream_columns(table: Table) -> dict[str, Type]:
+    """The columns of a stream: the message's fields, rowtime, metadata."""
     fields = dict(of_message(table.message).fields())
     fields.pop("rowtime", None)
-    types = {**fields, "rowtime": ROWTIME, **METADATA}
+    return {**fields, "rowtime": ROWTIME, **METADATA}
+
+
+def stream(alias: str, table: Table, name: str) -> Source:
+    """A stream as a source."""
     columns = {
-        field: column(Ref(name, (field,)), kind, (0, 0), (table.name, field)) for field, kind in types.items()
+        field: column(Ref(name, (field,)), kind, (0, 0), (table.name, field))
+        for field, kind in stream_columns(table).items()
     }
     return Source(alias, columns, Stream(table, name), table=table)
 

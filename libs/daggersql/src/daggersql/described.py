@@ -1,0 +1,173 @@
+"""What a query can read of a stream, for people and for an editor's completion. Pure.
+
+Columns and types are those of the check (`analyse.scope`, `ir.types`); here they are only written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from daggersql.analyse.scope import stream_columns
+from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
+from daggersql.ir.walk import METADATA
+from daggersql.plan import Table
+from daggersql.syntax.cursor import KEYWORDS
+
+MOST: Final = 2_000
+"""So many are told of a stream. A schema may be recursive, and large: the deepest are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A column, or a field inside of one."""
+
+    path: str
+    """As a query names it: `customer.id`, `items[1].name`, `metadata['key'].value`."""
+    type: str
+    """SQL type in the words of docs/dialect.md: STRING, ARRAY<STRUCT>."""
+    protobuf_type: str
+    """int32, shop.v1.Customer, map<string, int32>; empty for what is no field of the message."""
+    repeated: bool
+    """Whether it is a repeated field; a map is none."""
+    enum_values: tuple[tuple[str, int], ...]
+    """Names and numbers, for an enum and for lists and maps of one."""
+    example: str
+    """An expression that reads one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    path: str
+    type: Type
+    field: FieldDescriptor | None
+    order: tuple[int, ...]
+    """Positions in the messages on the way down to it."""
+
+
+def columns(table: Table, most: int = MOST) -> tuple[list[Described], bool]:
+    """The columns of a stream, each before the fields in it, in the order of the schema; and whether there
+    are more than `most`, which are not told.
+    """
+    fields = table.message.fields_by_name
+    level = [
+        _Node(_name(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,))
+        for number, (name, kind) in enumerate(stream_columns(table).items())
+    ]
+    told: list[_Node] = []
+    while level and len(told) < most:
+        more = len(level) > most - len(told)
+        told += level[: most - len(told)]
+        if more:
+            break
+        level = [below for node in level for below in _below(node)]
+    ordered = sorted(told, key=lambda node: node.order)
+    return [_described(node) for node in ordered], bool(level)
+
+
+def _below(node: _Node) -> Iterator[_Node]:
+    """The fields of the message in a column: of the first in a list, and of one in a map."""
+    path, kind = node.path + _element(node.type), _inner(node.type)
+    if isinstance(kind, Message):
+        for number, (name, below) in enumerate(kind.fields().items()):
+            field = kind.descriptor.fields_by_name[name]
+            yield _Node(f"{path}.{_name(name)}", below, field, (*node.order, number))
+
+
+def _described(node: _Node) -> Described:
+    field, kind = node.field, _inner(node.type)
+    values: tuple[tuple[str, int], ...] = ()
+    if field is not None and isinstance(kind, EnumText):
+        values = tuple((str(value.name), value.number) for value in _enum(field).values)
+    return Described(
+        node.path,
+        _sql(node.type),
+        "" if field is None else _protobuf(field),
+        isinstance(node.type, Array),
+        values,
+        _example(node, values),
+    )
+
+
+def _example(node: _Node, values: tuple[tuple[str, int], ...]) -> str:
+    """One value: of a message its first field, of a list its first element, of an enum a comparison."""
+    below = next(_below(node), None)
+    if below is not None:
+        return _example(below, ())
+    value = node.path + _element(node.type)
+    return f"{value} = '{values[-1][0]}'" if values else value
+
+
+def _inner(kind: Type) -> Type:
+    match kind:
+        case Array(element=inner) | MapOf(value=inner):
+            return inner
+    return kind
+
+
+def _element(kind: Type) -> str:
+    match kind:
+        case Array():
+            return "[1]"
+        case MapOf(key=key):
+            return {"string": "['key']", "boolean": "[TRUE]"}.get(key.spark, "[1]")
+    return ""
+
+
+def _name(name: str) -> str:
+    """As a query writes it."""
+    return f"`{name}`" if name.upper() in KEYWORDS else name
+
+
+def _sql(kind: Type) -> str:
+    match kind:
+        case Array(element=element):
+            return f"ARRAY<{_sql(element)}>"
+        case MapOf(key=key, value=value):
+            return f"MAP<{_sql(key)}, {_sql(value)}>"
+        case Message():
+            return "STRUCT"
+    return kind.spark.upper()
+
+
+_SCALARS: Final[Mapping[int, str]] = {
+    FieldDescriptor.TYPE_DOUBLE: "double",
+    FieldDescriptor.TYPE_FLOAT: "float",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_FIXED64: "fixed64",
+    FieldDescriptor.TYPE_FIXED32: "fixed32",
+    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_SFIXED32: "sfixed32",
+    FieldDescriptor.TYPE_SFIXED64: "sfixed64",
+    FieldDescriptor.TYPE_SINT32: "sint32",
+    FieldDescriptor.TYPE_SINT64: "sint64",
+}
+
+
+def _protobuf(field: FieldDescriptor) -> str:
+    entry = _entry(field)
+    if entry is not None:
+        return f"map<{_protobuf(entry.fields_by_name['key'])}, {_protobuf(entry.fields_by_name['value'])}>"
+    named = field.message_type or field.enum_type
+    return str(named.full_name) if named is not None else _SCALARS[field.type]
+
+
+def _entry(field: FieldDescriptor) -> Descriptor | None:
+    """The message that a map is made of; None for what is no map."""
+    below = field.message_type
+    return below if below is not None and below.GetOptions().map_entry else None
+
+
+def _enum(field: FieldDescriptor) -> EnumDescriptor:
+    entry = _entry(field)
+    found = (entry.fields_by_name["value"] if entry else field).enum_type
+    assert found is not None, "its column is an enum's"
+    return found

@@ -1,0 +1,34 @@
+"""A stream as a query sees it, as a message. Pure."""
+
+from __future__ import annotations
+
+import grpc
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from chassis.errors import ApiError
+from daggerspec.catalogue import Unresolved
+from daggersql import Table
+from daggersql.described import columns
+from fleet import Fleet
+from fleet.resolve import Registered
+
+
+def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:
+    """Its columns, by the rules of the check. Raises: ApiError when its schemas contradict each other."""
+    try:
+        table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
+    except Unresolved as error:
+        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, error.reason, error.detail) from error
+    found, truncated = columns(table)
+    answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
+    for each in found:
+        column = answer.columns.add(
+            path=each.path,
+            type=each.type,
+            protobuf_type=each.protobuf_type,
+            is_repeated=each.repeated,
+            example=each.example,
+        )
+        for name, number in each.enum_values:
+            column.enum_values.add(name=name, number=number)
+    return answer

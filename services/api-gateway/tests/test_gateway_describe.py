@@ -1,0 +1,143 @@
+"""Look before you write: streams as queries see them, schemas as text, and names that were meant."""
+
+from typing import Any
+
+import pytest
+from daggers.v1 import gateway_pb2 as pb
+from daggers.v1 import spec_pb2
+from google.protobuf import descriptor_pb2, text_format
+
+from api_gateway import prototext
+
+
+async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any) -> None:
+    answer = await ready.catalog.DescribeStream(pb.DescribeStreamRequest(name="bookings"), timeout=10)
+
+    assert answer.stream.message == "shop.Booking"
+    assert [(each.path, each.type, each.protobuf_type) for each in answer.columns] == [
+        ("event_time", "TIMESTAMP", "google.protobuf.Timestamp"),
+        ("city", "STRING", "string"),
+        ("status", "STRING", "shop.Status"),
+        ("place", "STRUCT", "shop.Booking.Place"),
+        ("place.lat", "DOUBLE", "double"),
+        ("place.seen", "TIMESTAMP", "google.protobuf.Timestamp"),
+        ("rowtime", "TIMESTAMP", ""),
+        ("__topic", "STRING", ""),
+        ("__partition", "INT", ""),
+        ("__offset", "BIGINT", ""),
+        ("__timestamp", "TIMESTAMP", ""),
+    ]
+    status = answer.columns[2]
+    assert [(value.name, value.number) for value in status.enum_values] == [("UNKNOWN", 0), ("COMPLETED", 1)]
+    assert (status.example, answer.truncated, answer.sequence > 0) == ("status = 'COMPLETED'", False, True)
+
+
+async def test_a_schema_is_shown_as_proto_text(ready: Any) -> None:
+    answer = await ready.catalog.GetSchema(pb.GetSchemaRequest(message="shop.Booking.Place"), timeout=10)
+
+    assert (
+        answer.text
+        == """\
+// shop/booking.proto
+syntax = "proto3";
+package shop;
+
+enum Status {
+  UNKNOWN = 0;
+  COMPLETED = 1;
+}
+
+message Booking {
+  message Place {
+    double lat = 1;
+    google.protobuf.Timestamp seen = 2;
+  }
+  google.protobuf.Timestamp event_time = 1;
+  string city = 2;
+  Status status = 3;
+  Booking.Place place = 4;
+}
+"""
+    )
+
+
+def test_labels_oneofs_and_maps_are_written_as_in_a_proto_file() -> None:
+    files = text_format.Parse(
+        """
+        file {
+          name: "a.proto" syntax: "proto3"
+          message_type {
+            name: "A"
+            field { name: "x" number: 1 label: LABEL_OPTIONAL type: TYPE_INT32 oneof_index: 1
+                    proto3_optional: true }
+            field { name: "y" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING oneof_index: 0 }
+            field { name: "z" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".A"
+                    oneof_index: 0 }
+            field { name: "m" number: 4 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".A.MEntry" }
+            field { name: "n" number: 5 label: LABEL_REPEATED type: TYPE_BYTES }
+            nested_type {
+              name: "MEntry" options { map_entry: true }
+              field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+              field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".A" }
+            }
+            oneof_decl { name: "either" } oneof_decl { name: "_x" }
+          }
+          message_type { name: "Other" }
+        }
+        """,
+        descriptor_pb2.FileDescriptorSet(),
+    )
+
+    assert (
+        prototext.message(files, "A")
+        == """\
+// a.proto
+syntax = "proto3";
+
+message A {
+  optional int32 x = 1;
+  oneof either {
+    string y = 2;
+    A z = 3;
+  }
+  map<string, A> m = 4;
+  repeated bytes n = 5;
+}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "request_", "meant"),
+    [
+        ("DescribeStream", pb.DescribeStreamRequest(name="booking"), "bookings"),
+        ("GetSchema", pb.GetSchemaRequest(message="shop.booking"), "shop.Booking"),
+    ],
+)
+async def test_what_is_not_registered_names_what_may_be_meant(
+    ready: Any, refusal: Any, call: str, request_: Any, meant: str
+) -> None:
+    error = await refusal(getattr(ready.catalog, call)(request_, timeout=10))
+
+    assert (error.code.name, error.metadata) == ("NOT_FOUND", {"suggestion": meant})
+    assert error.message.endswith(f"is not registered; did you mean {meant}?")
+
+
+async def test_a_stream_of_misspelt_names_is_told_each_that_may_be_meant(ready: Any, refusal: Any) -> None:
+    wrong = (
+        spec_pb2.Stream(cluster="lokal", message="shop.Bookings", time_field="x"),
+        spec_pb2.Stream(cluster="local", message="shop.Booking", time_field="evnt_time"),
+        spec_pb2.Stream(cluster="local", message="shop.Booking", time_field="plce.seen"),
+    )
+    found = []
+    for stream in wrong:
+        stream.name, stream.topics[:] = "others", ["t"]
+        call = ready.catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), timeout=10)
+        found += [(each.field, each.suggestion) for each in (await refusal(call)).violations]
+
+    assert found == [
+        ("stream.cluster", "local"),
+        ("stream.message", "shop.Booking"),
+        ("stream.time_field", "event_time"),
+        ("stream.time_field", "place.seen"),
+    ]
