@@ -1,6 +1,7 @@
 """The check of a query without a gateway."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import daggersql
@@ -23,6 +24,7 @@ def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
             "end_line": each.end_line,
             "end_column": each.end_column,
             "suggestion": each.suggestion,
+            "edit": asdict(each.edit) if each.edit else None,
         }
         findings.append({**finding, "source": excerpt(split, finding)})
     columns = [

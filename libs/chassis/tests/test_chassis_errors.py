@@ -7,7 +7,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 from chassis.errors import ApiError, from_rpc_error, from_status, invalid
-from daggerspec.violation import Violation
+from daggerspec.violation import Edit, Violation
 
 ERROR = ApiError(
     grpc.StatusCode.ABORTED,
@@ -81,6 +81,15 @@ def test_one_huge_violation_is_cut_but_there() -> None:
     received = from_status(status)
 
     assert (status.ByteSize() < 6000, received.violations[0].line) == (True, 1)
+
+
+def test_a_suggestion_arrives_as_the_edit_that_it_is_and_never_half_of_it() -> None:
+    edit, long = Edit(2, 3, 2, 8, "city"), Edit(1, 1, 1, 1, "x" * 100_000)
+    violations = [Violation("spec.sql", "is wrong", "X", 2, 3, edit=each) for each in (edit, long)]
+
+    received = from_status(invalid(violations).to_status()).violations
+
+    assert [each.edit for each in received] == [edit, None]
 
 
 def test_the_message_names_the_first_violation_and_counts_the_others() -> None:

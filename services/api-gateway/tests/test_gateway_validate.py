@@ -43,6 +43,7 @@ async def test_everything_that_is_wrong_is_an_answer_with_its_place(ready: Any, 
         ("spec.sql", "UNKNOWN_COLUMN", pb.SEVERITY_ERROR, 2),
     ]
     assert (place.column, place.end_line, place.end_column, place.suggestion) == (3, 2, 8, "city")
+    assert place.edit == pb.Edit(line=2, column=3, end_line=2, end_column=8, text="city")
 
 
 async def test_warnings_come_with_the_columns(ready: Any, samples: Any) -> None:

@@ -17,6 +17,17 @@ def finding(found: gateway_pb2.Finding) -> dict[str, Any]:
         "end_line": found.end_line or None,
         "end_column": found.end_column or None,
         "suggestion": found.suggestion or None,
+        "edit": _edit(found.edit) if found.HasField("edit") else None,
+    }
+
+
+def _edit(edit: gateway_pb2.Edit) -> dict[str, Any]:
+    return {
+        "line": edit.line,
+        "column": edit.column,
+        "end_line": edit.end_line,
+        "end_column": edit.end_column,
+        "text": edit.text,
     }
 
 

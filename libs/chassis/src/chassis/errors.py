@@ -12,7 +12,7 @@ A finding in SQL is a violation of the field that holds the SQL (`daggerspec.vio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped] # ships .pyi, no py.typed
 from grpc_status import rpc_status
 
-from daggerspec.violation import Violation
+from daggerspec.violation import Edit, Violation
 
 DOMAIN: Final = "daggers"
 # gRPC clients take 8 KiB of metadata by default, and details travel there in base64.
@@ -146,6 +146,7 @@ def _finding(violation: Violation) -> gateway_pb2.Finding:
         end_line=violation.end_line or 0,
         end_column=violation.end_column or 0,
         suggestion=_cut(violation.suggestion or "", _FIELD_LIMIT),
+        edit=_edit(violation.edit),
     )
 
 
@@ -159,7 +160,17 @@ def _violation(finding: gateway_pb2.Finding) -> Violation:
         finding.end_line or None,
         finding.end_column or None,
         finding.suggestion or None,
+        _made(finding.edit) if finding.HasField("edit") else None,
     )
+
+
+def _edit(edit: Edit | None) -> gateway_pb2.Edit | None:
+    """None for one that metadata has no room for: half of it would be another edit."""
+    return gateway_pb2.Edit(**asdict(edit)) if edit and len(edit.text) <= _FIELD_LIMIT else None
+
+
+def _made(edit: gateway_pb2.Edit) -> Edit:
+    return Edit(edit.line, edit.column, edit.end_line, edit.end_column, edit.text)
 
 
 def _bad_request(violations: Sequence[Violation], room: int) -> error_details_pb2.BadRequest:

@@ -1,6 +1,7 @@
 """Findings as documents: of a dagger file, and of a request that the gateway refused."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from daggerspec.violation import Violation
@@ -18,6 +19,7 @@ def finding(violation: Violation) -> dict[str, Any]:
         "end_line": violation.end_line,
         "end_column": violation.end_column,
         "suggestion": violation.suggestion,
+        "edit": asdict(violation.edit) if violation.edit else None,
     }
 
 

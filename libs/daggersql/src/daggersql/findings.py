@@ -5,19 +5,48 @@ Offsets are 0-based characters of the text, ends are exclusive; only a `Finding`
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
 from typing import TypeAlias
 
-from daggerspec.violation import Violation
+from daggerspec.violation import Edit, Violation, line_starts
 from daggersql.environment import Environment, Reference
 
 Span: TypeAlias = tuple[int, int]
 """Start and end offset of a part of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A suggestion that can be applied: what to write instead of a part of the text."""
+
+    span: Span
+    text: str
+    words: str | None = None
+    """What a person reads, where it is not the text."""
+
+
+Suggestion: TypeAlias = str | Rewrite | None
+"""What to write instead: words for a person, or a change of the text."""
+
+
+def instead(span: Span, text: str | None) -> Rewrite | None:
+    """Another text at this place; None when there is none."""
+    return None if text is None else Rewrite(span, text)
+
+
+def quoted(text: str) -> str:
+    """A text constant as the dialect writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def instead_of_constant(span: Span, text: str | None) -> Rewrite | None:
+    """Another text constant at this place; None when there is none."""
+    return None if text is None else Rewrite(span, quoted(text), text)
+
 
 # A pathological query must not make its own report a bomb.
 MAX_FINDINGS = 100
@@ -46,6 +75,9 @@ class Finding:
     end_line: int
     end_column: int
     suggestion: str | None = None
+    """What to write, for a person; not always at the place."""
+    edit: Edit | None = None
+    """The suggestion as an edit of the text; None where only a person can apply it."""
 
     def violation(self, field: str) -> Violation:
         """It as one of the field that holds the query."""
@@ -58,6 +90,7 @@ class Finding:
             self.end_line,
             self.end_column,
             self.suggestion,
+            self.edit,
         )
 
 
@@ -75,15 +108,15 @@ class Report:
     _findings: list[Finding] = field(default_factory=list)
     _starts: list[int] | None = None
 
-    def error(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
+    def error(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
         """The query cannot run."""
         self._add(Severity.ERROR, code, span, message, suggestion)
 
-    def warn(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
+    def warn(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
         """The query runs, but someone should know."""
         self._add(Severity.WARNING, code, span, message, suggestion)
 
-    def object_to(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
+    def object_to(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
         """What an earlier version let through: an error, but a warning for a text that it accepted.
 
         For what Spark can run all the same. A query that runs must not end because its check has learnt more.
@@ -94,6 +127,16 @@ class Report:
     def note_reference(self, reference: Reference) -> None:
         """The text reads a reference table."""
         self.references.append(reference)
+
+    def together(self, words: str, *rewrites: Rewrite) -> Rewrite:
+        """Several changes of the text as one, of all that lies between the first and the last."""
+        ordered = sorted(rewrites, key=lambda each: each.span)
+        start, end = ordered[0].span[0], ordered[-1].span[1]
+        parts, at = [], start
+        for each in ordered:
+            parts += [self.text[at : each.span[0]], each.text]
+            at = each.span[1]
+        return Rewrite((start, end), "".join(parts), words)
 
     @property
     def failed(self) -> bool:
@@ -109,17 +152,23 @@ class Report:
             )
         )
 
-    def _add(self, severity: Severity, code: str, span: Span, message: str, suggestion: str | None) -> None:
+    def _add(self, severity: Severity, code: str, span: Span, message: str, suggestion: Suggestion) -> None:
         if len(self._findings) < MAX_FINDINGS:
-            line, column = self._place(span[0])
-            end_line, end_column = self._place(max(span))
-            self._findings.append(
-                Finding(code, severity, message, line, column, end_line, end_column, suggestion)
-            )
+            words, edit = self._suggested(suggestion)
+            self._findings.append(Finding(code, severity, message, *self._places(span), words, edit))
+
+    def _suggested(self, suggestion: Suggestion) -> tuple[str | None, Edit | None]:
+        if not isinstance(suggestion, Rewrite):
+            return suggestion, None
+        edit = Edit(*self._places(suggestion.span), suggestion.text)
+        return suggestion.words or suggestion.text, edit
+
+    def _places(self, span: Span) -> tuple[int, int, int, int]:
+        return *self._place(span[0]), *self._place(max(span))
 
     def _place(self, offset: int) -> tuple[int, int]:
         if self._starts is None:
-            self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
+            self._starts = line_starts(self.text)
         line = bisect_right(self._starts, min(offset, len(self.text)))
         return line, min(offset, len(self.text)) - self._starts[line - 1] + 1
 
@@ -127,12 +176,26 @@ class Report:
 class Refused(Exception):  # noqa: N818 - reads as what happened
     """The text cannot be read any further; carries the one error that stopped it."""
 
-    def __init__(self, code: str, span: Span, message: str, suggestion: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        span: Span,
+        message: str,
+        suggestion: Suggestion = None,
+        repairs: Sequence[Rewrite] = (),
+    ) -> None:
+        """`repairs` may make a query of the text; `suggestion` is for when none does."""
         super().__init__(message)
+        self.repairs = repairs
         self.code = code
         self.span = span
         self.message = message
         self.suggestion = suggestion
+
+
+def all_near(wrong: str, known: Iterable[str]) -> list[str]:
+    """The few known words that may have been meant, the nearest first."""
+    return [word for word in get_close_matches(wrong[:128], sorted(known), n=3) if word != wrong]
 
 
 def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -5,7 +5,36 @@ A finding in SQL is a violation of the field that holds the SQL; its reason is t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def line_starts(text: str) -> list[int]:
+    """The offset at which each line of a text begins."""
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A suggestion that can be applied: `text` instead of a part of the SQL, which may be empty.
+
+    Lines and columns count from 1, in code points; the end is just behind the last character.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+    def applied(self, sql: str) -> str:
+        """The SQL with the edit made."""
+        starts = line_starts(sql)
+        start = starts[self.line - 1] + self.column - 1
+        end = starts[self.end_line - 1] + self.end_column - 1
+        return sql[:start] + self.text + sql[end:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +56,9 @@ class Violation:
     end_column: int | None = None
     """Column of the first character behind the place."""
     suggestion: str | None = None
-    """What to write at the place instead."""
+    """What to write, for a person; not always at the place."""
+    edit: Edit | None = None
+    """The suggestion as an edit of the SQL; None where only a person can apply it."""
 
     @property
     def description(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
 from daggers.v1 import gateway_pb2
@@ -50,6 +51,7 @@ def _finding(field: str, finding: Finding) -> gateway_pb2.Finding:
         end_line=finding.end_line,
         end_column=finding.end_column,
         suggestion=finding.suggestion or "",
+        edit=gateway_pb2.Edit(**asdict(finding.edit)) if finding.edit else None,
     )
 
 
