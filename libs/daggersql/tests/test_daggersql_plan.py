@@ -1,5 +1,6 @@
 """What a plan says: Spark SQL, reads, roles, hidden columns, functions, fingerprint, warnings."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -309,3 +310,39 @@ def test_what_is_only_added_up_is_no_key(
 )
 def test_a_query_that_needs_every_record_gets_every_record(query: str) -> None:
     assert partial_aggregation(query) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("fare::DECIMAL(12, 2)", "CAST(fare AS DECIMAL(12, 2))"),
+        ("-tip::BIGINT", "-CAST(tip AS BIGINT)"),
+        ("items[1].price::INT::STRING", "CAST(CAST(items[1].price AS INT) AS STRING)"),
+        ("DATE_TRUNC('Hour', rowtime)", "FLOOR(rowtime TO HOUR)"),
+        ("driver_id ILIKE '%A_b'", "LOWER(driver_id) LIKE LOWER('%A_b')"),
+        ("driver_id NOT ILIKE 'a'", "NOT LOWER(driver_id) LIKE LOWER('a')"),
+    ],
+)
+def test_what_other_engines_write_is_the_same_plan(written: str, plain: str) -> None:
+    one, other = (check(f"SELECT {each} AS x FROM bookings", tables()).plan for each in (written, plain))
+
+    assert one is not None
+    assert one == other
+
+
+WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+
+
+@pytest.mark.parametrize(
+    ("by", "same"),
+    [("k", "UPPER(driver_id)"), ("`k`", "UPPER(driver_id)"), ("fare", "fare"), ("w", "fare > 1")],
+)
+def test_a_key_is_the_column_of_its_name_else_what_select_calls_so(by: str, same: str) -> None:
+    selected = (
+        f"SELECT UPPER(driver_id) AS k, fare > 1 AS w, MAX(tip) AS fare FROM bookings GROUP BY {WINDOW}"
+    )
+    one, other = (check(f"{selected}, {each}, driver_id, fare", tables()).plan for each in (by, same))
+
+    assert one is not None
+    assert other is not None
+    assert replace(one, warnings=()) == replace(other, warnings=())

@@ -38,8 +38,20 @@ def test_a_tag_with_a_value_for_each_record_is_warned_of(key: str, codes: list[s
     assert warned(GROUPED.format(columns=f"{key} AS tag_key", key=key)) == codes
 
 
-def test_the_same_as_a_field_is_warned_of_as_a_key_only() -> None:
-    assert warned(GROUPED.format(columns="order_number", key="order_number")) == ["GROUP_KEY_NOT_A_TAG"]
+def test_a_key_with_a_value_for_each_record_has_one_verdict_whatever_it_is_selected_as() -> None:
+    forms = ("order_number", "order_number AS tag_order", "service_type AS tag_service")
+
+    assert [warned(GROUPED.format(columns=each, key="order_number, service_type")) for each in forms] == [
+        ["HIGH_CARDINALITY_TAG", "GROUP_KEY_NOT_A_TAG"],
+        ["HIGH_CARDINALITY_TAG", "GROUP_KEY_NOT_A_TAG"],
+        ["HIGH_CARDINALITY_TAG"],
+    ]
+
+
+def test_rows_that_go_to_no_time_series_store_are_not_warned_of() -> None:
+    sql = GROUPED.format(columns="order_number, fare AS tag_fare", key="order_number, fare")
+
+    assert check(sql, tables(), points=False).findings == ()
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Refused, Report, Severity
+from daggersql.findings import Refused, Report, Severity, Suggestion
 from daggersql.ir import closing, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
-from daggersql.limits import check_size
+from daggersql.limits import MOST_REPAIRED, check_size
 from daggersql.lints.early import object_to_early
-from daggersql.lints.timeseries import warn_of_points, warn_of_records
+from daggersql.lints.timeseries import warn_of_no_field, warn_of_points, warn_of_records
 from daggersql.plan import Checked, Plan, Table
 from daggersql.syntax import tree
 from daggersql.syntax.parsing import parse
@@ -28,15 +28,15 @@ def check(
     references: Collection[str] | None = None,
     *,
     early: bool = False,
-    points: bool = False,
+    points: bool | None = None,
     accepted: bool = False,
 ) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
     `references` are the names of the reference tables there are; None lets any name through. `early`: its
-    rows are written while their windows are open. `points`: they go to a time-series store, so records that
-    it cannot tell apart are warned of. `accepted`: an earlier check let it through, so that what only later
-    ones object to is a warning.
+    rows are written while their windows are open. `points`: whether they go to a time-series store, so that
+    what it cannot tell apart is warned of; None: whoever asks does not know, and records are not spoken of.
+    `accepted`: an earlier check let it through, so that what only later ones object to is a warning.
     """
     names = None if references is None else frozenset(references)
     report = Report(sql, Environment(names, tuple(table.message for table in tables)), accepted)
@@ -45,15 +45,38 @@ def check(
         check_size(sql)
         plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
     except Refused as refused:
-        report.error(refused.code, refused.span, refused.message, refused.suggestion)
+        report.error(refused.code, refused.span, *_answer(refused, sql, tables))
     except RecursionError:
         report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
     findings = report.findings()
     return Checked(None if report.failed else plan, findings)
 
 
+def _answer(refused: Refused, sql: str, tables: Sequence[Table]) -> tuple[str, Suggestion]:
+    """What is said of a text that cannot be read: with the repair that makes it a good one, if any does."""
+    for repair in refused.repairs if len(sql) <= MOST_REPAIRED else ():
+        start, end = repair.span
+        if _is_fine(sql[:start] + repair.text + sql[end:], tables):
+            words = repair.words or repair.text
+            known = words in refused.message or not words.isalpha()
+            message = refused.message if known else f"{refused.message.rstrip('.')}: did you mean {words}?"
+            return message, repair
+    return refused.message, refused.suggestion
+
+
+def _is_fine(sql: str, tables: Sequence[Table]) -> bool:
+    """Whether nothing is wrong with a text."""
+    report = Report(sql, Environment(None, tuple(table.message for table in tables)))
+    try:
+        query = QueryChecker(tables, report, sql_of).check(parse(sql, report))
+        check_outputs(query.outputs if query else (), report)
+    except (Refused, RecursionError):
+        return False
+    return not report.failed
+
+
 def _plan(
-    query: tree.Node, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool
+    query: tree.Node, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool | None
 ) -> Plan | None:
     select = QueryChecker(tables, report, sql_of).check(query)
     if select is None:
@@ -67,12 +90,14 @@ def _plan(
             "Groups by results of sessions stand under UNION ALL with other groups only: of a session that"
             " began before the first record read they are not known.",
         )
-    columns = check_outputs(select.outputs, report, sql)
+    columns = check_outputs(select.outputs, report)
     if report.failed:
         return None
     if early:
         object_to_early(select, report)
-    warn_of_points(select, report)
+    if points is not False:
+        warn_of_no_field(select, columns, report)
+        warn_of_points(select, report)
     if points:
         warn_of_records(select, report)
     added_up, state = partial.aggregation(select)

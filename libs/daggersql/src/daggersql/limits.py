@@ -9,6 +9,8 @@ from daggersql.findings import Refused, Span
 
 MAX_BYTES = 256 * 1024
 MAX_TOKENS = 45_000
+MOST_REPAIRED = 16 * 1024
+"""Characters of a text that cannot be read and whose repair is looked for: each attempt is a check."""
 MAX_DEPTH = 100
 """Nesting of brackets, CASE and prefix operators, and the length of a chain of arithmetic operators."""
 MAX_TREE_DEPTH = 2 * MAX_DEPTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead, nearest
 from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
 from daggersql.functions.signature import Function, Signature
@@ -36,7 +36,9 @@ def find_function(name: str, place: Span, report: Report) -> Function | None:
     else:
         suggestion = names.SYNONYMS.get(upper) or nearest(name, registry.known_names())
         hint = f": did you mean {suggestion}?" if suggestion else "."
-        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint}", suggestion)
+        at = (place[0], place[0] + len(name))
+        rewrite = instead(at, suggestion) if report.text[slice(*at)] == name else suggestion
+        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint}", rewrite)
     return None
 
 

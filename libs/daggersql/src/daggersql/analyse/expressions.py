@@ -13,7 +13,7 @@ from daggersql.analyse.calls import call_function, find_function
 from daggersql.analyse.scope import Scope
 from daggersql.analyse.similar import similar
 from daggersql.analyse.units import unit_of_time
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, Suggestion
 from daggersql.functions import names, once, registry
 from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.general import WITHOUT_BRACKETS
@@ -28,6 +28,7 @@ from daggersql.ir.types import (
     TIMESTAMP,
 )
 from daggersql.operators import arithmetic, collections, comparisons
+from daggersql.operators.arithmetic import warn_of_whole
 from daggersql.operators.coercion import choose, condition
 from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span
@@ -49,7 +50,15 @@ _BY_TIME = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
 class Analyser:
     """Checks the expressions of one SELECT; `window` is what it groups by, if anything."""
 
-    def __init__(self, scope: Scope, report: Report, window: GroupWindow | None = None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        report: Report,
+        window: GroupWindow | None = None,
+        grouped: Suggestion = None,
+    ) -> None:
+        """`grouped`: how the SELECT gets a window, where it has none."""
+        self.grouped = grouped
         self.scope = scope
         self.report = report
         self.window = window
@@ -158,6 +167,8 @@ class Analyser:
         left, right = self.check(node.this), self.check(node.expression)
         if isinstance(node, tree.DPipe):
             return arithmetic.join_text(left, right, span(node), self.report)
+        if isinstance(node, tree.Div):
+            warn_of_whole(left, right, self.report)
         return arithmetic.arithmetic(_SIGNS[type(node)], left, right, span(node), self.report)
 
     def _comparison(self, node: tree.Node) -> Expr:
@@ -238,7 +249,7 @@ class Analyser:
         name, place = node.name.upper(), span(node)
         if isinstance(node, tree.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
             return self._window_call(node, name)
-        if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"):
+        if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO", "DATE_TRUNC"):
             return self._of_time(node, name)
         if name == "MOD" and len(node.expressions) == 2:
             left, right = (self.check(each) for each in node.expressions)
@@ -291,7 +302,7 @@ class Analyser:
 
     def _window_call(self, node: tree.Anonymous, name: str) -> Expr:
         if name not in windows.KINDS:
-            return windows.bound(node, self.window, self.check, self.report)
+            return windows.bound(node, self)
         self.report.error(
             "WINDOW_MISMATCH",
             span(node),
@@ -354,10 +365,27 @@ class Analyser:
         return replace(self._call(node.this, where), span=span(node))
 
     def _of_time(self, node: tree.Node, name: str) -> Expr:
-        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
+        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit), DATE_TRUNC('unit', time)."""
+        if name == "DATE_TRUNC":
+            return self._date_trunc(node)
         first, second = node.expressions[:2]
         unit, value = (first, second) if name == "EXTRACT" else (second, first)
         return unit_of_time(name, unit, self.check(value), span(node), self.report)
+
+    def _date_trunc(self, node: tree.Node) -> Expr:
+        """DATE_TRUNC('unit', time) is FLOOR(time TO unit)."""
+        unit = node.expressions[0] if len(node.expressions) == 2 else None
+        if not isinstance(unit, tree.Literal) or not unit.is_string:
+            self.report.error(
+                "INVALID_ARGUMENT",
+                span(node),
+                "DATE_TRUNC takes a constant unit and a time: 'HOUR', rowtime.",
+            )
+            return wrong(span(node))
+        word = tree.Var(this=unit.name.upper())
+        word.meta.update(unit.meta)
+        value = self.check(node.expressions[1])
+        return unit_of_time("FLOOR TO", word, value, span(node), self.report, constant=True)
 
     # --- what stands elsewhere -------------------------------------------------------------------------
 

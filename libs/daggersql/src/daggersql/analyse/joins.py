@@ -19,7 +19,7 @@ from daggersql.ir.types import BOOLEAN, ROWTIME, WINDOW_TIME
 from daggersql.ir.whole import has_session
 from daggersql.limits import MAX_JOIN_BOUND
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import behind, span
 
 _BOUND = "AND {right}.rowtime BETWEEN {left}.rowtime AND {left}.rowtime + INTERVAL '5' MINUTE"
 _ORDER: dict[type[tree.Node], int] = {tree.GT: 1, tree.GTE: 1, tree.LT: -1, tree.LTE: -1, tree.EQ: 0}
@@ -60,7 +60,7 @@ class JoinChecker:
             conditions += _conjuncts(where.this)
         lower, upper = self._bounds(conditions)
         if lower is None or upper is None:
-            self._say_unbounded(place, comma=comma)
+            self._say_unbounded(place, comma=comma, on=node if any(map(self._is_key, conditions)) else None)
             return None
         if not any(map(self._is_key, conditions)):
             self._report.error(
@@ -95,7 +95,8 @@ class JoinChecker:
         before = max(reach.furthest(right) - lower, timedelta())
         return Alone(_first(self._partners), _first(self._times), before)
 
-    def _say_unbounded(self, place: Span, *, comma: bool) -> None:
+    def _say_unbounded(self, place: Span, *, comma: bool, on: tree.Node | None = None) -> None:
+        """`on`: the condition, where it lacks nothing but the bound."""
         left = self._scope.sources[0].alias or "a"
         bound = _BOUND.format(left=left, right=self._right.alias or "b")
         if comma:
@@ -106,11 +107,13 @@ class JoinChecker:
                 f"JOIN … ON … {bound}",
             )
             return
+        timed = all("rowtime" in each.columns for each in (self._scope.sources[0], self._right))
+        whole = on is not None and timed and not isinstance(on, tree.Or)
         self._report.error(
             "UNBOUNDED_STATE",
             place,
             f"A join without a bound in time remembers every row for ever: add {bound}.",
-            bound,
+            behind(on, bound) if on is not None and whole else bound,
         )
 
     # --- what the condition says -----------------------------------------------------------------------

@@ -10,20 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from daggersql.analyse.scope import Source
+from daggersql.analyse.scope import MissingTime, Source
 from daggersql.analyse.select import SelectChecker
 from daggersql.analyse.sources import FromChecker
 from daggersql.analyse.unions import unite
-from daggersql.findings import Report
+from daggersql.findings import Report, instead
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref, Spelling, column
+from daggersql.ir.naming import Taken, say_unnamed, selected
+from daggersql.ir.naming import renamed as named_anew
 from daggersql.ir.relations import Names, Output, Query, Select, Union
 from daggersql.ir.types import ROWTIME, TIMESTAMP
 from daggersql.ir.walk import all_expressions, carried, identity
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import more_names, span
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ class QueryChecker:
                 "UNBOUNDED_STATE",
                 place,
                 "UNION remembers every row for ever: use UNION ALL.",
-                "UNION ALL",
+                instead(place, "UNION ALL"),
             )
         elif not isinstance(node, tree.Union):
             self._report.error(
@@ -154,26 +156,33 @@ class QueryChecker:
                 "COLUMN_COUNT_MISMATCH",
                 span(renamed[0]),
                 f"The query has {len(query.outputs)} columns, here are {len(renamed)} names.",
-                given,
+                more_names(renamed, [output.name or "value" for output in query.outputs], given),
             )
             return None
         outputs: dict[str, Output] = {}
+        taken = Taken(query.outputs)
         for number, output in enumerate(query.outputs):
             name = renamed[number].name if renamed else output.name
             if name is None:
-                self._report.error(
-                    "UNNAMED_COLUMN", output.span, "Give this column a name: AS value.", "AS value"
-                )
+                say_unnamed(output, taken, self._report)
             elif name in outputs:
-                self._report.error("DUPLICATE_COLUMN", output.span, f"Two columns are called {name}.")
+                self._report.error(
+                    "DUPLICATE_COLUMN",
+                    output.span,
+                    f"Two columns are called {name}.",
+                    None if renamed else named_anew(output, taken.free(name)),
+                )
             else:
                 outputs[name] = replace(output, name=name)
+        missing = None if renamed else _missing_time(query)
         if isinstance(query, Select) and query.window is None and not query.grouped:
             columns = {name: output.value for name, output in outputs.items()}
-            return Source(alias, columns, query.relation, query.where, window=query.table_window)
+            return Source(
+                alias, columns, query.relation, query.where, window=query.table_window, missing=missing
+            )
         if isinstance(query, Select) and query.window is None:
             return None  # it was said that it has no window
-        return self._as_table(alias, replace_outputs(query, list(outputs.values())))
+        return replace(self._as_table(alias, replace_outputs(query, list(outputs.values()))), missing=missing)
 
     def _as_table(self, alias: str, query: Select | Union) -> Source:
         """A query that has a layer of its own."""
@@ -207,6 +216,18 @@ class QueryChecker:
         # Of the times of a group only its window's is event time to Spark: a key or the first one is none.
         kind = TIMESTAMP if output.value.type == ROWTIME else output.value.type
         return column(Ref(table, (output.name or "",)), kind, output.span)
+
+
+def _missing_time(query: Select | Union) -> MissingTime | None:
+    """The event time that a sub-query can give to whoever reads it."""
+    if isinstance(query, Union):
+        return None
+    given = query.window.bound("ROWTIME") if query.window else query.event_time
+    if given is None:
+        return None
+    name = Taken(query.outputs).free("rowtime")
+    column = given if given == name else f"{given} AS {name}"
+    return MissingTime(name, column, selected(query.outputs, column))
 
 
 def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:

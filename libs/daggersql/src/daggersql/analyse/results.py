@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead
 from daggersql.ir.expr import Expr
 from daggersql.ir.relations import GroupWindow, Join, Relation
 from daggersql.ir.results import lacks, made_of, mixed, of
@@ -52,5 +52,5 @@ def object_to_join(join: Join, place: Span, report: Report) -> None:
             place,
             f"Whether a row has no partner cannot go by results of sessions: {_BY_KEYS}. Join by"
             " keys and times of the sessions, or use JOIN.",
-            "JOIN",
+            instead(place, "JOIN"),
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from daggersql.findings import Report, Span, nearest
-from daggersql.ir.expr import Expr, Ref, call, column, wrong
+from daggersql.findings import Report, Rewrite, Span, instead, nearest
+from daggersql.ir.expr import Expr, Kind, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
 from daggersql.ir.types import (
     ROWTIME,
+    WINDOW_TIME,
     Array,
     MapOf,
     Message,
@@ -24,10 +25,22 @@ from daggersql.limits import Budget
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span, written
 
 # Suggestions look this deep into messages; a schema may be recursive, and large.
 _DEPTH, _MOST = 3, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTime:
+    """The event time that a sub-query could have, and has not."""
+
+    name: str
+    """What its column would be called."""
+    column: str
+    """The column, with its name."""
+    rewrite: Rewrite
+    """The change of the text that adds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,8 @@ class Source:
     """The stream, when it is one and nothing else."""
     window: GroupWindow | None = None
     """Of a table-valued window: what grouping by its bounds means."""
+    missing: MissingTime | None = None
+    """Of a sub-query without event time."""
 
 
 def stream_columns(table: Table) -> dict[str, Type]:
@@ -133,6 +148,20 @@ class Scope:
             if name not in METADATA
         ]
 
+    def event_time(self) -> str | None:
+        """How the query names an event time; None when it sees none."""
+        for source in self.sources:
+            times = [name for name, value in source.columns.items() if _is_time(value)]
+            if times:
+                name = "rowtime" if "rowtime" in times else times[0]
+                alone = sum(name in each.columns for each in self.sources) == 1
+                return written(name) if alone else f"{source.alias}.{written(name)}"
+        return None
+
+    def missing_time(self) -> MissingTime | None:
+        """What gives the query an event time, where it sees none."""
+        return next((source.missing for source in self.sources if source.missing), None)
+
     # --- what is wrong ---------------------------------------------------------------------------------
 
     def _unknown(
@@ -145,6 +174,8 @@ class Scope:
         if qualified and not owners:
             self._unknown_table(parts[0])
             return
+        if at.name == "rowtime" and self._say_timeless(at):
+            return
         suggestion = nearest(at.name, known) or self._nested(at.name, sources)
         elsewhere = [
             table.name
@@ -156,15 +187,33 @@ class Scope:
         if elsewhere and not suggestion:
             hint = f"; {elsewhere[0]} has it."
         self.report.error(
-            "UNKNOWN_COLUMN", span(at), f"There is no column {at.name} in {names}{hint}", suggestion
+            "UNKNOWN_COLUMN",
+            span(at),
+            f"There is no column {at.name} in {names}{hint}",
+            instead(span(at), suggestion and written(suggestion)),
         )
+
+    def _say_timeless(self, at: tree.Identifier) -> bool:
+        """Say that no sub-query has an event time, and how one gets it; whether that is so."""
+        missing = None if self.event_time() else self.missing_time()
+        if missing is not None:
+            self.report.error(
+                "UNKNOWN_COLUMN",
+                span(at),
+                f"The sub-query has no event time: add {missing.column} to its columns.",
+                missing.rewrite,
+            )
+        return missing is not None
 
     def _unknown_table(self, name: tree.Identifier) -> None:
         aliases = [source.alias for source in self.sources]
         suggestion = nearest(name.name, aliases) or (aliases[0] if aliases else None)
         hint = f": did you mean {suggestion}?" if suggestion else "."
         self.report.error(
-            "UNKNOWN_TABLE", span(name), f"No table of FROM is called {name.name}{hint}", suggestion
+            "UNKNOWN_TABLE",
+            span(name),
+            f"No table of FROM is called {name.name}{hint}",
+            instead(span(name), suggestion and written(suggestion)),
         )
 
     def _unknown_field(self, value: Expr, name: tree.Identifier, known: Sequence[str]) -> None:
@@ -181,7 +230,12 @@ class Scope:
         suggestion = nearest(name.name, known)
         if suggestion:
             hint += f": did you mean {suggestion}?"
-        self.report.error("UNKNOWN_FIELD", span(name), f"{shown} has no field {name.name}{hint}", suggestion)
+        self.report.error(
+            "UNKNOWN_FIELD",
+            span(name),
+            f"{shown} has no field {name.name}{hint}",
+            instead(span(name), suggestion),
+        )
 
     def _nested(self, name: str, sources: Sequence[Source]) -> str | None:
         """A dotted path whose last name comes near."""
@@ -195,6 +249,10 @@ class Scope:
                     by_leaf.setdefault(path.rpartition(".")[2], path)
         leaf = nearest(name, by_leaf)
         return by_leaf[leaf] if leaf else None
+
+
+def _is_time(value: Expr) -> bool:
+    return value.type in (ROWTIME, WINDOW_TIME) and value.kind is Kind.COLUMN
 
 
 def _paths(message: Message, prefix: str, depth: int) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from daggersql.analyse import windows
+from daggersql.analyse import grouping, windows
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.results import object_to_groups
 from daggersql.analyse.scope import Scope
 from daggersql.analyse.sources import From
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Rewrite, Span
 from daggersql.ir.expr import Expr, Kind, Spelling, both, wrong
 from daggersql.ir.relations import GroupWindow, Output, Select, group_column
 from daggersql.ir.types import Family, family
@@ -35,23 +36,25 @@ class SelectChecker:
         rows = Analyser(scope, report)
         where = both(found.where, self._where(node, rows))
         table_window = next((source.window for source in found.sources if source.window), None)
-        window, keys = self._group(node, rows, table_window)
-        analyser = Analyser(scope, report, window)
+        lacking = grouping.window_of(node, scope, table_window)
+        ungrouped = windows.GROUPED if node.args.get("group") else grouping.grouped(node, lacking, report)
+        window, keys = self._group(node, rows, table_window, lacking)
+        analyser = Analyser(scope, report, window, grouped=ungrouped)
         outputs = self._outputs(node, analyser)
         having_node = node.args.get("having")
         having = analyser.condition(having_node.this, "HAVING") if having_node else None
         select = Select(
             found.relation, where, window, keys, outputs, having, grouped="group" in node.args,
-            table_window=None if window else table_window,
+            table_window=None if window else table_window, event_time=scope.event_time(),
         )  # fmt: skip
         if node.args.get("distinct") is not None:
             report.error(
                 "UNBOUNDED_STATE",
                 span(node.args["distinct"]),
                 "DISTINCT would remember every row for ever: group by a window instead.",
-                "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+                grouping.without_distinct(node, lacking, report),
             )
-        self._aggregate(node, select)
+        self._aggregate(node, select, ungrouped)
         if window is not None:
             object_to_groups(window, keys, found.relation, report)
         windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
@@ -74,13 +77,13 @@ class SelectChecker:
         return where
 
     def _group(
-        self, node: tree.Select, rows: Analyser, table_window: GroupWindow | None
+        self, node: tree.Select, rows: Analyser, table_window: GroupWindow | None, lacking: grouping.Lacking
     ) -> tuple[GroupWindow | None, list[Expr]]:
         clause = node.args.get("group")
         found: list[GroupWindow] = []
         keys: list[Expr] = []
         seen_window = False
-        for each in clause.expressions if clause else ():
+        for each in clause.expressions if clause is not None else ():
             if isinstance(each, tree.Anonymous) and each.name.upper() in windows.KINDS:
                 if seen_window:
                     self._report.error(
@@ -90,21 +93,23 @@ class SelectChecker:
                     )
                     continue
                 seen_window = True
-                window = windows.read_window(each, rows.check, self._report)
+                window = windows.read_window(each, rows)
                 found += [window] if window else []
                 continue
-            key = rows.check(each)
+            if grouping.is_bound(each, node, rows):
+                grouping.refuse_bound(each, node, rows)
+                continue
+            key = rows.check(grouping.meant(each, node, rows))
             if key.kind is Kind.WINDOW and table_window is not None:
                 found = [table_window]
                 seen_window = True
             else:
                 keys += self._key(key, keys)
         if clause is not None and not seen_window:
+            change = grouping.with_window(clause, lacking, self._report)
+            words = change.words if isinstance(change, Rewrite) else change
             self._report.error(
-                "UNBOUNDED_STATE",
-                span(clause),
-                "Groups without a window never end: add TUMBLE(rowtime, INTERVAL '1' MINUTE) to GROUP BY.",
-                "add TUMBLE(rowtime, INTERVAL '1' MINUTE) to GROUP BY",
+                "UNBOUNDED_STATE", span(clause), f"Groups without a window never end: {words}.", change
             )
         return (found[0] if found else None), keys
 
@@ -135,7 +140,9 @@ class SelectChecker:
             alias = each.args["alias"] if isinstance(each, tree.Alias) else None
             value = analyser.check(each.this if alias else each)
             place = span(alias) if alias else value.span
-            outputs.append(Output(alias.name if alias else _own_name(each), value, place))
+            is_key = alias is not None and grouping.is_key(each, node, analyser)
+            name = alias.name if alias else _own_name(each)
+            outputs.append(Output(name, value, place, is_key=is_key))
         return outputs
 
     def _star(self, select: tree.Select, node: tree.Node, analyser: Analyser) -> list[Output]:
@@ -151,24 +158,19 @@ class SelectChecker:
 
     # --- grouping --------------------------------------------------------------------------------------
 
-    def _aggregate(self, node: tree.Select, select: Select) -> None:
+    def _aggregate(self, node: tree.Select, select: Select, ungrouped: Rewrite | str) -> None:
         """Turns outputs and HAVING into expressions over groups, if the query groups."""
         inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
         if node.args.get("group") is None:
             if inner or select.having is not None:
                 place: Span = inner.span if inner else span(node.args["having"])
+                words = ungrouped.words if isinstance(ungrouped, Rewrite) else ungrouped
                 self._report.error(
-                    "UNBOUNDED_STATE",
-                    place,
-                    "An aggregate needs a window to end: add GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE).",
-                    "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+                    "UNBOUNDED_STATE", place, f"An aggregate needs a window to end: add {words}.", ungrouped
                 )
             return
-        groups = _Groups(select, self._report, self._spelling)
-        select.outputs = [
-            Output(each.name, groups.over(each.value, "SELECT"), each.span, each.star)
-            for each in select.outputs
-        ]
+        groups = _Groups(select, span(node.args["group"])[1], self._report, self._spelling)
+        select.outputs = [replace(each, value=groups.over(each.value, "SELECT")) for each in select.outputs]
         if select.having is not None:
             select.having = groups.over(select.having, "HAVING")
 
@@ -176,7 +178,9 @@ class SelectChecker:
 class _Groups:
     """Puts expressions over rows into terms of the groups' columns."""
 
-    def __init__(self, select: Select, report: Report, spelling: Spelling) -> None:
+    def __init__(self, select: Select, end: int, report: Report, spelling: Spelling) -> None:
+        """`end` is where the keys of GROUP BY end."""
+        self._end = end
         self._report = report
         self._spelling = spelling
         self._keys = {spelling(key): number for number, key in enumerate(select.keys)}
@@ -213,12 +217,14 @@ class _Groups:
                 "NOT_GROUPED", column.span, f"HAVING goes by groups, {name} by rows: use WHERE.", "use WHERE"
             )
             return
-        suggestion = f"add {name} to GROUP BY"
+        words = f"add {name} to GROUP BY"
+        written = self._report.text[slice(*column.span)]
+        key = Rewrite((self._end, self._end), f", {written}", words)
         self._report.error(
             "NOT_GROUPED",
             column.span,
-            f"{name} is neither grouped by nor aggregated: {suggestion}.",
-            suggestion,
+            f"{name} is neither grouped by nor aggregated: {words}.",
+            words if family(column.type) is Family.MAP else key,
         )
 
 

@@ -11,7 +11,7 @@ from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.joins import JoinChecker
 from daggersql.analyse.scope import Scope, Source
 from daggersql.analyse.tablenames import apart, find_table
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead
 from daggersql.functions import registry
 from daggersql.ir.expr import Expr, Kind, Ref, both, call, column, constant
 from daggersql.ir.ops import Op
@@ -21,7 +21,7 @@ from daggersql.ir.walk import METADATA
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import behind, more_names, span, written
 
 _INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
 
@@ -59,7 +59,9 @@ class FromChecker:
         clause = select.args.get("from_")
         if clause is None:
             place = span(select.expressions[0])
-            self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", "FROM")
+            only = f"FROM {written(self._tables[0].name)}" if len(self._tables) == 1 else None
+            rewrite = behind(select.expressions[-1], only) if only else "FROM"
+            self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", rewrite)
             return None
         nodes = [clause.this, *(join.this for join in select.args.get("joins") or ())]
         if not apart(nodes, self._report):
@@ -112,9 +114,10 @@ class FromChecker:
             return None
         times = tree.Anonymous(this=function.this, expressions=function.expressions[1:])
         times.meta.update(function.meta)
-        window = windows.read_window(times, analyser.check, self._report)
-        if window is None:
+        read = windows.read_window(times, analyser)
+        if read is None:
             return None
+        window = replace(read, table=True)
         alias = node.args.get("alias")
         columns = {name: value for name, value in below.columns.items() if name not in METADATA}
         columns |= windows.bounds_as_columns()
@@ -196,11 +199,14 @@ class FromChecker:
         node, on, report = join.this, join.args.get("on"), self._report
         if on is not None and not (isinstance(on, tree.Boolean) and on.this):
             report.error(
-                "UNSUPPORTED_JOIN", span(on), "Unfolded rows belong to their record: write ON TRUE.", "TRUE"
+                "UNSUPPORTED_JOIN",
+                span(on),
+                "Unfolded rows belong to their record: write ON TRUE.",
+                instead(span(on), "TRUE"),
             )
             return None
         if outer and on is None:
-            report.error("SYNTAX_ERROR", span(node), "LEFT JOIN needs ON TRUE here.", "ON TRUE")
+            report.error("SYNTAX_ERROR", span(node), "LEFT JOIN needs ON TRUE here.", behind(join, "ON TRUE"))
             return None
         analyser = Analyser(Scope(left.sources, report, self._tables, self._budget), report)
         if isinstance(node, tree.Lateral):
@@ -269,7 +275,7 @@ class FromChecker:
                 "COLUMN_COUNT_MISMATCH",
                 (span(alias.this)[0], span(names[-1])[1]),
                 f"An element has {len(columns)} columns ({given}), here are {len(names)} names.",
-                given,
+                more_names(names, given.split(", "), given),
             )
             return None
         for at, name in enumerate(names):

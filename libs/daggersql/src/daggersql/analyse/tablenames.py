@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead, nearest
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span, written
 
 _FORMATS = {
     "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
@@ -55,5 +55,10 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
         known = [table.name for table in tables]
         suggestion = nearest(name, known)
         hint = f": did you mean {suggestion}?" if suggestion else f": there is {', '.join(known)}."
-        report.error("UNKNOWN_TABLE", place, f"The dagger has no stream called {name}{hint}", suggestion)
+        report.error(
+            "UNKNOWN_TABLE",
+            place,
+            f"The dagger has no stream called {name}{hint}",
+            instead(place, suggestion and written(suggestion)),
+        )
     return found

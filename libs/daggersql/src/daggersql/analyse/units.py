@@ -12,12 +12,14 @@ from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span
 
 
-def unit_of_time(name: str, unit: tree.Node, value: Expr, place: Span, report: Report) -> Expr:
-    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp."""
+def unit_of_time(
+    name: str, unit: tree.Node, value: Expr, place: Span, report: Report, *, constant: bool = False
+) -> Expr:
+    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp; `constant`: the unit stands in quotes."""
     known = PARTS if name == "EXTRACT" else TIME_UNITS
     word = unit.name.removesuffix("S")
     if word not in known:
-        units.refuse(unit.name, span(unit), report, known)
+        units.refuse(unit.name, span(unit), report, known, constant=constant)
         return wrong(place)
     if value.wrong:
         return wrong(place)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
+from typing import Protocol
 
-from daggersql.findings import Report, Span
+from daggersql.analyse.scope import Scope
+from daggersql.findings import Report, Rewrite, Span, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, bound_column
@@ -50,7 +52,7 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
             "BAD_INTERVAL",
             span(node),
             "A span of time is written INTERVAL '60' SECOND.",
-            "INTERVAL '60' SECOND",
+            instead(span(node), "INTERVAL '60' SECOND"),
         )
         return None
     if node.meta["wrong"]:
@@ -61,7 +63,7 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
             "BAD_INTERVAL",
             span(node),
             "The number of an INTERVAL stands in single quotes.",
-            "INTERVAL '60' SECOND",
+            instead(span(node), "INTERVAL '60' SECOND"),
         )
         return None
     try:
@@ -78,7 +80,7 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
             "BAD_INTERVAL",
             span(node),
             "This is not a span of time of fixed length: write a number and DAY, HOUR, MINUTE or SECOND.",
-            "INTERVAL '60' SECOND",
+            instead(span(node), "INTERVAL '60' SECOND"),
         )
         return None
     return -found if node.meta.get("sign") == "-" else found
@@ -98,10 +100,25 @@ def _read(text: str, unit: str) -> timedelta | None:
     return None
 
 
-def read_window(
-    call: tree.Anonymous, check: Callable[[tree.Node], Expr], report: Report
-) -> GroupWindow | None:
+GROUPED = ""
+"""In place of a suggestion: the SELECT has a GROUP BY, whose window is as it is."""
+
+
+class Checks(Protocol):
+    """Who checks the expressions of the SELECT."""
+
+    scope: Scope
+    report: Report
+    window: GroupWindow | None
+    grouped: Suggestion
+
+    def check(self, node: tree.Node) -> Expr:
+        """The checked expression."""
+
+
+def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
     """The window that TUMBLE(…) or HOP(…) means; None, with findings, when it means none."""
+    report = checks.report
     kind, arguments = call.name.upper().partition("_")[0], call.expressions
     spans = KINDS[kind]
     if len(arguments) != spans + 1:
@@ -109,10 +126,10 @@ def read_window(
             "WRONG_ARGUMENT_COUNT",
             span(call),
             f"{call.name} takes rowtime and {spans} INTERVAL{'s' if spans > 1 else ''}.",
-            _EXAMPLE[kind],
+            instead(span(call), _EXAMPLE[kind]) if call.name.upper() in KINDS else _EXAMPLE[kind],
         )
         return None
-    time = _time(arguments[0], check, report)
+    time = _time(arguments[0], checks)
     lengths = [interval(each, report) for each in arguments[1:]]
     if time is None or not _long_enough(lengths, arguments, report):
         return None
@@ -124,22 +141,28 @@ def read_window(
     return GroupWindow(Window(kind, size, slide), time, (start, end), text[text.find("(") :])
 
 
-def _time(node: tree.Node, check: Callable[[tree.Node], Expr], report: Report) -> Expr | None:
+def _time(node: tree.Node, checks: Checks) -> Expr | None:
+    report, known = checks.report, checks.scope.event_time()
     if isinstance(node, tree.Anonymous) and node.name.upper() == "PROCTIME":
         report.error(
             "UNSUPPORTED_WINDOW",
             span(node),
             "Windows go by event time: a run over the same records must give the same rows.",
-            "rowtime",
+            instead(span(node), known),
         )
         return None
-    time = check(node)
+    time = checks.check(node)
     if time.wrong:
         return None
     if time.type not in (ROWTIME, WINDOW_TIME) or time.kind is not Kind.COLUMN:
-        report.error(
-            "NOT_A_TIME_ATTRIBUTE", time.span, "Windows go by event time: use rowtime here.", "rowtime"
-        )
+        hint, change = f"use {known} here", instead(time.span, known)
+        missing = None if known else checks.scope.missing_time()
+        if missing is not None:
+            hint = f"add {missing.column} to the sub-query and use {missing.name} here"
+            change = report.together(hint, missing.rewrite, Rewrite(time.span, missing.name))
+        elif known is None:
+            hint = "what is read here has none"
+        report.error("NOT_A_TIME_ATTRIBUTE", time.span, f"Windows go by event time: {hint}.", change)
         return None
     return time
 
@@ -149,7 +172,10 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[tree.Node], report
     for length, node in zip(lengths, nodes[1:], strict=True):
         if length is not None and length <= timedelta():
             report.error(
-                "BAD_INTERVAL", span(node), "A window must be longer than zero.", "INTERVAL '60' SECOND"
+                "BAD_INTERVAL",
+                span(node),
+                "A window must be longer than zero.",
+                instead(span(node), "INTERVAL '60' SECOND"),
             )
         elif length is not None and length > MAX_WINDOW:
             report.error("WINDOW_TOO_LONG", span(node), f"A window is at most {MAX_WINDOW.days} days long.")
@@ -177,34 +203,32 @@ def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[tree.Node], 
     return True
 
 
-def bound(
-    call: tree.Anonymous,
-    group: GroupWindow | None,
-    check: Callable[[tree.Node], Expr],
-    report: Report,
-) -> Expr:
+def bound(call: tree.Anonymous, checks: Checks) -> Expr:
     """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
+    report, group = checks.report, checks.window
     place = span(call)
-    asked = read_window(call, check, report)
+    asked = read_window(call, checks)
     if asked is None:
         return wrong(place)
     kind, _, which = call.name.upper().partition("_")
+    if group is None and checks.grouped is GROUPED:
+        return wrong(place)  # what is wrong with GROUP BY was said
     if group is None:
         suggestion = f"GROUP BY {kind}{asked.arguments}"
         report.error(
             "WINDOW_MISMATCH",
             place,
             f"{call.name} needs a window to be the bound of: {suggestion}.",
-            suggestion,
+            checks.grouped or suggestion,
         )
         return wrong(place)
     if not asked.same_as(group):
-        suggestion = f"{group.window.kind}_{which}{group.arguments}"
+        suggestion = group.bound(which)
         report.error(
             "WINDOW_MISMATCH",
             place,
             f"The query groups by another window: did you mean {suggestion}?",
-            suggestion,
+            instead(place, suggestion),
         )
         return wrong(place)
     return _bound(which, place)

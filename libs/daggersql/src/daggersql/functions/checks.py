@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
 from daggersql.ir.types import NULL
@@ -41,10 +41,18 @@ def check_whole(number: int, low: int, high: int, what: str, *, example: str, co
         value = argument.value
         if value is None:
             if constant:
-                report.error("INVALID_ARGUMENT", argument.span, f"{what} is written as a constant.", example)
+                report.error(
+                    "INVALID_ARGUMENT",
+                    argument.span,
+                    f"{what} is written as a constant.",
+                    instead(argument.span, example),
+                )
         elif not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             report.error(
-                "INVALID_ARGUMENT", argument.span, f"{what} is a whole number from {low} to {high}.", example
+                "INVALID_ARGUMENT",
+                argument.span,
+                f"{what} is a whole number from {low} to {high}.",
+                instead(argument.span, example),
             )
 
     return check
@@ -57,6 +65,11 @@ def check_constant_text(number: int, what: str, example: str) -> Check:
         argument = arguments[number] if number < len(arguments) else None
         if argument is None or argument.wrong or is_null(argument) or isinstance(argument.value, str):
             return
-        report.error("INVALID_ARGUMENT", argument.span, f"{what} is written as a constant.", example)
+        report.error(
+            "INVALID_ARGUMENT",
+            argument.span,
+            f"{what} is written as a constant.",
+            instead(argument.span, example),
+        )
 
     return check

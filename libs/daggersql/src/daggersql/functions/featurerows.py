@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead_of_constant, nearest
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.ir.expr import Expr, call, cast, text_constant
 from daggersql.ir.ops import Form, Op
@@ -119,7 +119,10 @@ def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> 
         suggestion = nearest(str(kind.value), TYPES) if kind.value is not None else None
         hint = f": did you mean {suggestion}?" if suggestion else f": it is one of {known}."
         report.error(
-            "UNSUPPORTED_TYPE", kind.span, f"This is not the constant name of a type{hint}", suggestion
+            "UNSUPPORTED_TYPE",
+            kind.span,
+            f"This is not the constant name of a type{hint}",
+            instead_of_constant(kind.span, suggestion),
         )
         return None
     slot, make = convert

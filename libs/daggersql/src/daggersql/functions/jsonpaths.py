@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import is_null
 from daggersql.functions.jsonfilters import FilterReader
 from daggersql.functions.jsonsteps import (
@@ -71,16 +71,28 @@ def constant_path(path: Expr, report: Report) -> Path | None:
     if path.wrong or is_null(path):
         return None
     if not isinstance(path.value, str):
-        report.error("INVALID_ARGUMENT", path.span, "The path is written as a constant.", "'$.a'")
+        report.error(
+            "INVALID_ARGUMENT", path.span, "The path is written as a constant.", instead(path.span, "'$.a'")
+        )
         return None
     try:
         found, objections = _read(path.value)
     except ValueError as wrong:
-        report.error("INVALID_JSON_PATH", path.span, str(wrong), re.sub(r"\s+", "", path.value))
+        joined = re.sub(r"\s+", "", path.value)
+        rewrite = instead_of_constant(path.span, joined if _reads(joined) else None)
+        report.error("INVALID_JSON_PATH", path.span, str(wrong), rewrite)
         return None
     for each in objections:
         report.object_to("INVALID_JSON_PATH", path.span, each)
     return found
+
+
+def _reads(path: str) -> bool:
+    """Whether it is a JSON path that nothing is wrong with."""
+    try:
+        return not _read(path)[1]
+    except ValueError:
+        return False
 
 
 def check_json_path(number: int, *, place_only: bool = False) -> Check:

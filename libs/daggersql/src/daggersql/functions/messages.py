@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Rewrite, Span, instead_of_constant, nearest, quoted
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (
@@ -54,7 +54,7 @@ def message_type(name: Expr, report: Report) -> Message | None:
             "UNKNOWN_MESSAGE",
             name.span,
             f"The streams' schemas have no message {name.value}{hint}",
-            suggestion,
+            instead_of_constant(name.span, suggestion),
         )
         return None
     return of_message(found)
@@ -129,7 +129,9 @@ def check_same(message: Message, name: Expr, report: Report) -> bool:
         return False
     if asked.descriptor.full_name != message.descriptor.full_name:
         own = str(message.descriptor.full_name)
-        report.error("INVALID_ARGUMENT", name.span, f"These messages are {own}.", own)
+        report.error(
+            "INVALID_ARGUMENT", name.span, f"These messages are {own}.", instead_of_constant(name.span, own)
+        )
         return False
     return True
 
@@ -141,7 +143,10 @@ def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
         detail = f"{kind.descriptor.full_name} has no field {name!r}{hint}"
     else:
         suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."
-    report.error("UNKNOWN_FIELD", path.span, detail, suggestion)
+    steps = str(path.value).split(".")
+    meant = ".".join(suggestion if step == name else step for step in steps) if suggestion else None
+    rewrite = Rewrite(path.span, quoted(meant), suggestion) if meant else None
+    report.error("UNKNOWN_FIELD", path.span, detail, rewrite)
 
 
 def _default(field: FieldDescriptor, kind: Type, place: Span) -> Expr | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
@@ -64,11 +64,21 @@ def check_pattern(number: int) -> Check:
         if pattern.wrong or is_null(pattern):
             return
         if not isinstance(pattern.value, str):
-            report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", "'HH:mm'")
+            report.error(
+                "INVALID_ARGUMENT",
+                pattern.span,
+                "The pattern is written as a constant.",
+                instead(pattern.span, "'HH:mm'"),
+            )
             return
         try:
             parse(pattern.value)
         except ValueError as wrong:
-            report.error("INVALID_FORMAT_PATTERN", pattern.span, str(wrong), "yyyy-MM-dd HH:mm:ss")
+            report.error(
+                "INVALID_FORMAT_PATTERN",
+                pattern.span,
+                str(wrong),
+                instead_of_constant(pattern.span, "yyyy-MM-dd HH:mm:ss"),
+            )
 
     return check

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daggerspec.fields import REFERENCE
 from daggersql.environment import Reference
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead, instead_of_constant, nearest
 from daggersql.functions.signature import Build, Signature
 from daggersql.ir.expr import Expr, call, cast, null
 from daggersql.ir.ops import Form
@@ -62,7 +62,10 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
         suggestion = nearest(name.value, known)
         hint = f": did you mean {suggestion}?" if suggestion else "; an administrator can register it."
         report.error(
-            "REFERENCE_NOT_FOUND", name.span, f"There is no reference table {name.value}{hint}", suggestion
+            "REFERENCE_NOT_FOUND",
+            name.span,
+            f"There is no reference table {name.value}{hint}",
+            instead_of_constant(name.span, suggestion),
         )
         return
     hours = DEFAULT_HOURS
@@ -74,7 +77,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
                     "INVALID_ARGUMENT",
                     argument.span,
                     "The refresh time is a constant, whole hours; 0 reads the table for each batch.",
-                    str(DEFAULT_HOURS),
+                    instead(argument.span, str(DEFAULT_HOURS)),
                 )
                 return
             hours = min(max(0, value), MAX_HOURS)

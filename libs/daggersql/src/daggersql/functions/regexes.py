@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead
 from daggersql.functions.javaregexes import compiled
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
@@ -73,7 +73,7 @@ def check_group(arguments: Sequence[Expr], place: Span, report: Report) -> None:
             "INVALID_ARGUMENT",
             arguments[2].span,
             f"The group is a constant from 0, all that matches, to {groups}, the groups of the pattern.",
-            "0",
+            instead(arguments[2].span, "0"),
         )
 
 

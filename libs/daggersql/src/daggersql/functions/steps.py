@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from daggersql.findings import Report, nearest
+from daggersql.findings import Report, Rewrite, instead_of_constant, nearest, quoted
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
 from daggersql.ir.ops import Form
@@ -54,7 +54,9 @@ def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str]
         if name not in known:
             meant = nearest(name, known)
             hint = f": did you mean {meant}?" if meant else f"; there are {', '.join(known)}."
-            report.error("UNSUPPORTED_OPERATION", steps.span, f"There is no step {name!r}{hint}", meant)
+            others = ".".join(meant if each == name else each for each in names) if meant else None
+            rewrite = Rewrite(steps.span, quoted(others), meant) if others else None
+            report.error("UNSUPPORTED_OPERATION", steps.span, f"There is no step {name!r}{hint}", rewrite)
             return None
     return names
 
@@ -67,7 +69,12 @@ def read_kind(kind: Expr, report: Report) -> str | None:
     name = kind.value.lower()
     if name not in KINDS:
         hint = "text is 'other'" if name in ("string", "text", "varchar") else f"one of {', '.join(KINDS)}"
-        report.error("UNSUPPORTED_TYPE", kind.span, f"There is no type {kind.value!r}: {hint}.", "other")
+        report.error(
+            "UNSUPPORTED_TYPE",
+            kind.span,
+            f"There is no type {kind.value!r}: {hint}.",
+            instead_of_constant(kind.span, "other"),
+        )
         return None
     return name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import together
 from daggersql.functions.regexes import check_group, check_regex, check_replacement
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
@@ -55,7 +55,12 @@ _URL_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "AUTHORITY", "FILE", "
 def _check_url_part(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     part = arguments[1]
     if not part.wrong and part.value not in _URL_PARTS:
-        report.error("INVALID_ARGUMENT", part.span, f"The part is one of {', '.join(_URL_PARTS)}.", "HOST")
+        report.error(
+            "INVALID_ARGUMENT",
+            part.span,
+            f"The part is one of {', '.join(_URL_PARTS)}.",
+            instead_of_constant(part.span, "HOST"),
+        )
     if (
         len(arguments) == 3
         and not arguments[2].wrong

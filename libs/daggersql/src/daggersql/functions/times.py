@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import check_whole, is_null, together
 from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
 from daggersql.functions.zones import check_zone
@@ -38,7 +38,12 @@ def _check_pattern(number: int, letters: dict[str, int]) -> Check:
         if pattern is None or pattern.wrong or is_null(pattern):
             return
         if not isinstance(pattern.value, str):
-            report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", _DEFAULT)
+            report.error(
+                "INVALID_ARGUMENT",
+                pattern.span,
+                "The pattern is written as a constant.",
+                instead(pattern.span, _DEFAULT),
+            )
             return
         for part in _PARTS.finditer(pattern.value):
             letter, text = part[1], part[0]
@@ -50,7 +55,12 @@ def _check_pattern(number: int, letters: dict[str, int]) -> Check:
                 said = f"{letter} stands at most {letters[letter]} times in a row."
             else:
                 continue
-            report.error("INVALID_FORMAT_PATTERN", pattern.span, said, "yyyy-MM-dd HH:mm:ss")
+            report.error(
+                "INVALID_FORMAT_PATTERN",
+                pattern.span,
+                said,
+                instead_of_constant(pattern.span, "yyyy-MM-dd HH:mm:ss"),
+            )
             return
 
     return check
@@ -61,7 +71,12 @@ def _constant_zones(*numbers: int) -> Check:
         for number in numbers:
             zone = arguments[number]
             if not zone.wrong and not is_null(zone) and not isinstance(zone.value, str):
-                report.error("INVALID_TIME_ZONE", zone.span, "The zone is written as a constant.", "'UTC'")
+                report.error(
+                    "INVALID_TIME_ZONE",
+                    zone.span,
+                    "The zone is written as a constant.",
+                    instead(zone.span, "'UTC'"),
+                )
 
     return together(check, *(check_zone(number) for number in numbers))
 
@@ -103,7 +118,12 @@ FUNCTIONS = (
         check=together(
             check_whole(1, 0, 3, "The precision", example="3"),
             lambda arguments, place, report: (
-                report.error("INVALID_ARGUMENT", arguments[1].span, "The precision is 0 or 3.", "3")
+                report.error(
+                    "INVALID_ARGUMENT",
+                    arguments[1].span,
+                    "The precision is 0 or 3.",
+                    instead(arguments[1].span, "3"),
+                )
                 if arguments[1].value in (1, 2)
                 else None
             ),

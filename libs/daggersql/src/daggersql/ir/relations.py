@@ -156,6 +156,8 @@ class Output:
     """Where the name stands, or the expression when it is the name."""
     star: bool = False
     """One of those that * stands for."""
+    is_key: bool = False
+    """GROUP BY names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,14 @@ class GroupWindow:
     span: Span
     arguments: str
     """What stands between its brackets, for suggestions."""
+    table: bool = False
+    """Whether it is a table-valued one, whose bounds are columns."""
+
+    def bound(self, which: str) -> str:
+        """How the query names a bound of it: START, END or ROWTIME."""
+        if self.table:
+            return {"START": "window_start", "END": "window_end"}.get(which, "window_time")
+        return f"{self.window.kind}_{which}{self.arguments}"
 
     def same_as(self, other: GroupWindow) -> bool:
         """Whether both are one window."""
@@ -191,6 +201,8 @@ class Select:
     aggregates: list[Expr] = field(default_factory=list)
     table_window: GroupWindow | None = None
     """Of a table-valued window that is not grouped by yet."""
+    event_time: str | None = None
+    """How it names the event time of what it reads, for suggestions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from daggersql.findings import Report
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.naming import selected
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import TIME, Select, Union, group_column
 from daggersql.ir.types import NUMERIC, family
@@ -63,7 +64,7 @@ class _Rows:
                 CODE,
                 self._select.window.span,
                 f"With `emit: early` a row without {TIME} is a new point each time it is written.",
-                f"{self._select.window.window.kind}_END{self._select.window.arguments} AS {TIME}",
+                selected(self._select.outputs, f"{self._select.window.bound('END')} AS {TIME}"),
             )
         for output in self._select.outputs:
             if output.name == TIME or (output.name or "").startswith(("tag_", "label_")):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report
+from daggersql.findings import Report, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.naming import Taken, identifier, renamed, selected
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import TIME, Output, Select, Union, group_column
 from daggersql.ir.types import DOUBLE, FLOAT, STRING, Family, family
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
+from daggersql.plan import Column, Role
 
 # A value of its own for (nearly) every record: a series each.
 _OF_ONE_RECORD = re.compile(
@@ -27,11 +29,32 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
     tags = [each for each in query.outputs if (each.name or "").startswith(("tag_", "label_"))]
     keys = {} if isinstance(query, Union) else {_key(at, key): key for at, key in enumerate(query.keys)}
     for each in tags:
-        _warn_of_cardinality(keys.get(each.value.ref, each.value), report)
+        if each.value.ref not in keys and (many := _many(each.value)):
+            report.warn(
+                "HIGH_CARDINALITY_TAG",
+                each.value.span,
+                f"A time-series store keeps a series for each value of a tag, and {many}: select it as a"
+                " field.",
+                renamed(each, Taken(query.outputs).free(_as_field(each.name or ""))),
+            )
     if isinstance(query, Union):
         _warn_of_branches(query, report)
     elif query.window is not None:
         _warn_of_groups(query, tags, report)
+
+
+def warn_of_no_field(query: Select | Union, columns: Sequence[Column], report: Report) -> None:
+    """Rows that have nothing but tags and a time."""
+    if not columns or any(each.role is Role.FIELD for each in columns):
+        return
+    value = "COUNT(*)" if isinstance(query, Select) and query.window is not None else "1"
+    column = f"{value} AS {Taken(query.outputs).free('n')}"
+    report.warn(
+        "NO_FIELD_COLUMN",
+        query.outputs[0].value.span,
+        f"There are only tags and the time: a time-series store needs a value, such as {column}.",
+        selected(query.outputs, column) if isinstance(query, Select) else column,
+    )
 
 
 def warn_of_records(query: Select | Union, report: Report) -> None:
@@ -60,55 +83,69 @@ def _key(number: int, key: Expr) -> Ref | None:
     return group_column("k", number, key).ref
 
 
-def _warn_of_cardinality(value: Expr, report: Report) -> None:
+def _as_field(name: str) -> str:
+    return name.removeprefix("tag_").removeprefix("label_")
+
+
+def _many(value: Expr) -> str:
+    """Why it has too many values to be a tag, in words; empty when it has not."""
     path = value.read[1].rpartition(".")[2] if value.read else ""
-    many = ""
     if value.type == STRING and _OF_ONE_RECORD.fullmatch(path):
-        many = f"{path} has a value of its own for nearly every record"
-    elif family(value.type) is Family.TIMESTAMP or value.type in (FLOAT, DOUBLE):
-        many = "a time or a fraction has ever new values"
-    elif grid := _GRIDS.get(value.function or ""):
+        return f"{path} has a value of its own for nearly every record"
+    if family(value.type) is Family.TIMESTAMP or value.type in (FLOAT, DOUBLE):
+        return "a time or a fraction has ever new values"
+    if grid := _GRIDS.get(value.function or ""):
         level = value.args[grid[0]].value
-        many = "cells this small are very many" if isinstance(level, int) and level > grid[1] else ""
-    if many:
-        report.warn(
-            "HIGH_CARDINALITY_TAG",
-            value.span,
-            f"A time-series store keeps a series for each value of a tag, and {many}: select it as a field.",
-            "give it a name without tag_ or label_",
-        )
+        return "cells this small are very many" if isinstance(level, int) and level > grid[1] else ""
+    return ""
 
 
 def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> None:
     """Groups that differ in nothing that the store keeps."""
     assert select.window is not None
     time = next((each.value for each in select.outputs if each.name == TIME), None)
-    kind = select.window.window.kind
-    suggestion = f"{kind}_END{select.window.arguments} AS {TIME}"
     if time is None:
         report.warn(
             "NO_TIME_COLUMN",
             select.window.span,
             f"No column is called {TIME}: rows carry no time of their own, so a store puts its own.",
-            suggestion,
+            selected(select.outputs, f"{select.window.bound('END')} AS {TIME}"),
         )
     elif not _tells_windows_apart(time):
         report.warn(
             "TWO_ROWS_PER_KEY",
             time.span,
             f"Windows share this {TIME}: in a time-series store, their rows overwrite each other.",
-            suggestion,
+            instead(time.span, select.window.bound("END")),
         )
+    by_key = {each.value.ref: each for each in select.outputs}
     stored = {each.value.ref for each in tags}
+    taken = Taken(select.outputs)
     for number, key in enumerate(select.keys):
-        if _key(number, key) not in stored:
+        ref = _key(number, key)
+        if many := _many(key):
+            report.warn(
+                "HIGH_CARDINALITY_TAG",
+                by_key[ref].value.span if ref in by_key else key.span,
+                f"A time-series store cannot hold these groups: {many}. As a tag each is a series, and groups"
+                " that differ in no tag overwrite each other: group by less, or write to Kafka alone.",
+            )
+        elif ref not in stored:
             report.warn(
                 "GROUP_KEY_NOT_A_TAG",
                 key.span,
                 "This group key is no tag: in a time-series store, groups that differ only in it overwrite"
                 " each other.",
-                "select it AS tag_… or label_…",
+                _as_tag(key, by_key.get(ref), select, taken, report),
             )
+
+
+def _as_tag(key: Expr, output: Output | None, select: Select, taken: Taken, report: Report) -> Suggestion:
+    """The key as a tag: its column under another name, or one column more."""
+    if output is not None and not output.is_key and output.name not in (None, TIME):
+        return renamed(output, taken.free(f"tag_{identifier(output.name or '')}"))
+    written = report.text[slice(*key.span)]
+    return selected(select.outputs, f"{written} AS {taken.free(f'tag_{identifier(written)}')}")
 
 
 def _tells_windows_apart(time: Expr) -> bool:

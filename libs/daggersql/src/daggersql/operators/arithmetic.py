@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Rewrite, Span, Suggestion
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.types import (
@@ -19,6 +19,7 @@ from daggersql.ir.types import (
     INTEGERS,
     INTERVAL,
     NULL,
+    NUMERIC,
     STRING,
     TIMESTAMP,
     Decimal,
@@ -30,6 +31,7 @@ from daggersql.ir.types import (
 from daggersql.operators.coercion import as_decimal, bounded, describe, widest
 
 _PLAIN = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY, "/": Op.DIVIDE, "%": Op.REMAINDER}
+_WRITTEN = NUMERIC | {Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINARY}
 _CHECKED = {**_PLAIN, "+": Op.TRY_ADD, "-": Op.TRY_SUBTRACT, "*": Op.TRY_MULTIPLY}
 
 
@@ -56,6 +58,17 @@ def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) 
     if kind == FLOAT and sign == "/":
         return cast(call(Op.DIVIDE, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
     return call(_PLAIN[sign], kind, place, a, b)
+
+
+def warn_of_whole(left: Expr, right: Expr, report: Report) -> None:
+    """Warns of aggregates that are whole numbers and divided: a ratio of counts is mostly 0."""
+    if left.type in INTEGERS and right.type in INTEGERS and (left.has_aggregate or right.has_aggregate):
+        report.warn(
+            "WHOLE_DIVISION",
+            (left.span[0], right.span[1]),
+            "Whole numbers divide to whole numbers, and 7 / 8 is 0: cast one to DOUBLE for the fraction.",
+            Rewrite(left.span, f"CAST({report.text[slice(*left.span)]} AS DOUBLE)"),
+        )
 
 
 def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, place: Span) -> Expr:
@@ -120,6 +133,11 @@ def negate(value: Expr, place: Span, report: Report) -> Expr:
     return call(Op.NEGATE, value.type, place, value)
 
 
+def _as_text(value: Expr, report: Report) -> Suggestion:
+    text = f"CAST({report.text[slice(*value.span)]} AS STRING)"
+    return Rewrite(value.span, text) if family(value.type) in _WRITTEN else "CAST"
+
+
 def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
     """`||`."""
     for side in (left, right):
@@ -128,6 +146,6 @@ def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
                 "TYPE_MISMATCH",
                 side.span,
                 f"|| joins text, not {describe(side)}: use CAST(… AS STRING).",
-                "CAST",
+                _as_text(side, report),
             )
     return call(Op.CONCAT, STRING, place, left, right)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span
+from daggersql.findings import Report, Span, instead
 from daggersql.ir.expr import Expr, call, cast, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.types import Array, Family, MapOf, Type, family, fits
@@ -63,12 +63,19 @@ def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
 
 def _position(index: Expr, report: Report) -> Op | None:
     if not fits(index.type, Family.INTEGER):
-        report.error("TYPE_MISMATCH", index.span, "A list is asked for a position, counted from 1.", "1")
+        report.error(
+            "TYPE_MISMATCH",
+            index.span,
+            "A list is asked for a position, counted from 1.",
+            instead(index.span, "1"),
+        )
         return None
     if not index.is_constant:
         return Op.SAFE_POSITION
     if isinstance(index.value, int) and index.value < 1:
-        report.error("INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", "1")
+        report.error(
+            "INVALID_ARGUMENT", index.span, "Positions in a list count from 1.", instead(index.span, "1")
+        )
         return None
     return Op.POSITION
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead_of_constant, nearest
 from daggersql.ir.expr import Expr, call, cast
 from daggersql.ir.ops import Op
 from daggersql.ir.types import (
@@ -85,7 +85,12 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     suggestion = nearest(other.value, known)
     hint = f": did you mean {suggestion}?" if suggestion else f": it has {', '.join(known[:10])}."
     shown = value.read[1] if value.read else "The enum"
-    report.warn("UNKNOWN_ENUM_VALUE", other.span, f"{shown} is never {other.value!r}{hint}", suggestion)
+    report.warn(
+        "UNKNOWN_ENUM_VALUE",
+        other.span,
+        f"{shown} is never {other.value!r}{hint}",
+        instead_of_constant(other.span, suggestion),
+    )
 
 
 def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from daggersql.findings import Refused, Report, Span, nearest
+from daggersql.findings import Refused, Report, Rewrite, Span, Suggestion, all_near, nearest
 from daggersql.limits import MAX_DEPTH, MAX_LIST
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import NO_TOKEN, Token, TokenKind
 
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 N = TypeVar("N", bound=tree.Node)
 T = TypeVar("T")
 
@@ -79,6 +81,27 @@ KEYWORDS = CLAUSES | RESERVED | {"CASE", "CAST", "NULL", "TRUE", "FALSE", "INTER
 def span(node: tree.Node) -> Span:
     """Where the node stands in the text."""
     return node.meta.get("start", 0), node.meta.get("end", 0)
+
+
+def written(path: str) -> str:
+    """A dotted path as a query names it: a first word that the grammar would read otherwise is quoted."""
+    first, dot, rest = path.partition(".")
+    plain = _PLAIN.fullmatch(first) and first.upper() not in KEYWORDS
+    return (first if plain else f"`{first}`") + dot + rest
+
+
+def behind(node: tree.Node, words: str) -> Rewrite:
+    """A change of the text: some words more behind a node."""
+    end = span(node)[1]
+    return Rewrite((end, end), f" {words}", words)
+
+
+def more_names(names: Sequence[tree.Identifier], known: Sequence[str], words: str) -> Suggestion:
+    """Names for the columns that a list of names leaves out; only words where it has too many."""
+    if len(names) > len(known):
+        return words
+    end = span(names[-1])[1]
+    return Rewrite((end, end), "".join(f", {written(name)}" for name in known[len(names) :]), words)
 
 
 SUBQUERY_DEPTH = 5
@@ -218,6 +241,7 @@ class Cursor:
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
+        repairs = self._repairs(suggestion)
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
             suggestion = near if near != self._prev.text.upper() else None
@@ -228,7 +252,20 @@ class Cursor:
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
         hint = f": did you mean {suggestion}?" if suggestion and suggestion in KEYWORDS else "."
-        raise Refused("SYNTAX_ERROR", self._here(), problem + hint, suggestion)
+        raise Refused("SYNTAX_ERROR", self._here(), problem + hint, suggestion, repairs)
+
+    def _repairs(self, missing: str | None) -> list[Rewrite]:
+        """What may be meant: another keyword for a word at or before this place, or what is missing here."""
+        found = []
+        for token in (self._curr, self._prev):
+            if token.kind is TokenKind.WORD and token.text.upper() not in KEYWORDS:
+                place = (token.start, token.end + 1)
+                known = KEYWORDS if missing is None or token is self._prev else (missing, *KEYWORDS)
+                found += [Rewrite(place, near) for near in all_near(token.text.upper(), known)]
+        if missing is not None:
+            end = self._prev.end + 1 if self._prev else 0
+            found.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))
+        return found
 
     def _refuse(self, code: str, message: str, suggestion: str | None = None) -> NoReturn:
         """Raises: Refused, at the next token."""

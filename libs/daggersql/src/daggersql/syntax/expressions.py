@@ -25,7 +25,7 @@ _INFIX: dict[str, tuple[int, type[tree.Binary]]] = {
     "%": (_MULTIPLY, tree.Mod),
     "||": (_MULTIPLY, tree.DPipe),
 }
-_POSTFIX = {"IS": _IS, "IN": _RANGE, "BETWEEN": _RANGE, "LIKE": _RANGE, "SIMILAR": _RANGE}
+_POSTFIX = {"IS": _IS, "IN": _RANGE, "BETWEEN": _RANGE, "LIKE": _RANGE, "ILIKE": _RANGE, "SIMILAR": _RANGE}
 # Words that go on behind an INTERVAL without a unit.
 _BEHIND_INTERVAL = KEYWORDS | {"ASC", "DESC", "PRECEDING", "FOLLOWING"}
 _FORBIDDEN_CALLS = {"IDENTIFIER", "TRANSFORM", "MAP", "REDUCE"}
@@ -107,6 +107,11 @@ class ExpressionParser(Cursor):
             node = tree.Like(this=left, expression=self._climb(_ADD))
             if self._take_word("ESCAPE"):
                 node = tree.Escape(this=self._at(node, start), expression=self._climb(_ADD))
+        elif self._take_word("ILIKE"):
+            sides = (left, self._climb(_ADD))
+            if self._is_word("ESCAPE"):
+                self._refuse("UNSUPPORTED_OPERATION", "ILIKE has no ESCAPE: write LOWER(…) LIKE … ESCAPE ….")
+            node = tree.Like(**dict(zip(("this", "expression"), map(self._lower, sides), strict=True)))
         else:
             self._expect_word("SIMILAR")
             self._expect_word("TO")
@@ -115,6 +120,11 @@ class ExpressionParser(Cursor):
                 node = tree.Escape(this=self._at(node, start), expression=self._climb(_ADD))
         node = self._at(node, start)
         return self._at(tree.Not(this=node), start) if negated else node
+
+    def _lower(self, text: tree.Node) -> tree.Node:
+        made = tree.Anonymous(this="LOWER", expressions=[text])
+        made.meta.update(text.meta)
+        return made
 
     def _between(self, value: tree.Node, start: int) -> tree.Node:
         symmetric = not self._take_word("ASYMMETRIC") and self._take_word("SYMMETRIC")
@@ -174,6 +184,8 @@ class ExpressionParser(Cursor):
                 node = self._at(tree.Dot(this=node, expression=tree.Star()), start)
             elif self._take_symbol("."):
                 node = self._at(tree.Dot(this=node, expression=self._field_name()), start)
+            elif self._take_symbol("::"):
+                node = self._at(tree.Cast(this=node, to=self._data_type()), start)
             elif self._take_symbol("["):
                 index = self._expression()
                 self._expect_symbol("]")
@@ -181,6 +193,9 @@ class ExpressionParser(Cursor):
             else:
                 return node
         raise Refused("QUERY_TOO_DEEP", self._here(), f"More than {MAX_DEPTH} fields or elements in a chain.")
+
+    def _data_type(self) -> tree.DataType:
+        raise NotImplementedError
 
     def _field_name(self) -> tree.Identifier:
         """Behind a dot every word is a name."""

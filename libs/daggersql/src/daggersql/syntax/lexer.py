@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from daggersql.findings import Refused, Report, Span
+from daggersql.findings import Refused, Report, Rewrite, Span, instead, quoted
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
 
@@ -54,7 +54,8 @@ _TOKEN = re.compile(
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_]))
     | (?P<string>'(?:[^']|'')*')
     | (?P<quoted>`(?:[^`]|``)*`)
-    | (?P<symbol>\|\||<>|<=|>=|!=|=>|/(?!\*)|[()\[\],.;=<>+\-*%])
+    | (?P<double>"(?:[^"]|"")+")
+    | (?P<symbol>\|\||::|<>|<=|>=|!=|=>|/(?!\*)|[()\[\],.;=<>+\-*%])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -74,6 +75,8 @@ _TEXTS: dict[str, Callable[[str], str]] = {
     "quoted": lambda raw: raw[1:-1].replace("``", "`"),
 }
 _NO_NAME, _BEHIND_AS = re.compile(r'"\s*"'), re.compile(r"\bAS\s+\Z", re.IGNORECASE)
+_BEFORE_NAMES = {"AS", "FROM", "JOIN", "TABLE", "."}
+_BEFORE_TEXT = {"=", "<>", "!=", "LIKE", "ILIKE", "||"}
 _UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
 _TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
 
@@ -96,7 +99,7 @@ def tokenize(sql: str, report: Report) -> list[Token]:
         kind, at = match.lastgroup or "", match.end()
         if kind in ("space", "comment"):
             continue
-        token = _token(kind, match)
+        token = _double(match, tokens, report) if kind == "double" else _token(kind, match)
         if token.text == ";" and kind == "symbol":
             _nothing_after(sql, token, report)
             break
@@ -116,6 +119,22 @@ def _token(kind: str, match: re.Match[str]) -> Token:
     return Token(_TYPES[kind], text, start=start, end=end - 1)
 
 
+def _double(match: re.Match[str], before: list[Token], report: Report) -> Token:
+    """What stands in double quotes, which the dialect has not: a name where one stands, else a text."""
+    text, (start, end) = match.group()[1:-1].replace('""', '"'), match.span()
+    previous = before[-1] if before else NO_TOKEN
+    names = {field.name for message in report.environment.streams for field in message.fields}
+    is_name = previous.text.upper() in _BEFORE_NAMES or (text in names and previous.text not in _BEFORE_TEXT)
+    written = f"`{text.replace('`', '``')}`" if is_name else quoted(text)
+    report.error(
+        "SYNTAX_ERROR",
+        (start, end),
+        f"Names are quoted with backticks, text with single quotes: did you mean {written[:60]}?",
+        instead((start, end), written),
+    )
+    return Token(TokenKind.QUOTED if is_name else TokenKind.STRING, text, start=start, end=end - 1)
+
+
 def _nothing_after(sql: str, semicolon: Token, report: Report) -> None:
     # Not even a comment: an injected quote is often followed by one.
     if sql[semicolon.end + 1 :].strip(" \t\r\n\f"):
@@ -123,6 +142,7 @@ def _nothing_after(sql: str, semicolon: Token, report: Report) -> None:
             "MULTIPLE_STATEMENTS",
             (semicolon.start, semicolon.start + 1),
             "A dagger runs one SELECT: remove everything from this semicolon on.",
+            Rewrite((semicolon.start, len(sql)), "", "one SELECT"),
         )
 
 
@@ -135,7 +155,10 @@ def _unreadable(sql: str, at: int) -> Refused:
             "FORBIDDEN_SYNTAX", (at, at + 3), "Optimiser hints are not allowed: remove the comment."
         )
     if char in _UNCLOSED:
-        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", _closing(char))
+        close = _closing(char)
+        ends = sorted({sql.find("\n", at) % (len(sql) + 1), len(sql)})
+        repairs = [Rewrite((end, end), close) for end in ends]
+        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs)
     if rest.startswith(_TEMPLATES):
         return Refused(
             "FORBIDDEN_SYNTAX",
@@ -147,8 +170,11 @@ def _unreadable(sql: str, at: int) -> Refused:
     if char == '"':
         return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
     if char.isdigit() and char.isascii():
+        word = re.compile(r"\w+").match(sql, at)
+        name, place = (word.group(), word.span()) if word else ("", span)
+        repairs = [Rewrite(place, f"`{name}`"), Rewrite(place, f"value_{name}")]
         return Refused(
-            "SYNTAX_ERROR", span, "A name cannot begin with a digit: quote it with backticks.", "`"
+            "SYNTAX_ERROR", span, "A name cannot begin with a digit: quote it with backticks.", "`", repairs
         )
     if not char.isascii() or not char.isprintable():
         return _invalid_character(char, span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Refused, nearest
+from daggersql.findings import Refused, Rewrite, nearest
 from daggersql.limits import MAX_BRANCHES, MAX_COLUMNS
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import TokenKind
@@ -138,8 +138,7 @@ class QueryParser(SourceParser):
         while self._is_word("UNION", "INTERSECT", "EXCEPT", "MINUS"):
             word = self._take()
             all_ = self._take_word("ALL")
-            if not all_:
-                self._take_word("DISTINCT")
+            end = self._prev.end + 1 if not all_ and self._take_word("DISTINCT") else word.end + 1
             branches += 1
             if branches > MAX_BRANCHES:
                 raise Refused(
@@ -149,7 +148,7 @@ class QueryParser(SourceParser):
                 )
             kind = tree.Union if word.text.upper() == "UNION" else tree.Except
             node = kind(this=query, expression=self._branch(), distinct=not all_)
-            node.meta["operator"] = (word.start, word.end + 1)
+            node.meta["operator"] = (word.start, end)
             query = self._at(node, start)
         self._skip_trailers()
         if with_ is not None:
@@ -256,8 +255,10 @@ class QueryParser(SourceParser):
         while self._curr and self._curr.kind is TokenKind.WORD and self._curr.text.upper() in _TRAILERS:
             word = self._take()
             name = word.text.upper()
-            self.report.error("UNSUPPORTED_CLAUSE", (word.start, word.end + 1), _TRAILERS[name])
             depth = 0
             while self._curr and not (depth == 0 and (self._is_symbol(")") or self._is_word(*_TRAILERS))):
                 depth += self._is_symbol("(") - self._is_symbol(")")
                 self._advance()
+            start, end = word.start, self._prev.end + 1
+            leave_out = Rewrite((start, end), "", f"leave {name} out")
+            self.report.error("UNSUPPORTED_CLAUSE", (start, word.end + 1), _TRAILERS[name], leave_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from daggersql.findings import Report, Span, nearest
+from daggersql.findings import Report, Span, instead, instead_of_constant, nearest
 
 _OFTEN = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
 UNITS = frozenset(
@@ -14,11 +14,18 @@ UNITS = frozenset(
 _SHORT = {"S": "SECOND", "M": "MINUTE", "H": "HOUR", "D": "DAY", "W": "WEEK", "MS": "MILLISECOND"}
 
 
-def refuse(word: str, place: Span, report: Report, known: Iterable[str] = UNITS) -> None:
+def refuse(
+    word: str, place: Span, report: Report, known: Iterable[str] = UNITS, *, constant: bool = False
+) -> None:
     """Say of a word that it is no unit of time, and which was meant; or that it is none of `known`."""
+    change = instead_of_constant if constant else instead
     if word.upper().removesuffix("S") in UNITS:
-        report.error("UNSUPPORTED_OPERATION", place, f"The unit is one of {', '.join(known)}.", "DAY")
+        report.error(
+            "UNSUPPORTED_OPERATION", place, f"The unit is one of {', '.join(known)}.", change(place, "DAY")
+        )
         return
     near = _SHORT.get(word.upper()) or nearest(word, _OFTEN, cutoff=0.5)
     hint = f": did you mean {near}?" if near else f": there are {', '.join(_OFTEN)}."
-    report.error("BAD_INTERVAL", place, f"There is no unit of time called {word[:40]}{hint}", near)
+    report.error(
+        "BAD_INTERVAL", place, f"There is no unit of time called {word[:40]}{hint}", change(place, near)
+    )

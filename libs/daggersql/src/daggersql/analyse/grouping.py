@@ -1,0 +1,158 @@
+"""What a query would have to group by: changes of the text that give a SELECT a window or a key more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from daggersql.analyse.scope import Scope
+from daggersql.analyse.windows import BOUNDS, KINDS, Checks
+from daggersql.findings import Report, Rewrite
+from daggersql.functions import registry
+from daggersql.functions.general import WITHOUT_BRACKETS
+from daggersql.ir.relations import GroupWindow
+from daggersql.syntax import tree
+from daggersql.syntax.cursor import behind, span
+
+Lacking: TypeAlias = tuple[str, Rewrite | None] | None
+"""What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
+_LENGTH = "INTERVAL '1' MINUTE"
+_BY_TIME = {"FIRST_VALUE", "LAST_VALUE"}
+
+
+def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | None) -> Lacking:
+    """What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
+    if table_window is not None:
+        return "window_start, window_end", None
+    time = scope.event_time()
+    if time is not None and (bound := _bound(select)) is not None:
+        call = scope.report.text[slice(*span(bound))]
+        return bound.name.partition("_")[0] + call[call.find("(") :], None
+    if time is not None:
+        return f"TUMBLE({time}, {_LENGTH})", None
+    if (missing := scope.missing_time()) is None:
+        return None
+    return f"TUMBLE({missing.name}, {_LENGTH})", missing.rewrite
+
+
+def _bound(select: tree.Select) -> tree.Node | None:
+    """The first bound of a window that the SELECT names."""
+    nodes = (node for each in select.expressions for node in _all(each))
+    return next((node for node in nodes if BOUNDS.fullmatch(node.name.upper())), None)
+
+
+def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite | str:
+    """A window in front of the keys of GROUP BY."""
+    if window is None:
+        return f"add TUMBLE(rowtime, {_LENGTH}) to GROUP BY"
+    text, lacks = window
+    first = span(group.expressions[0])[0]
+    added = Rewrite((first, first), f"{text}, ")
+    return report.together(f"add {text} to GROUP BY", *([lacks] if lacks else []), added)
+
+
+def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
+    """GROUP BY a window and whatever the SELECT names outside of aggregates, for one that has no GROUP BY."""
+    if window is None or any(_is_star(each) for each in select.expressions):
+        return f"GROUP BY TUMBLE(rowtime, {_LENGTH})"
+    text, lacks = window
+    found = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
+    keys = dict.fromkeys(report.text[slice(*span(key))] for each in found for key in _outside(each))
+    last = select.args.get("where") or (select.args.get("joins") or [select.args["from_"]])[-1]
+    group = behind(last, f"GROUP BY {', '.join([text, *keys])}")
+    return report.together(f"GROUP BY {text}", *([lacks] if lacks else []), group)
+
+
+def without_distinct(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
+    """The same rows once in each window, in place of DISTINCT."""
+    start, end = span(select.args["distinct"])
+    word = Rewrite((start, end + 1), "")
+    if select.args.get("group") is not None:
+        return report.together("leave DISTINCT out", word)
+    change = grouped(select, window, report)
+    if isinstance(change, str):
+        return change
+    return report.together(change.words or change.text, word, change)
+
+
+def meant(key: tree.Node, select: tree.Select, checks: Checks) -> tree.Node:
+    """A key of GROUP BY: the column that a name in SELECT stands for, where what is read has none of it."""
+    if not isinstance(key, tree.Column) or any(key.name in each.columns for each in checks.scope.sources):
+        return key
+    named = (each for each in select.expressions if isinstance(each, tree.Alias))
+    return next((each.this for each in named if each.args["alias"].name == key.name), key)
+
+
+def is_key(column: tree.Alias, select: tree.Select, checks: Checks) -> bool:
+    """Whether a key of GROUP BY is the name of this column."""
+    group = select.args.get("group")
+    keys = group.expressions if group is not None else ()
+    return any(each is not column.this and meant(each, select, checks) is column.this for each in keys)
+
+
+def is_bound(key: tree.Node, select: tree.Select, checks: Checks) -> bool:
+    """Whether a key of GROUP BY is a bound of a window, or a name of one."""
+    return BOUNDS.fullmatch(meant(key, select, checks).name.upper()) is not None
+
+
+def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
+    """Say that the window itself stands in GROUP BY, not a bound of it."""
+    text = checks.report.text
+    call = text[slice(*span(meant(key, select, checks)))]
+    window = call.partition("_")[0] + call[call.find("(") :]
+    group = select.args["group"]
+    at, place = group.expressions.index(key), span(key)
+    if any(each.name.upper() in KINDS for each in group.expressions):
+        start = span(group.expressions[at - 1])[1] if at else place[0]
+        end = place[1] if at else span(group.expressions[1])[0]
+        change = Rewrite((start, end), "", "leave it out")
+    else:
+        change = Rewrite(place, window)
+    checks.report.error(
+        "WINDOW_MISMATCH",
+        place,
+        f"A bound of a window is no key: its groups have one each. GROUP BY {window}, and select the bound.",
+        change,
+    )
+
+
+def _is_star(node: tree.Node) -> bool:
+    return isinstance(node.expression if isinstance(node, tree.Dot) else node, tree.Star)
+
+
+def _outside(node: tree.Node) -> Iterator[tree.Node]:
+    """What a column of the result names outside of aggregates: all of it, or its columns, to group by."""
+    if isinstance(node, tree.Alias):
+        yield from _outside(node.this)
+    elif not _has_aggregate(node):
+        yield from [node] if any(map(_is_name, _all(node))) else []
+    elif not _is_aggregate(node):
+        for child in node.children():
+            yield from _outside(child)
+
+
+def _has_aggregate(node: tree.Node) -> bool:
+    return any(map(_is_aggregate, _all(node)))
+
+
+def _is_aggregate(node: tree.Node) -> bool:
+    """Whether it is an aggregate, or a bound of the window: what a group has besides its keys."""
+    if isinstance(node, tree.Filter):
+        return True
+    if not isinstance(node, tree.Anonymous):
+        return False
+    name = node.name.upper()
+    function = registry.find(name)
+    return name in _BY_TIME or bool(BOUNDS.fullmatch(name)) or (function is not None and function.aggregate)
+
+
+def _is_name(node: tree.Node) -> bool:
+    return isinstance(node, tree.Column) and node.name.upper() not in WITHOUT_BRACKETS
+
+
+def _all(node: tree.Node) -> Iterator[tree.Node]:
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        yield each
+        stack += each.children()
