@@ -76,7 +76,9 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
             while True:
                 while lines := tail.read():
                     numbered = enumerate(lines, start=number)
-                    rows.extend(row for at, line in numbered if (row := _row(line, f"{log.name}/{at}")))
+                    rows.extend(
+                        row for number, line in numbered if (row := _row(line, f"{log.name}/{number}"))
+                    )
                     number += len(lines)
                 yield [*reversed(rows)]
     except OSError as problem:
