@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -73,6 +74,7 @@ class Stage:
     progress: bool = True
     silence_s: float = 3
     progress_s: float = 4
+    kafka_away_s: float = 30
     progressed: datetime = field(default_factory=lambda: datetime.now(UTC))
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -87,6 +89,7 @@ class Stage:
             resolve_hold_s=0.2,
             silence_s=self.silence_s,
             progress_s=self.progress_s,
+            kafka_away_s=self.kafka_away_s,
             leader_timeout_s=3,
         )
 
@@ -395,3 +398,26 @@ async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what
             told = await stage.shown.until(2)
 
         assert (before, kinds(told)) == ([], FIRED)
+
+
+async def test_a_broker_that_is_gone_pages_once_and_the_log_gets_it_when_it_is_back(stack: Stack) -> None:
+    async with stage_on(stack.kafka) as stage:
+        stage.silence_s, stage.progress_s, stage.kafka_away_s = 10, 120, 10
+        async with stage.monitor():
+            await stage.until_event("MonitorStarted")
+            await stage.until_beaten(2)
+            await asyncio.to_thread(kill, stack, "kafka")
+            gone = time.monotonic()
+            told = await stage.shown.until(2)
+            took = time.monotonic() - gone
+            await asyncio.to_thread(lasting, stage.kafka_away_s)
+            meanwhile = list(stage.shown.lines)
+            await asyncio.to_thread(up, stack)
+            await stage.until_event("OutageReported")
+            over = (await stage.shown.until(4))[2:]
+            await stage.until_beaten(5)
+
+        # two writes have to fail, and Kafka has 15 s to take each
+        assert took < stage.kafka_away_s + 2 * 15 + 5
+        assert (kinds(told), kinds(over), len(meanwhile), len(stage.shown.lines)) == (FIRED, OVER, 2, 4)
+        assert all("platform" in line for line in stage.shown.lines)

@@ -17,7 +17,9 @@ def main(arguments: list[str]) -> int:
         description="Prepares a Spark home from which drivers start in half the time. Takes about 20 s."
         " JAVA_HOME, or the java on the PATH, must be the drivers' Java.",
     )
-    parser.add_argument("place", type=Path, help="directory to build it in; made when it is missing")
+    parser.add_argument(
+        "folder", metavar="PLACE", type=Path, help="directory to build it in, made if missing"
+    )
     home.build(parser.parse_args(arguments).folder.absolute(), training.__file__)
     return 0
 
