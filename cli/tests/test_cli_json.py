@@ -27,6 +27,8 @@ ARGUMENTS = {
     "delete": ["orders", "--yes"],
     "init": ["orders", "--force"],
     "quarantine list": ["orders"],
+    "stream describe": ["orders"],
+    "schema show": ["m.M"],
     "log export": ["log.jsonl"],
     "log restore": ["log.jsonl"],
     **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},

@@ -57,6 +57,12 @@ async def test_a_gateway_follows_into_its_database_what_a_rebuild_gives(
     assert len(rebuilt["daggers"]) == 2
 
 
+def lasting(dagger: pb.Dagger) -> pb.Dagger:
+    """Without what it does now, which is in no answer of a write."""
+    dagger.ClearField("vitals")
+    return dagger
+
+
 async def test_a_restarted_gateway_knows_what_it_knew(harness: Any, samples: Any, database_url: str) -> None:
     log = MemoryLog()
     async with harness.running(log, database_url=database_url) as client:
@@ -66,7 +72,7 @@ async def test_a_restarted_gateway_knows_what_it_knew(harness: Any, samples: Any
         again = await client.create(request_id="once")
         got = await client.daggers.GetDagger(pb.GetDaggerRequest(name="completed_bookings"), timeout=10)
 
-    assert (again, got.dagger) == (created, created.dagger)
+    assert (again, lasting(got.dagger)) == (created, created.dagger)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ async def test_a_gateway_whose_log_is_not_that_of_its_database_answers_from_that
         watching = client.daggers.WatchEvents(pb.WatchEventsRequest(), timeout=10)
         watched = await refusal(watching.read())
 
-    assert (got.dagger, why in degraded, await foreign.end()) == (created.dagger, True, others - 1)
+    assert (lasting(got.dagger), why in degraded, await foreign.end()) == (created.dagger, True, others - 1)
     assert "When the log is damaged" in degraded
     assert [error.reason for error in (created_again, registered, watched)] == ["LOG_DAMAGED"] * 3
 
@@ -145,7 +151,7 @@ async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
                 await projector.moved()
         listed = await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
 
-    assert got.dagger == created.dagger
+    assert lasting(got.dagger) == created.dagger
     assert (error.code, [dagger.name for dagger in listed.daggers]) == (
         grpc.StatusCode.UNAVAILABLE,
         ["another_one", "completed_bookings"],
@@ -163,7 +169,7 @@ async def test_another_gateways_writes_are_seen(harness: Any, samples: Any, tmp_
         pb.GetDaggerRequest(name="completed_bookings", min_sequence=created.sequence), timeout=10
     )
 
-    assert got.dagger == created.dagger
+    assert lasting(got.dagger) == created.dagger
 
 
 async def test_a_forged_record_without_an_id_does_not_stop_the_projection(ready: Any) -> None:

@@ -386,6 +386,7 @@ async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what
 ) -> None:
     async with stage_on(stack.kafka) as stage:
         stage.silence_s, stage.progress_s = 10, 120  # as by default, deaf before progress is missing
+        stage.kafka_away_s = 600  # that Kafka is away is told, too, in time
         async with stage.monitor():
             await stage.until_event("MonitorStarted")
             await stage.until_beaten(2)
