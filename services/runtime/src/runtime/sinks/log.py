@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Generator
 from contextlib import closing
+from itertools import count
 
 import pyarrow as pa
 
@@ -68,18 +69,15 @@ def read(source: Source, limit: int) -> list[Row]:
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The same, and then again and again: only what was printed meanwhile is read."""
-    log, rows, number = source.run_dir / rundir.LOG, deque[Row](maxlen=limit), 0
+    log, rows, numbers = source.run_dir / rundir.LOG, deque[Row](maxlen=limit), count()
     try:
         while not log.exists():
             yield []
         with closing(Tail(log)) as tail:
             while True:
                 while lines := tail.read():
-                    numbered = enumerate(lines, start=number)
-                    rows.extend(
-                        row for number, line in numbered if (row := _row(line, f"{log.name}/{number}"))
-                    )
-                    number += len(lines)
+                    read = (_row(line, f"{log.name}/{next(numbers)}") for line in lines)
+                    rows.extend(row for row in read if row is not None)
                 yield [*reversed(rows)]
     except OSError as problem:
         raise external("NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}.") from None
