@@ -23,6 +23,7 @@ import machine
 from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
+from chassis import logging
 from chassis.endpoint import Endpoint
 from eventlog.memory import MemoryLog
 
@@ -67,6 +68,7 @@ def cpu_s(words: Sequence[str], environment: dict[str, str]) -> float:
 @contextmanager
 def gateway(folder: Path) -> Iterator[str]:
     """A gateway whose log is in memory, in a thread of this process; its address."""
+    logging.configure("bench", level="ERROR")
     port: Future[int] = Future()
     stop: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
