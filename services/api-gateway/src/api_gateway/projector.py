@@ -20,8 +20,7 @@ _RETRY_S: Final = 1.0
 # Records gather for one transaction while nobody waits to read them: a transaction costs as much as a hundred
 # of its rows. So many are enough: making their rows holds up the calls, for some milliseconds.
 _ENOUGH: Final = 200
-_LOOK_S: Final = 0.05
-_LOOKS: Final = 10
+_GATHER_S: Final = 0.5
 
 
 class Projector:
@@ -38,7 +37,7 @@ class Projector:
         self._fold = fold
         self._projection = projection
         self._moved = asyncio.Event()
-        self._wanted = asyncio.Event()
+        self._wanted = False
         self._finishing = False
 
     async def run(self, *, since: int) -> None:
@@ -73,25 +72,27 @@ class Projector:
     def finish(self) -> None:
         """Write what is folded already, and end `run`."""
         self._finishing = True
-        self._wanted.set()
         self._follower.wake()
 
     async def _until_news(self, written: int) -> None:
         await self._follower.until(lambda: self._follower.sequence > written or self._finishing)
 
     async def _until_wanted(self, written: int) -> None:
-        for _ in range(_LOOKS):
-            if self._wanted.is_set() or self._follower.sequence - written >= _ENOUGH:
-                break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
-                    await self._wanted.wait()
-        self._wanted.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_S):
+                await self._follower.until(
+                    lambda: (
+                        self._wanted or self._finishing or self._follower.sequence - written >= _ENOUGH
+                    )
+                )
+        self._wanted = False
 
     async def reached(self, sequence: int) -> None:
         """Wait until the tables hold `sequence`, or do not follow at all."""
         while self.sequence < sequence and not self.failure:
-            self._wanted.set()
+            if not self._wanted:
+                self._wanted = True
+                self._follower.wake()
             await self.moved()
 
     async def moved(self) -> None:
