@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+import urllib3
 from confluent_kafka import Consumer, Message, TopicPartition
 from conftest import Stack
 from tests.integration.cli import DAGGERS
@@ -145,3 +147,18 @@ def listens(port: int) -> bool:
         connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
         for connection in psutil.net_connections(kind="tcp")
     )
+
+
+def influxql(stack: Stack, text: str) -> dict[str, Any]:
+    """What the stack's InfluxDB says to a statement of its administrator."""
+    with urllib3.PoolManager() as http:
+        answer = http.request(
+            "POST",
+            f"{stack.influx['url']}/query",
+            fields={"db": stack.influx["bucket"], "q": text},
+            headers=urllib3.make_headers(basic_auth=stack.influx["token"]),
+            encode_multipart=False,
+        )
+    assert answer.status == 200, answer.data
+    found: dict[str, Any] = answer.json()["results"][0]
+    return found

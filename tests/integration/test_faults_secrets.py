@@ -16,7 +16,7 @@ from conftest import Stack
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
-from tests.integration.faults import kill, process, records, until, up
+from tests.integration.faults import influxql, kill, process, records, until, up
 
 from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, forever
 
@@ -36,7 +36,7 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
     bookings = Bookings(stack.kafka, cli)
     name, file = using_secrets(bookings, stack, tmp_path, files)
     for kind in ("influx_env", "influx_file"):
-        database(stack, f"CREATE USER {kind} WITH PASSWORD '{secrets[kind]}' WITH ALL PRIVILEGES")
+        influxql(stack, f"CREATE USER {kind} WITH PASSWORD '{secrets[kind]}' WITH ALL PRIVILEGES")
     kill(stack, "scheduler")
     up(stack, {"CANARY_INFLUX": f"influx_env:{secrets['influx_env']}", "CANARY_KAFKA": secrets["kafka_env"]})
 
@@ -47,7 +47,7 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
         driver = cli("get", name)["driver"]
         places = {"arguments": arguments(), "Spark UI": spark_ui(driver["ui_url"])}
         for kind in ("influx_env", "influx_file"):
-            database(stack, f"DROP USER {kind}")
+            influxql(stack, f"DROP USER {kind}")
         bookings.write(booking(second) for second in range(10))  # now the database refuses their tokens
         cli.until(name, lambda dagger: dagger["phase"] != "RUNNING")
         until(lambda: any(map(failed, records(stack.kafka, "daggers.alerts"))))
@@ -95,20 +95,6 @@ def using_secrets(bookings: Bookings, stack: Stack, folder: Path, files: dict[st
             {"kafka": {"topic": f"out-{uuid4().hex[:8]}", "format": "json"}},
         ],
     )
-
-
-def database(stack: Stack, query: str) -> None:
-    """A statement to the stack's InfluxDB, as its administrator."""
-    headers = urllib3.make_headers(basic_auth=stack.influx["token"])
-    with urllib3.PoolManager() as http:
-        answer = http.request(
-            "POST",
-            f"{stack.influx['url']}/query",
-            fields={"q": query},
-            headers=headers,
-            encode_multipart=False,
-        )
-    assert answer.status == 200, answer.data
 
 
 @contextmanager
