@@ -28,7 +28,8 @@ from eventlog import LogPosition, LogUnavailable
 from fleet.health import SHOWN, Limits
 from fleet.observation import Policy
 from health_monitor.alert import Policy as AlertPolicy
-from health_monitor.monitor import Identity, Monitor
+from health_monitor.leadership import Identity
+from health_monitor.monitor import Monitor
 from health_monitor.recall import SPAN
 from health_monitor.receivers import slack
 from health_monitor.webhook import Channel
@@ -179,15 +180,15 @@ async def watch(
         for follower in built.followers:
             tasks.create_task(follower.run())
         await built.catch_up()
-        built.recall(world.now() - SPAN)
+        built.observer.recall(world.now() - SPAN)
         async for record in world.beats.replay():
             built.heard(record, record.time)
-        built.begin()
+        built.observer.begin()
         tasks.create_task(listen())
-        tasks.create_task(every(JUDGE_S, built.lead))
+        tasks.create_task(every(JUDGE_S, built.leadership.lead))
         tasks.create_task(every(JUDGE_S, built.judge))
         tasks.create_task(every(JUDGE_S, built.judge_platform))
-        tasks.create_task(every(PROBE_S, built.probe))
+        tasks.create_task(every(PROBE_S, built.observer.probe))
         for channel in built.channels:
-            tasks.create_task(every(NOTIFY_S, partial(built.notify, channel)))
-            tasks.create_task(every(NOTIFY_S, partial(built.notify_outage, channel)))
+            tasks.create_task(every(NOTIFY_S, partial(built.deliveries.notify, channel)))
+            tasks.create_task(every(NOTIFY_S, partial(built.deliveries.notify_outage, channel)))

@@ -24,7 +24,8 @@ from fleet.health import Limits
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.journal import FileJournal
-from health_monitor.monitor import Identity, Monitor
+from health_monitor.leadership import Identity
+from health_monitor.monitor import Monitor
 from health_monitor.recall import SPAN
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack
@@ -177,12 +178,12 @@ class Running:
         self.follow()
         await self.monitor.catch_up()
         if self.recalls:
-            self.monitor.recall(self.world.now - SPAN)
+            self.monitor.observer.recall(self.world.now - SPAN)
             async for record in self.world.beats.replay():
                 if record.time >= self.world.now - SPAN:
                     self.monitor.heard(record, record.time)
         self.heard = await self.world.beats.end()
-        self.monitor.begin()
+        self.monitor.observer.begin()
         return self
 
     def follow(self) -> None:
@@ -190,7 +191,7 @@ class Running:
         self.followers = [asyncio.create_task(each.run()) for each in self.monitor.followers]
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = [*self.followers, *self.monitor._under_way]
+        tasks = [*self.followers, *self.monitor.deliveries.under_way]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -200,15 +201,15 @@ class Running:
         """Time goes on, what was written is read, and every timer runs once."""
         self.world.now += seconds * SECOND
         await self._read()
-        await self._timer(self.monitor.lead)
+        await self._timer(self.monitor.leadership.lead)
         await self._read()
-        await self._timer(self.monitor.probe)
+        await self._timer(self.monitor.observer.probe)
         await self._timer(self.monitor.judge)
         await self._timer(self.monitor.judge_platform)
         if notify:
             for channel in self.monitor.channels:
-                await self._timer(partial(self.monitor.notify, channel))
-                await self._timer(partial(self.monitor.notify_outage, channel))
+                await self._timer(partial(self.monitor.deliveries.notify, channel))
+                await self._timer(partial(self.monitor.deliveries.notify_outage, channel))
 
     async def _timer(self, body: Callable[[], Awaitable[None]]) -> None:
         """As `host.every` runs it."""

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from eventlog import read_record
-from health_monitor.monitor import UnreadableHeartbeat
+from health_monitor.observer import UnreadableHeartbeat
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -44,7 +44,7 @@ async def test_two_monitors_do_not_claim_in_turns(world: Any) -> None:
     async with world.monitor("one") as one, world.monitor("two") as two:
         await one.step()
         await two.steps(14)
-        await one.monitor.lead()
+        await one.monitor.leadership.lead()
 
     assert (one.monitor.leads, await world.events()) == (False, ["MonitorStarted", "MonitorStarted"])
 
@@ -61,7 +61,7 @@ async def test_a_leader_that_wakes_reads_before_it_sends(world: Any) -> None:
             await two.steps(14)
         one.follow()
         for channel in one.monitor.channels:
-            await one.monitor.notify(channel)
+            await one.monitor.deliveries.notify(channel)
 
     assert one.monitor.leads is False
     assert len(world.receiver.received) == 2
@@ -136,4 +136,4 @@ async def test_a_record_that_cannot_be_read_is_refused_by_name_and_others_are_he
         await world.beat(progressed=NOON)
         await running.step()
 
-    assert running.monitor._watches["bookings"].heard == world.now
+    assert running.monitor.observer.watches["bookings"].heard == world.now

@@ -102,7 +102,7 @@ async def test_a_drain_lets_what_is_under_way_be_recorded(world: Any) -> None:
         await world.fail_dagger()
         await running.step(notify=False)
         await running.step(2, notify=False)
-        timer = asyncio.create_task(running.monitor.notify(running.monitor.channels[0]))
+        timer = asyncio.create_task(running.monitor.deliveries.notify(running.monitor.channels[0]))
         await world.called.wait()
         timer.cancel()
         await running.monitor.drain(5 * SECOND)

@@ -23,7 +23,8 @@ from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from health_monitor import host, recall
 from health_monitor.addresses import Allowed
 from health_monitor.journal import FileJournal
-from health_monitor.monitor import Identity, Monitor
+from health_monitor.leadership import Identity
+from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
 
@@ -88,7 +89,7 @@ async def serve(
             since = datetime.now(UTC) - recall.SPAN
             group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
             recalled = await recall.rewind(kafka, topic=heartbeats_topic, group=group, since=since)
-            monitor.recall(since)
+            monitor.observer.recall(since)
             # Faust wants a directory to start with; without tables nothing is ever kept there.
             with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
                 app = host.build(

@@ -22,8 +22,9 @@ import faust
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
-from health_monitor.monitor import WATCHDOG, Monitor
+from health_monitor.monitor import Monitor
 from health_monitor.recall import Recall
+from health_monitor.watchdog import INTERVAL
 from kafkaclient import Connection
 
 JUDGE_S: Final = 1.0
@@ -78,20 +79,21 @@ def build(
         begin()
 
     def begin() -> None:
-        if not monitor.judges:
-            monitor.begin()
+        if not monitor.observer.begun:
+            monitor.observer.begin()
             logger().info("recalled", records=recall.count, all=recall.done)
 
     app.agent(source, name="heartbeats")(listen)
     app.task(lose_patience)
-    every(app, JUDGE_S, "lead", monitor.lead)
+    every(app, JUDGE_S, "lead", monitor.leadership.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
-    every(app, PROBE_S, "probe", monitor.probe)
-    every(app, WATCHDOG.total_seconds(), "watchdog", monitor.call_watchdog)
+    every(app, PROBE_S, "probe", monitor.observer.probe)
+    every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
+    told = monitor.deliveries
     for channel in monitor.channels:
-        every(app, NOTIFY_S, f"notify {channel.name}", partial(monitor.notify, channel))
-        every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(monitor.notify_outage, channel))
+        every(app, NOTIFY_S, f"notify {channel.name}", partial(told.notify, channel))
+        every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(told.notify_outage, channel))
     return app
 
 

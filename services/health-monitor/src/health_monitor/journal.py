@@ -1,4 +1,4 @@
-"""Keeps an outage in a file until the log has it."""
+"""Keeps an outage until the log has it: in the process, and in a file for the next one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,33 @@ from google.protobuf.message import DecodeError
 
 from chassis.files import replace_bytes
 from chassis.logging import logger
+from fleet.alert import PLATFORM
+from fleet.ledger import Ledger
+from health_monitor.outage import CONDITION, Journal, Outage
+
+
+class KeptOutage:
+    """The outage that the log does not hold yet."""
+
+    def __init__(self, journal: Journal) -> None:
+        """`journal`: where a restart finds it."""
+        self.current: Outage | None = None
+        """None when the log has all there is."""
+        self._journal = journal
+
+    def load(self, ledger: Ledger) -> None:
+        """Go on with what an earlier process kept. Raises: OSError."""
+        report = self._journal.load()
+        if report is not None:
+            self.current = Outage(report, ledger.alert(PLATFORM, CONDITION))
+
+    def keep(self, kept: Outage | None) -> None:
+        """Remember it. Told it is all the same where the journal fails."""
+        self.current = kept
+        try:
+            self._journal.save(None if kept is None else kept.report)
+        except OSError as error:
+            logger().error("outage not kept", detail=str(error))
 
 
 class FileJournal:
