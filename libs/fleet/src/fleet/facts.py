@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from daggerspec.exits import OUT_OF_MEMORY
-from fleet import fact_text
+from fleet import fact_changes, fact_text
 from fleet.dagger import Dagger
+from fleet.fact_changes import Changes, Ignored
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -29,7 +29,6 @@ from fleet.phases import (
     STOPPED,
     STOPPING,
     UNREACHABLE,
-    Desired,
     Phases,
 )
 
@@ -40,16 +39,6 @@ class Fact(Protocol):
     @property
     def meta(self) -> events_pb2.FactMeta:
         """Whose word it is, and which launch it speaks of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A fact that changes nothing, and why."""
-
-    why: str
-
-
-Changes: TypeAlias = dict[str, Any] | Ignored
 
 
 class About(Enum):
@@ -73,10 +62,6 @@ class Driver(Enum):
     ANY = "any"
 
 
-def _no_changes(_: Dagger, __: Any, ___: datetime) -> Changes:
-    return {}
-
-
 def _no_detail(_: Any) -> str:
     return ""
 
@@ -89,69 +74,12 @@ class Row:
     """The phases it applies in, and the one that follows each. In any other it changes nothing."""
     about: About = About.NEWEST
     driver: Driver = Driver.ANY
-    changes: Callable[[Dagger, Any, datetime], Changes] = _no_changes
+    changes: Callable[[Dagger, Any, datetime], Changes] = fact_changes.nothing
     """What it changes of a dagger beside its phase, as of its time."""
     what: Callable[[Any], str] | None = None
     """What happened, in words; None: the phase that follows, which is the same in all."""
     detail: Callable[[Any], str] = _no_detail
     """The rest of what it says, in words."""
-
-
-# ---- What the rows say of a dagger -------------------------------------------------------------------------
-
-
-def _intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Changes:
-    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
-        return Ignored("it is not asked to run")
-    if fact.version != dagger.version:
-        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
-    return {
-        "observed_version": fact.version,
-        "host": "",
-        "epoch": fact.meta.epoch,
-        "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
-        "ran": False,
-        "references": (),
-        "confirmed_dead": False,
-    }
-
-
-def _runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered, ___: datetime) -> Changes:
-    return {"ran": True, "last_error": None}
-
-
-def _failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:
-    return {"last_error": fact.error}
-
-
-def _exited(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
-    if dagger.phase == STOPPING and dagger.driver is None:
-        return Ignored("its exit is known")
-    ended = gateway_pb2.DriverExit(generation=dagger.generation)
-    ended.time.FromDatetime(time)
-    if fact.HasField("code"):
-        ended.code = fact.code
-    if fact.HasField("error"):
-        ended.error.CopyFrom(fact.error)
-    last_error = fact.error if fact.HasField("error") else dagger.last_error
-    return {"driver": None, "last_error": last_error, "last_exit": ended}
-
-
-def _relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:
-    if dagger.not_before is not None:
-        return Ignored("the next attempt is scheduled")
-    changes = {
-        "attempt": fact.attempt,
-        "not_before": fact.not_before.ToDatetime(tzinfo=UTC),
-        "restarts": dagger.restarts + 1,
-    }
-    starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
-    return changes | ({"starved": dagger.phase_time} if starved else {})
-
-
-def _at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
-    other = Ignored("it is not what is asked any more")
-    return lambda dagger, *_: {"attempt": 0} if dagger.desired == asked else other
 
 
 # ---- The rows ----------------------------------------------------------------------------------------------
@@ -162,7 +90,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         phases=dict.fromkeys((PENDING, BACKING_OFF, STARTING, STOPPING), STARTING),
         about=About.NEW,
         driver=Driver.NONE,
-        changes=_intended,
+        changes=fact_changes.intended,
         detail=lambda fact: f"version {fact.version} is being launched",
     ),
     events_pb2.Launched: Row(
@@ -179,14 +107,14 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         # In STARTING a submission failed. Elsewhere none was made, and the error says what it waits for.
         phases={STARTING: BACKING_OFF, PENDING: PENDING, BACKING_OFF: PENDING, STOPPING: PENDING},
         driver=Driver.NONE,
-        changes=_failed,
+        changes=fact_changes.failed,
         what=lambda _: "launch failed",
         detail=fact_text.why,
     ),
     events_pb2.Running: Row(
         phases=dict.fromkeys((STARTING, DEGRADED, UNREACHABLE), RUNNING),
         driver=Driver.KNOWN,
-        changes=_runs,
+        changes=fact_changes.runs,
     ),
     events_pb2.Degraded: Row(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), DEGRADED),
@@ -197,7 +125,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.Recovered: Row(
         phases=dict.fromkeys((DEGRADED, UNREACHABLE), RUNNING),
         driver=Driver.KNOWN,
-        changes=_runs,
+        changes=fact_changes.runs,
         detail=lambda _: "makes progress again",
     ),
     events_pb2.Unreachable: Row(
@@ -206,19 +134,21 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.Exited: Row(
         # Next comes, from BACKING_OFF, RelaunchScheduled or Failed; from STOPPING, what is asked.
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), BACKING_OFF) | {STOPPING: STOPPING},
-        changes=_exited,
+        changes=fact_changes.exited,
         what=lambda fact: (
             f"driver exited with code {fact.code}" if fact.HasField("code") else "driver exited"
         ),
         detail=fact_text.why,
     ),
     events_pb2.RelaunchScheduled: Row(
-        phases={BACKING_OFF: BACKING_OFF}, changes=_relaunch_scheduled, detail=fact_text.next_attempt
+        phases={BACKING_OFF: BACKING_OFF},
+        changes=fact_changes.relaunch_scheduled,
+        detail=fact_text.next_attempt,
     ),
     events_pb2.Failed: Row(
         phases=dict.fromkeys((PENDING, BACKING_OFF, STOPPING), FAILED),
         driver=Driver.NONE,
-        changes=_failed,
+        changes=fact_changes.failed,
         detail=fact_text.why,
     ),
     events_pb2.StopIssued: Row(
@@ -230,12 +160,12 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.Stopped: Row(
         phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING), STOPPED),
         driver=Driver.NONE,
-        changes=_at_rest(gateway_pb2.DESIRED_STOPPED),
+        changes=fact_changes.at_rest(gateway_pb2.DESIRED_STOPPED),
     ),
     events_pb2.Deleted: Row(
         phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING, STOPPED), DELETED),
         driver=Driver.NONE,
-        changes=_at_rest(gateway_pb2.DESIRED_DELETED),
+        changes=fact_changes.at_rest(gateway_pb2.DESIRED_DELETED),
     ),
     events_pb2.Settled: Row(
         phases={RUNNING: RUNNING, DEGRADED: DEGRADED},

@@ -20,7 +20,8 @@ from eventlog import LogPosition, Record, chained
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import REGISTRATIONS, Catalogue, Entry, Registration, registered
 from fleet.dagger import DECISIONS, Dagger, decide
-from fleet.facts import FACTS, Ignored, evolve
+from fleet.fact_changes import Ignored
+from fleet.facts import FACTS, evolve
 from fleet.horizon import STANDARD, Horizon
 from fleet.hosts import Hosts, serving
 from fleet.phases import DELETED

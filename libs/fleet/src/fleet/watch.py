@@ -15,17 +15,8 @@ from typing import Final, TypeVar
 
 from daggers.v1 import telemetry_pb2
 
-from fleet.health import (
-    Backlog,
-    Evidence,
-    Flow,
-    Growth,
-    Limits,
-    driver_warnings,
-    flows,
-    growth,
-    progress_age,
-)
+from fleet.health import Evidence, Limits, driver_warnings, progress_age
+from fleet.trends import Backlog, Flow, Growth, flows, growth
 
 Heartbeat = telemetry_pb2.Heartbeat
 

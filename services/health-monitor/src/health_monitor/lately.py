@@ -12,8 +12,9 @@ from chassis.durations import spoken
 from daggerspec.limits import OVERDUE_S
 from fleet import Dagger
 from fleet.alert import Condition
-from fleet.health import Limits, Reason, driver_warnings, ends_lately
+from fleet.health import Limits, Reason, driver_warnings
 from fleet.phases import FAILED
+from fleet.trends import ends_lately
 from fleet.watch import Watch
 from health_monitor.finding import Finding, Measure, domain_of, seconds, times, why
 from health_monitor.history import History

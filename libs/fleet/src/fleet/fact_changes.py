@@ -1,0 +1,89 @@
+"""What a fact changes of a dagger beside its phase: what rows of `fleet.facts` refer to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2
+
+from daggerspec.exits import OUT_OF_MEMORY
+from fleet.dagger import Dagger
+from fleet.phases import STOPPING, Desired
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A fact that changes nothing, and why."""
+
+    why: str
+
+
+Changes: TypeAlias = dict[str, Any] | Ignored
+
+
+def nothing(_: Dagger, __: Any, ___: datetime) -> Changes:
+    """Nothing but its phase."""
+    return {}
+
+
+def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Changes:
+    """A launch begins: what was known of the one before is not of it."""
+    if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+        return Ignored("it is not asked to run")
+    if fact.version != dagger.version:
+        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
+    return {
+        "observed_version": fact.version,
+        "host": "",
+        "epoch": fact.meta.epoch,
+        "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
+        "ran": False,
+        "references": (),
+        "confirmed_dead": False,
+    }
+
+
+def runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered, ___: datetime) -> Changes:
+    """It gets on."""
+    return {"ran": True, "last_error": None}
+
+
+def failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:
+    """Why it does not run."""
+    return {"last_error": fact.error}
+
+
+def exited(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
+    """Its driver has ended."""
+    if dagger.phase == STOPPING and dagger.driver is None:
+        return Ignored("its exit is known")
+    ended = gateway_pb2.DriverExit(generation=dagger.generation)
+    ended.time.FromDatetime(time)
+    if fact.HasField("code"):
+        ended.code = fact.code
+    if fact.HasField("error"):
+        ended.error.CopyFrom(fact.error)
+    last_error = fact.error if fact.HasField("error") else dagger.last_error
+    return {"driver": None, "last_error": last_error, "last_exit": ended}
+
+
+def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:
+    """The next attempt, and when."""
+    if dagger.not_before is not None:
+        return Ignored("the next attempt is scheduled")
+    changes = {
+        "attempt": fact.attempt,
+        "not_before": fact.not_before.ToDatetime(tzinfo=UTC),
+        "restarts": dagger.restarts + 1,
+    }
+    starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
+    return changes | ({"starved": dagger.phase_time} if starved else {})
+
+
+def at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
+    """What was asked is so, if it is still asked."""
+    other = Ignored("it is not what is asked any more")
+    return lambda dagger, *_: {"attempt": 0} if dagger.desired == asked else other
