@@ -81,9 +81,7 @@ class Projector:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GATHER_S):
                 await self._follower.until(
-                    lambda: (
-                        self._wanted or self._finishing or self._follower.sequence - written >= _ENOUGH
-                    )
+                    lambda: self._wanted or self._finishing or self._follower.sequence - written >= _ENOUGH
                 )
         self._wanted = False
 
