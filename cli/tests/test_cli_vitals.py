@@ -168,7 +168,7 @@ def test_get_and_list_tell_a_dagger_that_nobody_launched(filled: Any) -> None:
 def test_a_name_that_is_not_there_comes_with_the_one_that_may_be_meant(filled: Any) -> None:
     code, _, err = filled("get", "order_by_city")
 
-    assert (code, "there is no dagger order_by_city; did you mean orders_by_city?" in err) == (1, True)
+    assert (code, "there is no dagger order_by_city: did you mean orders_by_city?" in err) == (1, True)
 
 
 def test_a_watched_list_is_for_people(filled: Any) -> None:

@@ -24,8 +24,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from cli.errors import CliError, MisusedError, RefusedError
 from cli.schema import load
-from daggerclient.daggerfile.reader import nearest
 from daggerclient.findings import headline
+from daggerspec.nearest import nearest
 from daggersql import Table
 
 KEYS = ("schema", "message", "time_field")

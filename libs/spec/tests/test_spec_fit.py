@@ -124,7 +124,7 @@ def test_a_column_without_a_field_or_of_another_type_is_refused(
 def test_a_near_miss_is_suggested(message: Descriptor) -> None:
     (violation,) = mismatches("at", [Column("cuont", Role.FIELD, "cuont", "bigint")], message)
 
-    assert violation.description == "column cuont: out.Row has no field cuont; did you mean count?"
+    assert violation.description == "column cuont: out.Row has no field cuont: did you mean count?"
 
 
 def test_every_mismatch_is_said_at_once(message: Descriptor) -> None:

@@ -120,7 +120,7 @@ async def test_what_is_not_registered_names_what_may_be_meant(
     error = await refusal(getattr(ready.catalog, call)(request_, timeout=10))
 
     assert (error.code.name, error.metadata) == ("NOT_FOUND", {"suggestion": meant})
-    assert error.message.endswith(f"is not registered; did you mean {meant}?")
+    assert error.message.endswith(f"is not registered: did you mean {meant}?")
 
 
 async def test_a_stream_of_misspelt_names_is_told_each_that_may_be_meant(ready: Any, refusal: Any) -> None:

@@ -219,7 +219,7 @@ async def test_a_name_that_is_not_there_comes_with_the_one_that_may_be_meant(
     error = await refusal(calls[call]())
 
     assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "NOT_FOUND")
-    assert error.message == f"there is no dagger {name}; did you mean {NAME}?"
+    assert error.message == f"there is no dagger {name}: did you mean {NAME}?"
     assert error.metadata["suggestion"] == NAME
 
 

@@ -196,19 +196,3 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
 def all_near(wrong: str, known: Iterable[str]) -> list[str]:
     """The few known words that may have been meant, the nearest first."""
     return [word for word in get_close_matches(wrong[:128], sorted(known), n=3) if word != wrong]
-
-
-def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant, whatever its letter case; None when none is near.
-
-    `cutoff` is how alike they must be, from 0 to 1.
-    """
-    # Comparing long texts costs more than their suggestion is worth; names are at most 128 characters.
-    by_folded = {name.lower(): name for name in sorted(known)}
-    found = get_close_matches(wrong[:128].lower(), by_folded, n=1, cutoff=cutoff)
-    if found:
-        return by_folded[found[0]]
-    # An abbreviation: lat for latitude.
-    start = wrong.lower()
-    begun = [name for folded, name in by_folded.items() if len(start) > 1 and folded.startswith(start)]
-    return min(begun, key=len) if begun else None

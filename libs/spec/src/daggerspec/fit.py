@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from daggerspec.columns import Column
+from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -68,11 +68,9 @@ def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Ite
 def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
     field = owner.fields_by_name.get(name)
     if field is None:
-        near = get_close_matches(name, list(owner.fields_by_name), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        yield Violation(
-            path, f"column {column}: {owner.full_name} has no field {name}{hint}", "UNKNOWN_FIELD"
-        )
+        meant = hint(nearest(name, owner.fields_by_name), "")
+        text = f"column {column}: {owner.full_name} has no field {name}{meant}"
+        yield Violation(path, text, "UNKNOWN_FIELD")
     elif field.message_type is not None and field.message_type.GetOptions().map_entry:
         parts = dict(kind.parts)
         entry = field.message_type.fields_by_name

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import grpc
 
 from chassis.errors import ApiError
-from daggersql.findings import nearest
+from daggerspec.nearest import hint, nearest
 from fleet import Fleet
 
 
@@ -22,12 +22,7 @@ def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
     return _not_found(f"{kind} {name} is not registered", name, known)
 
 
-def hint(near: str | None) -> str:
-    """What follows a sentence about a name that stands for nothing."""
-    return f"; did you mean {near}?" if near else ""
-
-
 def _not_found(text: str, name: str, known: Iterable[str]) -> ApiError:
     near = nearest(name, known)
     metadata = {"suggestion": near} if near else {}
-    return ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text + hint(near), metadata=metadata)
+    return ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text + hint(near, ""), metadata=metadata)

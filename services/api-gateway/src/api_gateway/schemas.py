@@ -26,9 +26,8 @@ from google.protobuf import descriptor_pb2 as dp
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from api_gateway.missing import hint
+from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
-from daggersql.findings import nearest
 from fleet.catalogue import closure, defining_file
 
 _AT: Final = "schema.files"
@@ -157,7 +156,7 @@ def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
         field = owner.fields_by_name.get(part)
         if field is None:
             near = nearest(part, [each.name for each in owner.fields if _may_lead_on(each)])
-            what = f"is not there: {owner.full_name} has no field {part}{hint(near)}"
+            what = f"is not there: {owner.full_name} has no field {part}{hint(near, '')}"
             meant = ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
             yield Violation(at, what, "UNKNOWN_FIELD", suggestion=meant)
             return

@@ -12,8 +12,9 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from daggerclient.daggerfile.reader import Reader, nearest
+from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration, iso
+from daggerspec.nearest import hint, nearest
 
 _MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
 
@@ -80,11 +81,8 @@ def _start(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StartPosition
     instant = reader.instant(node)
     if instant is None:
         near = nearest(said, ("latest", "earliest"))
-        hint = f": did you mean {near}?" if near else ""
-        message = (
-            f"{path} must be latest, earliest, or an instant with its zone like 2026-01-01T00:00:00Z{hint}"
-        )
-        reader.fail(node, path, "BAD_START", message, near)
+        message = f"{path} must be latest, earliest, or an instant with its zone like 2026-01-01T00:00:00Z"
+        reader.fail(node, path, "BAD_START", message + hint(near, ""), near)
     else:
         position.at.FromDatetime(instant)
     return position

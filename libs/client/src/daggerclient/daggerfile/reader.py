@@ -1,13 +1,14 @@
 """Reads YAML nodes strictly, and collects what is wrong with its place instead of stopping at the first."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 
 import yaml
+
+from daggerspec.nearest import hint, nearest
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -66,8 +67,8 @@ class Reader:
                 self.fail(key, where, "DUPLICATE_KEY", f"{name} stands here twice")
             elif name not in known:
                 near = nearest(name, known)
-                hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-                self.fail(key, where, "UNKNOWN_KEY", f"there is no key {name}: {hint}", near)
+                text = f"there is no key {name}" + hint(near, f": known are {', '.join(known)}")
+                self.fail(key, where, "UNKNOWN_KEY", text, near)
             elif value.tag != NULL:
                 values[name] = value
                 self.places[where] = _place(value)
@@ -136,8 +137,8 @@ class Reader:
         if value in known:
             return str(value)
         near = nearest(value, known)
-        hint = f": did you mean {near}?" if near else ""
-        self.fail(node, path, "UNKNOWN_VALUE", f"{path} must be {' or '.join(known)}{hint}", near)
+        text = f"{path} must be {' or '.join(known)}{hint(near, '')}"
+        self.fail(node, path, "UNKNOWN_VALUE", text, near)
         return known[0]
 
     def instant(self, node: yaml.Node) -> datetime | None:
@@ -156,9 +157,3 @@ class Reader:
 
 def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    matches = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None

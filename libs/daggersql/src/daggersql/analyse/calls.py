@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from daggersql.findings import Report, Span, instead, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead
 from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
 from daggersql.functions.signature import Function, Signature
@@ -35,10 +36,9 @@ def find_function(name: str, place: Span, report: Report) -> Function | None:
         report.error("UNSUPPORTED_FUNCTION", place, f"The function {name} is not supported yet.")
     else:
         suggestion = names.SYNONYMS.get(upper) or nearest(name, registry.known_names())
-        hint = f": did you mean {suggestion}?" if suggestion else "."
         at = (place[0], place[0] + len(name))
         rewrite = instead(at, suggestion) if report.text[slice(*at)] == name else suggestion
-        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint}", rewrite)
+        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint(suggestion)}", rewrite)
     return None
 
 

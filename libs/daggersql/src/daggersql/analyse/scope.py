@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from daggersql.findings import Report, Rewrite, Span, instead, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Rewrite, Span, instead
 from daggersql.ir.expr import Expr, Kind, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
@@ -183,13 +184,11 @@ class Scope:
             if at.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
         names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
-        hint = f": did you mean {suggestion}?" if suggestion else "."
-        if elsewhere and not suggestion:
-            hint = f"; {elsewhere[0]} has it."
+        otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
         self.report.error(
             "UNKNOWN_COLUMN",
             span(at),
-            f"There is no column {at.name} in {names}{hint}",
+            f"There is no column {at.name} in {names}{hint(suggestion, otherwise)}",
             instead(span(at), suggestion and written(suggestion)),
         )
 
@@ -208,11 +207,10 @@ class Scope:
     def _unknown_table(self, name: tree.Identifier) -> None:
         aliases = [source.alias for source in self.sources]
         suggestion = nearest(name.name, aliases) or (aliases[0] if aliases else None)
-        hint = f": did you mean {suggestion}?" if suggestion else "."
         self.report.error(
             "UNKNOWN_TABLE",
             span(name),
-            f"No table of FROM is called {name.name}{hint}",
+            f"No table of FROM is called {name.name}{hint(suggestion)}",
             instead(span(name), suggestion and written(suggestion)),
         )
 
@@ -220,20 +218,18 @@ class Scope:
         shown = value.read[1] if value.read else "This value"
         match value.type:
             case Array():
-                hint = f": it is a list, take one element first, as in {shown}[1]"
+                why = f": it is a list, take one element first, as in {shown}[1]"
             case MapOf():
-                hint = f": it is a map, write {shown}['{name.name}']"
+                why = f": it is a map, write {shown}['{name.name}']"
             case _ if not known:
-                hint = ": it is not a message"
+                why = ": it is not a message"
             case _:
-                hint = ""
+                why = ""
         suggestion = nearest(name.name, known)
-        if suggestion:
-            hint += f": did you mean {suggestion}?"
         self.report.error(
             "UNKNOWN_FIELD",
             span(name),
-            f"{shown} has no field {name.name}{hint}",
+            f"{shown} has no field {name.name}{why}{hint(suggestion, '')}",
             instead(span(name), suggestion),
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span, instead, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead
 from daggersql.plan import Table
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import span, written
@@ -54,11 +55,10 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
     if found is None:
         known = [table.name for table in tables]
         suggestion = nearest(name, known)
-        hint = f": did you mean {suggestion}?" if suggestion else f": there is {', '.join(known)}."
         report.error(
             "UNKNOWN_TABLE",
             place,
-            f"The dagger has no stream called {name}{hint}",
+            f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(known)}."),
             instead(place, suggestion and written(suggestion)),
         )
     return found

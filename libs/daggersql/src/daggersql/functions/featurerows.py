@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from daggersql.findings import Report, Span, instead_of_constant, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.ir.expr import Expr, call, cast, text_constant
 from daggersql.ir.ops import Form, Op
@@ -117,11 +118,10 @@ def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> 
     if convert is None:
         known = ", ".join(TYPES)
         suggestion = nearest(str(kind.value), TYPES) if kind.value is not None else None
-        hint = f": did you mean {suggestion}?" if suggestion else f": it is one of {known}."
         report.error(
             "UNSUPPORTED_TYPE",
             kind.span,
-            f"This is not the constant name of a type{hint}",
+            "This is not the constant name of a type" + hint(suggestion, f": it is one of {known}."),
             instead_of_constant(kind.span, suggestion),
         )
         return None

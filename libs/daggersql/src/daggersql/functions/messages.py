@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from daggersql.findings import Report, Rewrite, Span, instead_of_constant, nearest, quoted
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Rewrite, Span, instead_of_constant, quoted
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (
@@ -49,11 +50,10 @@ def message_type(name: Expr, report: Report) -> Message | None:
         suggestion = (
             nearest(str(name.value), report.environment.messages()) if name.value is not None else None
         )
-        hint = f": did you mean {suggestion}?" if suggestion else "."
         report.error(
             "UNKNOWN_MESSAGE",
             name.span,
-            f"The streams' schemas have no message {name.value}{hint}",
+            f"The streams' schemas have no message {name.value}{hint(suggestion)}",
             instead_of_constant(name.span, suggestion),
         )
         return None
@@ -139,8 +139,7 @@ def check_same(message: Message, name: Expr, report: Report) -> bool:
 def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
     if isinstance(kind, Message):
         suggestion = nearest(name, kind.fields())
-        hint = f": did you mean {suggestion}?" if suggestion else "."
-        detail = f"{kind.descriptor.full_name} has no field {name!r}{hint}"
+        detail = f"{kind.descriptor.full_name} has no field {name!r}{hint(suggestion)}"
     else:
         suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."
     steps = str(path.value).split(".")

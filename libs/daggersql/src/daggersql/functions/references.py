@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggerspec.fields import REFERENCE
+from daggerspec.nearest import hint, nearest
 from daggersql.environment import Reference
-from daggersql.findings import Report, Span, instead, instead_of_constant, nearest
+from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.signature import Build, Signature
 from daggersql.ir.expr import Expr, call, cast, null
 from daggersql.ir.ops import Form
@@ -60,11 +61,11 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
     known = report.environment.references
     if known is not None and name.value not in known:
         suggestion = nearest(name.value, known)
-        hint = f": did you mean {suggestion}?" if suggestion else "; an administrator can register it."
         report.error(
             "REFERENCE_NOT_FOUND",
             name.span,
-            f"There is no reference table {name.value}{hint}",
+            f"There is no reference table {name.value}"
+            + hint(suggestion, "; an administrator can register it."),
             instead_of_constant(name.span, suggestion),
         )
         return

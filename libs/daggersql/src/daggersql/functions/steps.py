@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from daggersql.findings import Report, Rewrite, instead_of_constant, nearest, quoted
+from daggerspec.nearest import nearest
+from daggersql.findings import Report, Rewrite, instead_of_constant, quoted
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
 from daggersql.ir.ops import Form

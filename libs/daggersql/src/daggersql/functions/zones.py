@@ -14,7 +14,8 @@ from importlib import resources
 
 import tzdata  # type: ignore[import-untyped]  # it is but a folder of data
 
-from daggersql.findings import Report, Span, instead_of_constant, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
@@ -62,8 +63,7 @@ def check_zone(number: int) -> Check:
             return
         if find(zone.value) is None:
             meant = nearest(zone.value, names())
-            hint = f": did you mean {meant}?" if meant else ", such as Asia/Jakarta or GMT+07:00."
-            rewrite = instead_of_constant(zone.span, meant)
-            report.error("INVALID_TIME_ZONE", zone.span, f"There is no time zone {zone.value}{hint}", rewrite)
+            text = f"There is no time zone {zone.value}" + hint(meant, ", such as Asia/Jakarta or GMT+07:00.")
+            report.error("INVALID_TIME_ZONE", zone.span, text, instead_of_constant(zone.span, meant))
 
     return check

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Report, Span, instead_of_constant, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.ir.expr import Expr, call, cast
 from daggersql.ir.ops import Op
 from daggersql.ir.types import (
@@ -83,12 +84,11 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     if other.value in known or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
         return
     suggestion = nearest(other.value, known)
-    hint = f": did you mean {suggestion}?" if suggestion else f": it has {', '.join(known[:10])}."
     shown = value.read[1] if value.read else "The enum"
     report.warn(
         "UNKNOWN_ENUM_VALUE",
         other.span,
-        f"{shown} is never {other.value!r}{hint}",
+        f"{shown} is never {other.value!r}" + hint(suggestion, f": it has {', '.join(known[:10])}."),
         instead_of_constant(other.span, suggestion),
     )
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from daggersql.findings import Refused, Report, Rewrite, Span, Suggestion, all_near, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Refused, Report, Rewrite, Span, Suggestion, all_near
 from daggersql.limits import MAX_DEPTH, MAX_LIST
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import NO_TOKEN, Token, TokenKind
@@ -251,8 +252,8 @@ class Cursor:
             )
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
-        hint = f": did you mean {suggestion}?" if suggestion and suggestion in KEYWORDS else "."
-        raise Refused("SYNTAX_ERROR", self._here(), problem + hint, suggestion, repairs)
+        meant = suggestion if suggestion in KEYWORDS else None
+        raise Refused("SYNTAX_ERROR", self._here(), problem + hint(meant), suggestion, repairs)
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
         """What may be meant: another keyword for a word at or before this place, or what is missing here."""

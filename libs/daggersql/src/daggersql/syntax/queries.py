@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Refused, Rewrite, nearest
+from daggerspec.nearest import nearest
+from daggersql.findings import Refused, Rewrite
 from daggersql.limits import MAX_BRANCHES, MAX_COLUMNS
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import TokenKind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from daggersql.findings import Report, Span, instead, instead_of_constant, nearest
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, Span, instead, instead_of_constant
 
 _OFTEN = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
 UNITS = frozenset(
@@ -25,7 +26,7 @@ def refuse(
         )
         return
     near = _SHORT.get(word.upper()) or nearest(word, _OFTEN, cutoff=0.5)
-    hint = f": did you mean {near}?" if near else f": there are {', '.join(_OFTEN)}."
+    meant = hint(near, f": there are {', '.join(_OFTEN)}.")
     report.error(
-        "BAD_INTERVAL", place, f"There is no unit of time called {word[:40]}{hint}", change(place, near)
+        "BAD_INTERVAL", place, f"There is no unit of time called {word[:40]}{meant}", change(place, near)
     )
