@@ -48,6 +48,13 @@ def instead_of_constant(span: Span, text: str | None) -> Rewrite | None:
     return None if text is None else Rewrite(span, quoted(text), text)
 
 
+def instead_of_step(span: Span, steps: Iterable[str], wrong: str, meant: str | None) -> Rewrite | None:
+    """Another step in a text constant of steps with dots between; None when there is none."""
+    if meant is None:
+        return None
+    return Rewrite(span, quoted(".".join(meant if step == wrong else step for step in steps)), meant)
+
+
 # A pathological query must not make its own report a bomb.
 MAX_FINDINGS = 100
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from google.protobuf.descriptor import FieldDescriptor
 
 from daggerspec.nearest import hint, nearest
-from daggersql.findings import Report, Rewrite, Span, instead_of_constant, quoted
+from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (
@@ -142,9 +142,7 @@ def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
         detail = f"{kind.descriptor.full_name} has no field {name!r}{hint(suggestion)}"
     else:
         suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."
-    steps = str(path.value).split(".")
-    meant = ".".join(suggestion if step == name else step for step in steps) if suggestion else None
-    rewrite = Rewrite(path.span, quoted(meant), suggestion) if meant else None
+    rewrite = instead_of_step(path.span, str(path.value).split("."), name, suggestion)
     report.error("UNKNOWN_FIELD", path.span, detail, rewrite)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from daggerspec.nearest import nearest
-from daggersql.findings import Report, Rewrite, instead_of_constant, quoted
+from daggerspec.nearest import hint, nearest
+from daggersql.findings import Report, instead_of_constant, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
 from daggersql.ir.ops import Form
@@ -54,10 +54,9 @@ def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str]
     for name in names:
         if name not in known:
             meant = nearest(name, known)
-            hint = f": did you mean {meant}?" if meant else f"; there are {', '.join(known)}."
-            others = ".".join(meant if each == name else each for each in names) if meant else None
-            rewrite = Rewrite(steps.span, quoted(others), meant) if others else None
-            report.error("UNSUPPORTED_OPERATION", steps.span, f"There is no step {name!r}{hint}", rewrite)
+            text = f"There is no step {name!r}" + hint(meant, f"; there are {', '.join(known)}.")
+            rewrite = instead_of_step(steps.span, names, name, meant)
+            report.error("UNSUPPORTED_OPERATION", steps.span, text, rewrite)
             return None
     return names
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from daggerspec.nearest import hint, nearest
-from daggersql.findings import Report, Rewrite, Span, quoted
+from daggersql.findings import Report, Span, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
@@ -92,12 +92,7 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
         fields = value.type.fields() if isinstance(value.type, Message | Struct) else {}
         if name not in fields:
             meant = nearest(name, fields)
-            steps = (
-                ".".join(meant if each == name else each for each in str(path.value).split("."))
-                if meant
-                else None
-            )
-            rewrite = Rewrite(path.span, quoted(steps), meant) if steps else None
+            rewrite = instead_of_step(path.span, str(path.value).split("."), name, meant)
             report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint(meant)}", rewrite)
             return None
         read = None if value.read is None else (value.read[0], f"{value.read[1]}.{name}")
