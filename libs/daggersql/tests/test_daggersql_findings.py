@@ -67,6 +67,19 @@ def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rest", "problem"),
+    [
+        ("form WHER order_number = '1'", "'WHER' is not expected here: did you mean WHERE?"),
+        ("b WHER order_number = '1'", "'WHER' is not expected here: did you mean WHERE?"),
+        ("form GROPU order_number", "'GROPU' is not expected here: did you mean FROM?"),
+        ("b x", "'x' is not expected here."),
+    ],
+)
+def test_one_keyword_is_meant_the_one_that_makes_a_query_before_a_guess(rest: str, problem: str) -> None:
+    assert [each.message for each in say(f"SELECT fare FROM bookings {rest}")] == [problem]
+
+
+@pytest.mark.parametrize(
     ("sql", "code"),
     [
         ("SELECT S2Id(fare, tip, 13.5) AS x FROM bookings", "TYPE_MISMATCH"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from daggerspec.nearest import hint
 from daggersql.analyse.outputs import check_outputs
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Refused, Report, Severity, Suggestion
+from daggersql.findings import Refused, Report, Rewrite, Severity, Suggestion
 from daggersql.ir import closing, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
@@ -19,6 +20,7 @@ from daggersql.lints.early import object_to_early
 from daggersql.lints.timeseries import warn_of_no_field, warn_of_points, warn_of_records
 from daggersql.plan import Checked, Plan, Table
 from daggersql.syntax import tree
+from daggersql.syntax.cursor import KEYWORDS
 from daggersql.syntax.parsing import parse
 
 
@@ -53,15 +55,20 @@ def check(
 
 
 def _answer(refused: Refused, sql: str, tables: Sequence[Table]) -> tuple[str, Suggestion]:
-    """What is said of a text that cannot be read: with the repair that makes it a good one, if any does."""
+    """What is said of a text that cannot be read, and the repair that makes it a query, or else the guess."""
+    repair = _repair(refused, sql, tables)
+    words = repair and (repair.words or repair.text)
+    meant = words if words in KEYWORDS else refused.guess
+    return refused.problem.removesuffix(".") + hint(meant), repair or refused.suggestion
+
+
+def _repair(refused: Refused, sql: str, tables: Sequence[Table]) -> Rewrite | None:
+    """The first repair that makes a query of the text with which nothing is wrong."""
     for repair in refused.repairs if len(sql) <= MOST_REPAIRED else ():
         start, end = repair.span
         if _is_fine(sql[:start] + repair.text + sql[end:], tables):
-            words = repair.words or repair.text
-            known = words in refused.message or not words.isalpha()
-            message = refused.message if known else f"{refused.message.rstrip('.')}: did you mean {words}?"
-            return message, repair
-    return refused.message, refused.suggestion
+            return repair
+    return None
 
 
 def _is_fine(sql: str, tables: Sequence[Table]) -> bool:

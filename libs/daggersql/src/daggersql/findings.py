@@ -187,17 +187,20 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         self,
         code: str,
         span: Span,
-        message: str,
+        problem: str,
         suggestion: Suggestion = None,
+        *,
         repairs: Sequence[Rewrite] = (),
+        guess: str | None = None,
     ) -> None:
-        """`repairs` may make a query of the text; `suggestion` is for when none does."""
-        super().__init__(message)
+        """`repairs` may make a query of the text. If none does: `suggestion`, and `guess`, a keyword."""
+        super().__init__(problem)
         self.repairs = repairs
         self.code = code
         self.span = span
-        self.message = message
+        self.problem = problem
         self.suggestion = suggestion
+        self.guess = guess
 
 
 def all_near(wrong: str, known: Iterable[str]) -> list[str]:

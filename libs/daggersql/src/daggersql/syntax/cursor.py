@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import nearest
 from daggersql.findings import Refused, Report, Rewrite, Span, Suggestion, all_near
 from daggersql.limits import MAX_DEPTH, MAX_LIST
 from daggersql.syntax import tree
@@ -241,7 +241,7 @@ class Cursor:
         return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
-        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
+        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is the guess."""
         repairs = self._repairs(suggestion)
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
@@ -252,8 +252,8 @@ class Cursor:
             )
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
-        meant = suggestion if suggestion in KEYWORDS else None
-        raise Refused("SYNTAX_ERROR", self._here(), problem + hint(meant), suggestion, repairs)
+        guess = suggestion if suggestion in KEYWORDS else None
+        raise Refused("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs, guess=guess)
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
         """What may be meant: another keyword for a word at or before this place, or what is missing here."""

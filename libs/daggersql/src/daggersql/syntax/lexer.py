@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from daggerspec.nearest import hint
 from daggersql.findings import Refused, Report, Rewrite, Span, instead, quoted
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
@@ -75,6 +76,7 @@ _TEXTS: dict[str, Callable[[str], str]] = {
     "quoted": lambda raw: raw[1:-1].replace("``", "`"),
 }
 _NO_NAME, _BEHIND_AS = re.compile(r'"\s*"'), re.compile(r"\bAS\s+\Z", re.IGNORECASE)
+_BEGUN_BY_DIGIT = re.compile(r"[0-9]\w*")
 _BEFORE_NAMES = {"AS", "FROM", "JOIN", "TABLE", "."}
 _BEFORE_TEXT = {"=", "<>", "!=", "LIKE", "ILIKE", "||"}
 _UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
@@ -123,13 +125,15 @@ def _double(match: re.Match[str], before: list[Token], report: Report) -> Token:
     """What stands in double quotes, which the dialect has not: a name where one stands, else a text."""
     text, (start, end) = match.group()[1:-1].replace('""', '"'), match.span()
     previous = before[-1] if before else NO_TOKEN
-    names = {field.name for message in report.environment.streams for field in message.fields}
-    is_name = previous.text.upper() in _BEFORE_NAMES or (text in names and previous.text not in _BEFORE_TEXT)
+    is_name = previous.text.upper() in _BEFORE_NAMES or (
+        previous.text not in _BEFORE_TEXT
+        and any(text in message.fields_by_name for message in report.environment.streams)
+    )
     written = f"`{text.replace('`', '``')}`" if is_name else quoted(text)
     report.error(
         "SYNTAX_ERROR",
         (start, end),
-        f"Names are quoted with backticks, text with single quotes: did you mean {written[:60]}?",
+        f"Names are quoted with backticks, text with single quotes{hint(written[:60])}",
         instead((start, end), written),
     )
     return Token(TokenKind.QUOTED if is_name else TokenKind.STRING, text, start=start, end=end - 1)
@@ -158,7 +162,7 @@ def _unreadable(sql: str, at: int) -> Refused:
         close = _closing(char)
         ends = sorted({sql.find("\n", at) % (len(sql) + 1), len(sql)})
         repairs = [Rewrite((end, end), close) for end in ends]
-        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs)
+        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs=repairs)
     if rest.startswith(_TEMPLATES):
         return Refused(
             "FORBIDDEN_SYNTAX",
@@ -169,13 +173,11 @@ def _unreadable(sql: str, at: int) -> Refused:
         return Refused("INVALID_COLUMN_NAME", (at, at + 2), "A column's name is not empty.")
     if char == '"':
         return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
-    if char.isdigit() and char.isascii():
-        word = re.compile(r"\w+").match(sql, at)
-        name, place = (word.group(), word.span()) if word else ("", span)
+    if number := _BEGUN_BY_DIGIT.match(sql, at):
+        name, place = number.group(), number.span()
         repairs = [Rewrite(place, f"`{name}`"), Rewrite(place, f"value_{name}")]
-        return Refused(
-            "SYNTAX_ERROR", span, "A name cannot begin with a digit: quote it with backticks.", "`", repairs
-        )
+        problem = "A name cannot begin with a digit: quote it with backticks."
+        return Refused("SYNTAX_ERROR", span, problem, "`", repairs=repairs)
     if not char.isascii() or not char.isprintable():
         return _invalid_character(char, span)
     return Refused("SYNTAX_ERROR", span, f"{char!r} means nothing here.")
