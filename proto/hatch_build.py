@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import sysconfig
+import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,29 @@ PUBLIC = re.compile(r'^import public "(.+)\.proto";', re.MULTILINE)
 
 
 class ProtoBuildHook(BuildHookInterface):
+    """The tree itself gets a new gen/. A wheel gets a folder of its own: others read gen/ meanwhile."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        build(Path(self.root))
+        root = Path(self.root)
+        if version == "editable":
+            build(root, root / "gen")
+            return
+        self.out = Path(tempfile.mkdtemp(prefix="daggers-proto-"))
+        build(root, self.out)
+        # With the schema itself, which other languages are generated from.
+        build_data["force_include"] |= {str(self.out / "daggers"): "daggers"} | {
+            str(file): str(file.relative_to(root)) for file in root.glob("daggers/**/*.proto")
+        }
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if version != "editable":
+            shutil.rmtree(self.out)
 
 
-def build(root: Path) -> None:
-    """Make the package of the member in `root` anew, in its folder gen/."""
+def build(root: Path, out: Path) -> None:
+    """Make the package of the member in `root` anew, in the folder `out`."""
     from grpc_tools import protoc
 
-    out = root / "gen"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     sources = sorted(str(path) for path in (root / "daggers").rglob("*.proto"))

@@ -55,7 +55,7 @@ class Tree:
 
     def compile(self) -> None:
         """Build the copy's protocol, as `make venv` does."""
-        script = "from pathlib import Path; import hatch_build; hatch_build.build(Path())"
+        script = "from pathlib import Path; import hatch_build; hatch_build.build(Path(), Path('gen'))"
         subprocess.run([sys.executable, "-c", script], cwd=self.folder / "proto", check=True, timeout=300)
 
     def _environment(self) -> dict[str, str]:
