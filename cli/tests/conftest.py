@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import structlog
+from tests.gateways import served
 
-from api_gateway.projection import Projection
-from api_gateway.quarantine.memory import MemoryQuarantine
-from api_gateway.server import serving
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
 from eventlog import Log
@@ -93,42 +88,10 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., in
             endpoint: Endpoint, log: Callable[[], Log] = MemoryLog, alerts: Callable[[], Log] = MemoryLog
         ) -> int:
             database = tmp_path_factory.mktemp("gateway") / "projection.db"
-            return running.enter_context(_served(endpoint, f"sqlite:///{database}", log, alerts))
+            return running.enter_context(served(endpoint, f"sqlite:///{database}", log, alerts))
 
         yield start
     structlog.reset_defaults()
-
-
-@contextmanager
-def _served(
-    endpoint: Endpoint, database: str, log: Callable[[], Log], alerts: Callable[[], Log]
-) -> Iterator[int]:
-    port: Future[int] = Future()
-    stop: Future[Callable[[], object]] = Future()
-
-    async def serving_until_stopped() -> None:
-        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-        stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
-        async with serving(
-            log(),
-            Projection(database),
-            MemoryQuarantine(),
-            endpoint,
-            alerts=alerts(),
-            source="/api-gateway/test",
-            reference_places=["/tables"],
-            drain_s=5,
-        ) as served:
-            port.set_result(served.port)
-            await stopped.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serving_until_stopped(),))
-    thread.start()
-    try:
-        yield port.result(60)
-    finally:
-        stop.result(60)()
-        thread.join(60)
 
 
 @pytest.fixture(scope="module")
