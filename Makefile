@@ -134,6 +134,15 @@ commands-doc: $(STAMPS)/venv ## Write docs/commands.md from what the command say
 settings-doc: $(STAMPS)/venv ## Write docs/settings.md from what the settings of each service say of themselves
 	@$(BIN)/python -m tests.documents.settings > docs/settings.md
 
+# What calls a gateway from elsewhere: the stubs, the client, and the little that both need.
+CLIENT := proto libs/spec libs/chassis libs/client
+DIST ?= dist
+.PHONY: wheels
+wheels: $(STAMPS)/venv ## Build the stubs and the client as wheels that install by themselves, into DIST (dist)
+	@rm -f $(DIST)/*.whl
+	@for member in $(CLIENT); do $(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST) ./$$member; done
+	@ls $(DIST)/*.whl
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade
