@@ -1,10 +1,12 @@
-"""The process table of this machine, as psutil reads it."""
+"""What psutil adds to `chassis.processes`: environments, ports, and signals that reach no later process."""
 
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psutil
+
+from chassis import processes
 
 DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
@@ -23,18 +25,19 @@ def sessions_with(variable: str, matches: Callable[[str], bool]) -> dict[int, st
 
 
 def session_members(session: int) -> list[psutil.Process]:
-    """The running processes of a session."""
+    """The living processes of a session."""
     members = []
-    for process in psutil.process_iter():
-        with suppress(OSError, psutil.Error):
-            if os.getsid(process.pid) == session and process.status() not in DEAD:
+    for each in processes.session(session):
+        with suppress(psutil.Error):
+            process = psutil.Process(each.pid)  # which it tells from a later one with this pid
+            if processes.find(each.pid) == each:
                 members.append(process)
     return members
 
 
-def kill_all(processes: Iterable[psutil.Process]) -> None:
+def kill_all(condemned: Iterable[psutil.Process]) -> None:
     """SIGKILL to each of them."""
-    for process in processes:
+    for process in condemned:
         with suppress(psutil.Error):
             process.kill()
 
