@@ -75,9 +75,10 @@ def session(leader: int) -> list[Process]:
 def resident_bytes(leader: int) -> int:
     """Resident memory of the processes of a session; what they share counts for each."""
     pages = 0
-    for process in session(leader):
+    for entry in os.scandir(_PROC):
         with suppress(OSError, IndexError):  # it may have ended meanwhile
-            pages += int((_PROC / str(process.pid) / "statm").read_text().split()[1])
+            if entry.name.isdigit() and os.getsid(int(entry.name)) == leader:
+                pages += int((_PROC / entry.name / "statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
