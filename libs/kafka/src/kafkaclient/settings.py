@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, FilePath, model_validator
 
-from chassis.settings import Settings, variable
+from chassis.settings import Settings, go_together, variable
 from kafkaclient.connection import Connection, Mechanism, Protocol, SecretUnreadable
 
 
@@ -47,9 +47,7 @@ class KafkaLogin(Settings):
                 f"{connection.setting('security_protocol')} {connection.security_protocol} logs in: set"
                 f" {', '.join(missing)}"
             )
-        if (connection.ssl_cert_file is None) != (connection.ssl_key_file is None):
-            names = connection.setting("ssl_cert_file"), connection.setting("ssl_key_file")
-            raise ValueError(f"{' and '.join(names)} go together")
+        go_together(self, "kafka_ssl_cert_file", "kafka_ssl_key_file")
         try:
             connection.aiokafka()
         except SecretUnreadable as error:
