@@ -29,6 +29,11 @@ class Cursor:
     digest: str = ""
     """Of the bytes before it."""
 
+    @classmethod
+    def at(cls, file: BinaryIO, offset: int) -> Cursor:
+        """The cursor at an offset of one of the files. Raises: OSError."""
+        return cls(offset, _digest_of(_before(file, offset)))
+
 
 class Tail:
     """What is written behind a cursor in a log, also when the log is moved meanwhile. To be closed.
@@ -55,7 +60,7 @@ class Tail:
             if whole:
                 self._window = (self._window + b"\n".join([*whole, b""]))[-_BEFORE:]
                 offset = self._file.tell() - len(self._rest)
-                self.cursor = Cursor(offset, digest_of(self._window[-min(offset, _BEFORE) :]))
+                self.cursor = Cursor(offset, _digest_of(self._window[-min(offset, _BEFORE) :]))
             if whole or not chunk:
                 return [text(line) for line in whole]
 
@@ -74,7 +79,7 @@ class Tail:
                 file = part.open("rb")
                 if _holds(file, self.cursor):
                     file.seek(self.cursor.offset)
-                    return file, before(file, self.cursor.offset)
+                    return file, _before(file, self.cursor.offset)
                 file.close()
         self.gap = self.cursor.offset > 0
         self.cursor = Cursor()
@@ -85,7 +90,7 @@ class Tail:
         """Whether the file does not hold any more what was read of it."""
         if not self._file.tell():  # nothing was read of it, but it may have been moved
             return self._older != identity(older(self._log))
-        return before(self._file, self._file.tell()) != self._before_end()
+        return _before(self._file, self._file.tell()) != self._before_end()
 
     def _before_end(self) -> bytes:
         """What was read last of the file."""
@@ -104,7 +109,7 @@ class Tail:
         self._older = os.fstat(following.fileno()).st_ino
         if is_log:  # what followed stands in the older one
             end = self._file.tell()
-            if before(following, end) == self._before_end():
+            if _before(following, end) == self._before_end():
                 following.seek(end)
             else:
                 self.gap, self._rest = True, b""
@@ -118,10 +123,7 @@ class Tail:
 
 def _holds(file: BinaryIO, cursor: Cursor) -> bool:
     """Whether this is the file that the cursor is in."""
-    return (
-        os.fstat(file.fileno()).st_size >= cursor.offset
-        and digest_of(before(file, cursor.offset)) == cursor.digest
-    )
+    return os.fstat(file.fileno()).st_size >= cursor.offset and Cursor.at(file, cursor.offset) == cursor
 
 
 def identity(file: Path) -> int:
@@ -132,13 +134,13 @@ def identity(file: Path) -> int:
         return 0
 
 
-def before(file: BinaryIO, offset: int) -> bytes:
+def _before(file: BinaryIO, offset: int) -> bytes:
     """The bytes that a cursor is known by."""
     start = max(offset - _BEFORE, 0)
     return os.pread(file.fileno(), offset - start, start)
 
 
-def digest_of(window: bytes) -> str:
+def _digest_of(window: bytes) -> str:
     """What the bytes before a cursor are known by."""
     return hashlib.sha256(window).hexdigest()[:16]
 

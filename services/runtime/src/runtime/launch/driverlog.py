@@ -12,8 +12,9 @@ import threading
 import time
 from pathlib import Path
 
+from chassis import tail
 from chassis.logging import logger
-from daggerspec.rundir import LOG, OLDER_LOG
+from daggerspec.rundir import LOG
 
 LIMIT_BYTES = 16 * 1024 * 1024
 """A log that is longer is moved: a launch leaves twice that and what is written in `_PERIOD_S`, not more."""
@@ -38,7 +39,7 @@ def keep_short(log: Path, limit: int = LIMIT_BYTES) -> None:
     """Move what is in the log, if there is one, when that is more than `limit` bytes. Raises: OSError."""
     if not log.exists() or log.stat().st_size <= limit:
         return
-    older = log.with_name(OLDER_LOG)
+    older = tail.older(log)
     fresh = older.with_name(f"{older.name}.new")
     with log.open("rb") as old, fresh.open("wb") as copy:
         shutil.copyfileobj(old, copy)
