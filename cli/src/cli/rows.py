@@ -11,17 +11,18 @@ from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.resuming import resumed
 from daggerclient.times import iso
+from daggerspec.columns import WINDOW_TIMESTAMP
 from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row, from_proto
 
-TIME = "window_timestamp"
 READ_S = 150.0
 K = TypeVar("K", bound=Hashable)
 
 
 def document(row: Row) -> dict[str, Any]:
     """A row as JSON."""
-    return {TIME: iso(row.time) if row.time else None, "tags": dict(row.tags), "fields": dict(row.fields)}
+    time = iso(row.time) if row.time else None
+    return {WINDOW_TIMESTAMP: time, "tags": dict(row.tags), "fields": dict(row.fields)}
 
 
 def newest(gateway: Gateway, name: str, limit: int, sink: str = "") -> list[Row]:

@@ -19,8 +19,13 @@ SINCE: Final = "__since"
 SINCE_OF_WINDOW: Final = "__since_of_window"
 """Instead of it: a row is whole if all rows of its window are."""
 
+WINDOW_TIMESTAMP: Final = "window_timestamp"
+"""A row's time, where the query says it."""
+TAG: Final = "tag_"
+LABEL: Final = "label_"
+"""What names of tags begin with."""
 
-_TIMES: Final = ("window_timestamp", "rowtime")
+_TIMES: Final = (WINDOW_TIMESTAMP, "rowtime")
 
 
 class Role(Enum):
@@ -53,6 +58,18 @@ class Output(Protocol):
     @property
     def hidden(self) -> Sequence[str]:
         """Further columns, in order after the visible ones."""
+
+
+def role_of(name: str) -> Role:
+    """What a column of this name is."""
+    if name == WINDOW_TIMESTAMP:
+        return Role.TIME
+    return Role.TAG if name.startswith((TAG, LABEL)) else Role.FIELD
+
+
+def key_of(name: str) -> str:
+    """The tag key or field name of a column of this name."""
+    return name.removeprefix(LABEL)
 
 
 def time_column(columns: Sequence[Column], hidden: Sequence[str]) -> str | None:

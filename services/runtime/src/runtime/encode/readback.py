@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
+from daggerspec.columns import WINDOW_TIMESTAMP, Role, key_of, role_of
 from daggerspec.row import Row
-
-TIME: Final = "window_timestamp"
-_TAG, _LABEL = "tag_", "label_"
 
 
 def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
     """The row behind output columns: window_timestamp, tag_x, label_x, and fields; nulls are left out."""
-    time = columns.get(TIME)
+    time = columns.get(WINDOW_TIMESTAMP)
     tags: dict[str, str] = {}
     fields: dict[str, Any] = {}
     for name, value in columns.items():
-        if value is None or name == TIME:
+        if value is None:
             continue
-        if name.startswith(_TAG):
-            tags[name] = _text(value)
-        elif name.startswith(_LABEL):
-            tags[name.removeprefix(_LABEL)] = _text(value)
-        else:
+        if role_of(name) is Role.TAG:
+            tags[key_of(name)] = _text(value)
+        elif role_of(name) is Role.FIELD:
             fields[name] = value
     return Row(datetime.fromisoformat(time) if isinstance(time, str) else None, tags, fields, key)
 
