@@ -246,7 +246,7 @@ def test_an_import_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
     violation = Violation("spec.sql", "no statsu", "UNKNOWN_COLUMN", 2, 7, 2, 13, "status")
     refused = worded(
-        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", violations=[violation])
+        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", {}, violations=[violation])
     )
     assert isinstance(refused, RefusedError)
 
@@ -288,8 +288,8 @@ def test_a_line_of_megabytes_is_cut_around_the_place() -> None:
 
 
 def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
-    gone = worded(ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "x"))
-    refused = worded(ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "x"))
+    gone = worded(ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "x", {}))
+    refused = worded(ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "x", {}))
 
     assert (gone.exit_code, refused.exit_code) == (3, 1)
 

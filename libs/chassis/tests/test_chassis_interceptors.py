@@ -40,7 +40,7 @@ class Daggers(rpc.DaggerServiceServicer):
     ) -> AsyncIterator[pb.WatchEventsResponse]:
         yield pb.WatchEventsResponse(sequence=1)
         if request.name == "invalid":
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "later")
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "later", {})
         if request.name == "endless":
             await asyncio.Event().wait()
         yield pb.WatchEventsResponse(sequence=2)

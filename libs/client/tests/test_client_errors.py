@@ -25,7 +25,7 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
     ],
 )
 def test_why_nobody_answered_is_told_by_kind(code: grpc.StatusCode, cause: str, silence: Silence) -> None:
-    error = failure(ApiError(code, code.name, cause), "g:1")
+    error = failure(ApiError(code, code.name, cause, {}), "g:1")
 
     assert isinstance(error, UnreachableError)
     assert (error.silence, error.cause, error.reason) == (silence, cause, code.name)
@@ -33,7 +33,7 @@ def test_why_nobody_answered_is_told_by_kind(code: grpc.StatusCode, cause: str, 
 
 
 def test_a_gateway_that_cannot_reach_its_log_is_not_silent() -> None:
-    error = failure(ApiError(UNAVAILABLE, "LOG_UNAVAILABLE", "Kafka is away"), "g:1")
+    error = failure(ApiError(UNAVAILABLE, "LOG_UNAVAILABLE", "Kafka is away", {}), "g:1")
 
     assert isinstance(error, UnreachableError)
     assert (error.silence, error.reason, error.message) == (None, "LOG_UNAVAILABLE", "Kafka is away")

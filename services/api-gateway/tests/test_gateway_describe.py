@@ -108,18 +108,21 @@ message A {
 
 
 @pytest.mark.parametrize(
-    ("call", "request_", "meant"),
+    ("call", "request_", "kind", "name", "meant"),
     [
-        ("DescribeStream", pb.DescribeStreamRequest(name="booking"), "bookings"),
-        ("GetSchema", pb.GetSchemaRequest(message="shop.booking"), "shop.Booking"),
+        ("DescribeStream", pb.DescribeStreamRequest(name="booking"), "stream", "booking", "bookings"),
+        ("GetSchema", pb.GetSchemaRequest(message="shop.booking"), "message", "shop.booking", "shop.Booking"),
     ],
 )
 async def test_what_is_not_registered_names_what_may_be_meant(
-    ready: Any, refusal: Any, call: str, request_: Any, meant: str
+    ready: Any, refusal: Any, call: str, request_: Any, kind: str, name: str, meant: str
 ) -> None:
     error = await refusal(getattr(ready.catalog, call)(request_, timeout=10))
 
-    assert (error.code.name, error.metadata) == ("NOT_FOUND", {"suggestion": meant})
+    assert (error.code.name, error.metadata) == (
+        "NOT_FOUND",
+        {"kind": kind, "name": name, "suggestion": meant},
+    )
     assert error.message.endswith(f"is not registered: did you mean {meant}?")
 
 

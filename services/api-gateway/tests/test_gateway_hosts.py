@@ -71,11 +71,11 @@ def test_a_dagger_or_a_host_that_nobody_knows_is_refused(fleet: Fleet, reason: s
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "failed to connect"), "HOST_UNREACHABLE"),
-        (ApiError(grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED", "no token"), "HOST_REFUSED"),
-        (ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", "no such method"), "HOST_TOO_OLD"),
-        (ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", "there is no log"), "NO_LOG"),
-        (ApiError(grpc.StatusCode.UNAVAILABLE, "SINK_UNREACHABLE", "no answer"), "SINK_UNREACHABLE"),
+        (ApiError(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "failed to connect", {}), "HOST_UNREACHABLE"),
+        (ApiError(grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED", "no token", {}), "HOST_REFUSED"),
+        (ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", "no such method", {}), "HOST_TOO_OLD"),
+        (ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", "there is no log", {}), "NO_LOG"),
+        (ApiError(grpc.StatusCode.UNAVAILABLE, "SINK_UNREACHABLE", "no answer", {}), "SINK_UNREACHABLE"),
         (ApiError(grpc.StatusCode.FAILED_PRECONDITION, "WRONG_HOST", "b", {"host": "b"}), "HOST_UNREACHABLE"),
     ],
 )

@@ -141,7 +141,10 @@ async def test_a_dagger_without_a_log_is_refused_and_so_is_a_path(tmp_path: Path
         missing = await refused(stub.ReadHostLog(asking(name="orders"), timeout=DEADLINE_S))
         path = await refused(stub.ReadHostLog(asking(name="../elsewhere/orders"), timeout=DEADLINE_S))
 
-    assert (missing.reason, missing.metadata) == ("NO_LOG", {"host": "here"})
+    assert (missing.reason, missing.metadata) == (
+        "NO_LOG",
+        {"host": "here", "kind": "dagger", "name": "orders"},
+    )
     assert path.code is grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -12,7 +12,7 @@ A finding in SQL is a violation of the field that holds the SQL (`daggerspec.vio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -42,7 +42,8 @@ class ApiError(Exception):
     """UPPER_SNAKE, for programs."""
     message: str
     """One sentence for a person: no stack trace, no secret."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str]
+    """What the message says, for programs: which object, value, limit. Empty where there is none."""
     violations: Sequence[Violation] = ()
     request_id: str = ""
     retry_after: timedelta | None = None
@@ -53,7 +54,8 @@ class ApiError(Exception):
     def to_status(self) -> status_pb2.Status:
         """The wire form. Violations beyond a client's metadata limit are counted in the last one."""
         status = status_pb2.Status(code=self.code.value[0], message=_cut(self.message, _MESSAGE_LIMIT))
-        _pack(status, error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.metadata))
+        metadata = {key: _cut(value, _FIELD_LIMIT) for key, value in self.metadata.items()}
+        _pack(status, error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=metadata))
         if self.request_id:
             _pack(status, error_details_pb2.RequestInfo(request_id=self.request_id))
         if self.retry_after is not None:
@@ -68,7 +70,7 @@ class ApiError(Exception):
 
 
 def invalid(violations: Sequence[Violation]) -> ApiError:
-    """INVALID_ARGUMENT with every violation."""
+    """INVALID_ARGUMENT with every violation; its metadata counts them, and is that of the first."""
     first = violations[0]
     what = first.description.partition("\n")[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
@@ -76,6 +78,7 @@ def invalid(violations: Sequence[Violation]) -> ApiError:
         grpc.StatusCode.INVALID_ARGUMENT,
         "INVALID_FIELDS",
         f"{first.field}: {what}{more}",
+        {"count": str(len(violations)), "field": first.field, **first.metadata},
         violations=tuple(violations),
     )
 
@@ -83,7 +86,7 @@ def invalid(violations: Sequence[Violation]) -> ApiError:
 def from_status(status: status_pb2.Status) -> ApiError:
     """The error behind a wire form, whoever wrote it."""
     code = next((c for c in grpc.StatusCode if c.value[0] == status.code), grpc.StatusCode.UNKNOWN)
-    error = ApiError(code, code.name, status.message)
+    error = ApiError(code, code.name, status.message, {})
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
     findings = gateway_pb2.Findings()
@@ -107,7 +110,7 @@ def from_status(status: status_pb2.Status) -> ApiError:
 def from_rpc_error(error: grpc.RpcError) -> ApiError:
     """The error behind a failed call, of a synchronous or an asyncio channel."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
-        return ApiError(grpc.StatusCode.UNKNOWN, "UNKNOWN", str(error))
+        return ApiError(grpc.StatusCode.UNKNOWN, "UNKNOWN", str(error), {})
     try:
         status = rpc_status.from_call(cast(grpc.Call, error))  # asks both for the same three methods
     except ValueError:
@@ -115,7 +118,7 @@ def from_rpc_error(error: grpc.RpcError) -> ApiError:
     if status is not None:
         return from_status(status)
     code = error.code() or grpc.StatusCode.UNKNOWN
-    return ApiError(code, code.name, error.details() or code.name)
+    return ApiError(code, code.name, error.details() or code.name, {})
 
 
 def _pack(

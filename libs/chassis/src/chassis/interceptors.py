@@ -110,12 +110,12 @@ class Interceptor(grpc.aio.ServerInterceptor):
         async def unary(request: bytes, context: Context) -> Any:
             async with AsyncExitStack() as stack:
                 await self._enter(stack, method, context, unary=True)
-                return await cast(Any, handler).unary_unary(_decoded(decode, request), context)
+                return await cast(Any, handler).unary_unary(_decoded(decode, request, method), context)
 
         async def stream(request: bytes, context: Context) -> AsyncIterator[Any]:
             async with AsyncExitStack() as stack:
                 await self._enter(stack, method, context, unary=False)
-                responses = cast(Any, handler).unary_stream(_decoded(decode, request), context)
+                responses = cast(Any, handler).unary_stream(_decoded(decode, request, method), context)
                 async with aclosing(responses):
                     async for response in responses:
                         yield response
@@ -183,6 +183,7 @@ async def errors(call: Call) -> AsyncIterator[None]:
                 grpc.StatusCode.INTERNAL,
                 "INTERNAL",
                 f"internal error; the server's log has it under call {call.id}",
+                {"method": call.method},
             ),
         )
 
@@ -195,6 +196,7 @@ async def deadline(call: Call) -> AsyncIterator[None]:
             grpc.StatusCode.INVALID_ARGUMENT,
             "DEADLINE_REQUIRED",
             "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
+            {"method": call.method},
         )
     yield
 
@@ -212,6 +214,7 @@ def authentication(tokens: Mapping[bytes, str]) -> Concern:
                 grpc.StatusCode.UNAUTHENTICATED,
                 "TOKEN_REQUIRED",
                 "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
+                {"method": call.method},
             )
         note(actor=name)
         _actor.set(name)
@@ -254,7 +257,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _decoded(decode: Callable[[bytes], Any], request: bytes) -> Any:
+def _decoded(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any:
     try:
         return decode(request)
     except DecodeError as error:
@@ -262,6 +265,7 @@ def _decoded(decode: Callable[[bytes], Any], request: bytes) -> Any:
             grpc.StatusCode.INVALID_ARGUMENT,
             "MALFORMED_REQUEST",
             "the request is not a valid Protobuf message of this method",
+            {"method": method},
         ) from error
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
+from typing import Final
 
 from google.protobuf.message import Message
 
 REUSED = "REQUEST_ID_REUSED"
+_WORDS: Final = {"reference": "reference table"}
 
 
 class Code(StrEnum):
@@ -35,6 +38,8 @@ class Refusal:
     """UPPER_SNAKE, for programs."""
     detail: str
     """One sentence for a person."""
+    metadata: Mapping[str, str]
+    """What the detail says, for programs: which object, which value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +74,38 @@ def reused(request_id: str, first: Answer) -> Refusal:
         REUSED,
         f"request_id {request_id!r} was used with another request at sequence {first.sequence};"
         " use a new request_id for a new request",
+        {"request_id": request_id, "sequence": str(first.sequence)},
     )
 
 
-def version_mismatch(subject: str, expected: int, actual: int) -> Refusal | None:
+def missing(kind: str, name: str) -> Refusal:
+    """The refusal of a request about something that is not there."""
+    return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no {worded(kind, name)}", about(kind, name))
+
+
+def version_mismatch(kind: str, name: str, expected: int, actual: int) -> Refusal | None:
     """The refusal of an expected version that does not hold; None when it holds.
 
-    `actual` is 0 for a subject that does not exist; `subject` reads like "dagger completed_bookings".
+    `actual` is 0 for a subject that does not exist; a subject reads like "dagger completed_bookings".
     """
     if expected == actual:
         return None
-    if expected == 0:
-        return Refusal(Code.ALREADY_EXISTS, "NAME_TAKEN", f"{subject} exists already, at version {actual}")
     if actual == 0:
-        return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no {subject}")
-    return Refusal(
-        Code.ABORTED,
-        "VERSION_MISMATCH",
-        f"{subject} is at version {actual}, not {expected}: read it again and decide again",
-    )
+        return missing(kind, name)
+    subject = worded(kind, name)
+    metadata = {**about(kind, name), "expected_version": str(expected), "actual_version": str(actual)}
+    if expected == 0:
+        text = f"{subject} exists already, at version {actual}"
+        return Refusal(Code.ALREADY_EXISTS, "NAME_TAKEN", text, metadata)
+    text = f"{subject} is at version {actual}, not {expected}: read it again and decide again"
+    return Refusal(Code.ABORTED, "VERSION_MISMATCH", text, metadata)
+
+
+def worded(kind: str, name: str) -> str:
+    """How a sentence names an object."""
+    return f"{_WORDS.get(kind, kind)} {name}"
+
+
+def about(kind: str, name: str) -> dict[str, str]:
+    """Which object a refusal is about, for programs: a dagger, cluster, stream, reference or message."""
+    return {"kind": kind, "name": name}

@@ -53,7 +53,7 @@ class Catalogue:
             case events_pb2.ClusterRegistered(cluster=cluster, meta=meta):
                 return _put(self.clusters, "cluster", cluster.name, cluster, meta, sequence)
             case events_pb2.ReferenceRegistered(reference=table, meta=meta):
-                return _put(self.references, "reference table", table.name, table, meta, sequence)
+                return _put(self.references, "reference", table.name, table, meta, sequence)
             case events_pb2.StreamRegistered():
                 return self._register_stream(event, sequence, time)
             case events_pb2.SchemaRegistered():
@@ -75,7 +75,7 @@ class Catalogue:
         if event.meta.HasField("expected_version"):
             for name in names:
                 refusal = version_mismatch(
-                    f"message {name}", event.meta.expected_version, _version(self.messages, name)
+                    "message", name, event.meta.expected_version, _version(self.messages, name)
                 )
                 if refusal is not None:
                     return refusal
@@ -148,7 +148,7 @@ def _put(
 ) -> int | Refusal:
     version = _version(entries, name)
     if meta.HasField("expected_version"):
-        refusal = version_mismatch(f"{kind} {name}", meta.expected_version, version)
+        refusal = version_mismatch(kind, name, meta.expected_version, version)
         if refusal is not None:
             return refusal
     before = entries.get(name)

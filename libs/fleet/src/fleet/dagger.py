@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from fleet.answers import Code, Refusal, version_mismatch
+from fleet.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.phases import (
     AWAKENED,
     DELETED,
@@ -123,16 +123,17 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
             Code.FAILED_PRECONDITION,
             "DELETION_IN_PROGRESS",
             f"dagger {request.name} is being deleted: wait until it is gone",
+            about("dagger", request.name),
         )
     if request.meta.HasField("expected_version"):
         version = existing.version if existing else 0
-        refusal = version_mismatch(f"dagger {request.name}", request.meta.expected_version, version)
+        refusal = version_mismatch("dagger", request.name, request.meta.expected_version, version)
         if refusal is not None:
             return refusal
     if existing is None:
         if isinstance(request, events_pb2.DaggerRequested):
             return _created(request, sequence, time)
-        return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no dagger {request.name}")
+        return missing("dagger", request.name)
     changes = DECISIONS[type(request)](existing, request)
     if isinstance(changes, Refusal):
         return changes
@@ -194,11 +195,13 @@ def _delete(dagger: Dagger, _: events_pb2.DeleteRequested) -> dict[str, Any]:
 def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[str, Any] | Refusal:
     if dagger.phase == UNREACHABLE and dagger.generation == request.generation:
         return {"confirmed_dead": True}
+    phase = gateway_pb2.Phase.Name(dagger.phase)
     return Refusal(
         Code.FAILED_PRECONDITION,
         "NOT_UNREACHABLE",
-        f"dagger {dagger.name} is {gateway_pb2.Phase.Name(dagger.phase)} in generation {dagger.generation}:"
+        f"dagger {dagger.name} is {phase} in generation {dagger.generation}:"
         " only the death of an unreachable driver of the newest generation can be confirmed",
+        {**about("dagger", dagger.name), "phase": phase, "generation": str(dagger.generation)},
     )
 
 

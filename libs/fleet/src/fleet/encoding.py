@@ -166,9 +166,11 @@ def answer_state(id_: str, answer: Answer) -> state_pb2.AnswerState:
     )
     if answer.refusal is not None:
         refusal = answer.refusal
-        state.refusal.code, state.refusal.reason, state.refusal.detail = (
-            refusal.code, refusal.reason, refusal.detail,
-        )  # fmt: skip
+        state.refusal.CopyFrom(
+            state_pb2.RefusalState(
+                code=refusal.code, reason=refusal.reason, detail=refusal.detail, metadata=refusal.metadata
+            )
+        )
     return state
 
 
@@ -176,7 +178,8 @@ def _read_answers(fleet: Fleet, data: bytes) -> None:
     for each in state_pb2.Answers.FromString(data).answers:
         refusal = None
         if each.HasField("refusal"):
-            refusal = Refusal(Code(each.refusal.code), each.refusal.reason, each.refusal.detail)
+            held = each.refusal
+            refusal = Refusal(Code(held.code), held.reason, held.detail, dict(held.metadata))
         fleet.answers[each.id] = Answer(each.sequence, each.digest, each.version, refusal)
 
 

@@ -5,7 +5,9 @@ A finding in SQL is a violation of the field that holds the SQL; its reason is t
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -59,6 +61,8 @@ class Violation:
     """What to write, for a person; not always at the place."""
     edit: Edit | None = None
     """The suggestion as an edit of the SQL; None where only a person can apply it."""
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False, compare=False)
+    """What the message says, for programs: a value, a limit."""
 
     @property
     def description(self) -> str:

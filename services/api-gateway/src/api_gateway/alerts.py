@@ -123,10 +123,11 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         except TimeoutError as error:
             at = self._alerts.follower.sequence
             text = f"the alerts are read up to sequence {at}, and not as far as asked yet"
-            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text) from error
+            metadata = {"asked": str(sequence), "reached": str(at)}
+            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text, metadata) from error
         except LogDamaged as error:
             if sequence:
-                raise damaged(str(error)) from error
+                raise damaged(str(error), self._alerts.follower.sequence) from error
 
 
 async def watch(
@@ -150,7 +151,7 @@ async def watch(
         if follower.draining or follower.damage:
             break
     if follower.damage:
-        raise damaged(follower.damage)
+        raise damaged(follower.damage, follower.sequence)
     note(sequence=position)
     yield Response(sequence=position)
     raise draining(position)

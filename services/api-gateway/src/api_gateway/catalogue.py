@@ -182,7 +182,7 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
             _refuse([*wrong(), *_envelope(request), *validation.event_size(kind, event.ByteSize())])
-            _check_version(request, f"{kind} {name}", entries[name].version if name in entries else 0)
+            _check_version(request, kind, name, entries[name].version if name in entries else 0)
             if request.validate_only:
                 return 0, 0
             answer = await self._writer.write(name, event, request.request_id, at=kind)
@@ -256,9 +256,9 @@ def _meta(request: Versioned) -> events_pb2.RequestMeta:
     return meta
 
 
-def _check_version(request: Versioned, subject: str, version: int) -> None:
+def _check_version(request: Versioned, kind: str, name: str, version: int) -> None:
     if request.HasField("expected_version"):
-        refusal = version_mismatch(subject, request.expected_version, version)
+        refusal = version_mismatch(kind, name, request.expected_version, version)
         if refusal is not None:
             raise refused(refusal)
 

@@ -28,6 +28,7 @@ from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, view
+from fleet.answers import about
 
 _PAGE = 100
 _MAX_PAGE = 1_000
@@ -214,7 +215,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         dagger = self._meant(request)
         if self._hosts.route(dagger) is None:
             text = f"{request.name} was never launched: there is no log of it"
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text)
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
 
         def behind(route: Route, last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
             asked = host_pb2.ReadHostLogRequest(request=request, **route.meant)

@@ -10,6 +10,7 @@ from daggerspec.catalogue import Unresolved
 from daggersql import Table
 from daggersql.described import columns
 from fleet import Fleet
+from fleet.answers import about
 from fleet.resolve import Registered
 
 
@@ -18,7 +19,9 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
     try:
         table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
     except Unresolved as error:
-        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, error.reason, error.detail) from error
+        metadata = {**about("stream", of.name), "message": of.message}
+        code = grpc.StatusCode.FAILED_PRECONDITION
+        raise ApiError(code, error.reason, error.detail, metadata) from error
     found, truncated = columns(table)
     answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
     for each in found:

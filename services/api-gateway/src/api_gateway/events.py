@@ -111,9 +111,9 @@ async def _history(
             async for judged in rest:
                 yield judged
     except LogUnavailable as error:
-        raise unavailable(error) from error
+        raise unavailable(error, position) from error
     except LogDamaged as error:
-        raise damaged(str(error)) from error
+        raise damaged(str(error), position) from error
 
 
 async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[Judged]:
@@ -124,7 +124,7 @@ async def _news(follower: Follower[Applied], subscription: Subscription[Applied]
             step = subscription.steps.popleft()
             yield step.record, step.applied.refused
         if follower.damage:
-            raise damaged(follower.damage)
+            raise damaged(follower.damage, follower.sequence)
         if follower.draining or subscription.overflowed:
             return
 

@@ -108,6 +108,7 @@ class Reader:
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 "NOT_REACHED",
                 f"the state is at sequence {reached()}, not at {asked} yet",
+                {"asked": str(asked), "reached": str(reached())},
             ) from error
 
     async def _wait(self, min_sequence: int) -> None:
@@ -128,6 +129,7 @@ class Reader:
             "LOG_DAMAGED",
             f"the state stays at sequence {reached}, because the control log is damaged:"
             f" {self._follower.damage}",
+            {"reached": str(reached)},
         )
 
 
@@ -137,5 +139,6 @@ def no_database(why: str) -> ApiError:
         grpc.StatusCode.UNAVAILABLE,
         "DATABASE_UNAVAILABLE",
         f"the gateway's database does not answer ({why}); writes go on",
+        {"why": why},
         retry_after=_RETRY,
     )

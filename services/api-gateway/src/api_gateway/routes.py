@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import grpc
@@ -10,6 +10,7 @@ import grpc
 from api_gateway.missing import no_dagger
 from chassis.errors import ApiError
 from fleet import Dagger, Fleet
+from fleet.answers import about
 from fleet.hosts import Endpoint
 
 
@@ -40,7 +41,8 @@ def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
     dagger = fleet.living(name)
     if create_sequence and (dagger is None or create_sequence != dagger.create_sequence):
         text = f"there is no dagger {name} of sequence {create_sequence}"
-        raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text)
+        metadata = {**about("dagger", name), "create_sequence": str(create_sequence)}
+        raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text, metadata)
     if dagger is None:
         raise no_dagger(name, fleet)
     return dagger
@@ -80,7 +82,7 @@ def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
             f"the scheduler of host {host} is older than this gateway and does not know this call",
             metadata={"host": host},
         )
-    return error
+    return replace(error, metadata={"host": host, **error.metadata})
 
 
 def unreachable(host: str, why: str) -> ApiError:

@@ -43,6 +43,6 @@ def page_size(at: str, value: int) -> Iterator[Violation]:
 def event_size(at: str, size: int) -> Iterator[Violation]:
     """Size of the event a request becomes, in bytes."""
     if size > MAX_EVENT_BYTES:
-        yield Violation(
-            at, f"makes an event of {size} bytes; the log takes at most {MAX_EVENT_BYTES}", "TOO_LARGE"
-        )
+        text = f"makes an event of {size} bytes; the log takes at most {MAX_EVENT_BYTES}"
+        limits = {"size": str(size), "limit": str(MAX_EVENT_BYTES)}
+        yield Violation(at, text, "TOO_LARGE", metadata=limits)

@@ -69,7 +69,7 @@ async def watch(
         with suppress(TimeoutError):
             async with asyncio.timeout(STEP_S):
                 await follower.until(lambda: bool(follower.draining or follower.damage))
-    raise damaged(follower.damage) if follower.damage else shuts_down()
+    raise damaged(follower.damage, follower.sequence) if follower.damage else shuts_down()
 
 
 def _step(

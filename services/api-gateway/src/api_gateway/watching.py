@@ -30,20 +30,21 @@ async def begin(at: str, name: str, since: int | None, log: Log, follower: Follo
     if wrong:
         raise invalid(wrong)
     if follower.damage:
-        raise damaged(follower.damage)
+        raise damaged(follower.damage, follower.sequence)
     try:
         end = await log.end()
     except LogUnavailable as error:
-        raise unavailable(error) from error
+        raise unavailable(error, follower.sequence) from error
     except LogDamaged as error:
-        raise damaged(str(error)) from error
+        raise damaged(str(error), follower.sequence) from error
     if since is not None and since > end:
         text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
-        raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text)
+        metadata = {"asked": str(since), "end": str(end)}
+        raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text, metadata)
     try:
         await follower.reached(end)
     except LogDamaged as error:
-        raise damaged(str(error)) from error
+        raise damaged(str(error), follower.sequence) from error
     return end
 
 
@@ -59,14 +60,16 @@ def draining(position: int) -> ApiError:
 
 def shuts_down() -> ApiError:
     """The same, of a watch that begins anew elsewhere."""
-    return ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the gateway shuts down: ask again")
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the gateway shuts down: ask again", {})
 
 
-def damaged(why: str) -> ApiError:
+def damaged(why: str, reached: int) -> ApiError:
     """Nothing more is read until a person has looked at the log."""
-    return ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LOG_DAMAGED", f"the log is damaged: {why}")
+    text, metadata = f"the log is damaged: {why}", {"reached": str(reached)}
+    return ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LOG_DAMAGED", text, metadata)
 
 
-def unavailable(error: LogUnavailable) -> ApiError:
+def unavailable(error: LogUnavailable, reached: int) -> ApiError:
     """Kafka does not answer."""
-    return ApiError(grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE", str(error))
+    metadata = {"reached": str(reached)}
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE", str(error), metadata)

@@ -78,10 +78,11 @@ class Writer:
                     retry_after=_RETRY,
                 ) from error
         except RecordTooLarge as error:
-            raise invalid([Violation(at, str(error), "TOO_LARGE")]) from error
+            size = {"size": str(request.ByteSize())}
+            raise invalid([Violation(at, str(error), "TOO_LARGE", metadata=size)]) from error
         except LogDamaged as error:
             if self._fleet.answer(request_id, request) is None:
-                raise damaged(str(error)) from error
+                raise damaged(str(error), self._fleet.sequence) from error
         answer = self._fleet.answer(request_id, request)
         if answer is None:
             raise AssertionError("the fold waited for an answer that is not there")
@@ -91,12 +92,12 @@ class Writer:
 
     def _refuse_when_damaged(self) -> None:
         if self._follower.damage:
-            raise damaged(self._follower.damage)
+            raise damaged(self._follower.damage, self._fleet.sequence)
 
 
 def refused(refusal: Refusal) -> ApiError:
     """The fold's refusal as the caller sees it."""
-    return ApiError(grpc.StatusCode[refusal.code.name], refusal.reason, refusal.detail)
+    return ApiError(grpc.StatusCode[refusal.code.name], refusal.reason, refusal.detail, refusal.metadata)
 
 
 def _other(answer: Answer) -> bool:
@@ -109,10 +110,11 @@ def _raise_if_refused(answer: Answer) -> None:
         raise refused(answer.refusal)
 
 
-def damaged(why: str) -> ApiError:
+def damaged(why: str, reached: int) -> ApiError:
     """No write until a person has looked at the log."""
     return ApiError(
         grpc.StatusCode.FAILED_PRECONDITION,
         "LOG_DAMAGED",
         f"nothing is written, because the control log is damaged: {why}",
+        {"reached": str(reached)},
     )

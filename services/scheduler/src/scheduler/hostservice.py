@@ -26,6 +26,7 @@ from daggerspec import fields
 from daggerspec.limits import WATCH_S
 from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
+from fleet.answers import about
 from scheduler import driverlog
 from scheduler.driverlog import LONGEST, Position, TraceFilter
 from scheduler.rowreader import RowReader
@@ -116,7 +117,8 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         there = ", ".join(each.parent.name for each in logs)
         known = f"; generations with a log are {there}" if there else ""
         text = f"there is no log {what} on its host {self._host}{known}"
-        raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata={"host": self._host})
+        metadata = {"host": self._host, **about("dagger", asked.name)}
+        raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata)
 
     async def _written(
         self, request: host_pb2.ReadHostLogRequest, behind: Position

@@ -54,7 +54,7 @@ class RowReader:
     async def frames(self, run_dir: Path, sink: str, limit: int) -> AsyncGenerator[bytes, None]:
         """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
         if not self._free:
-            raise busy(f"{self._most} reads of rows")
+            raise busy(self._most, "reads of rows")
         self._free -= 1
         try:
             async with self._reader(run_dir, f"--sink={sink}", f"--limit={limit}") as process:
@@ -105,10 +105,14 @@ class RowReader:
             if (run_dir / SPEC).exists():
                 raise  # it is the interpreter that is not there
             text = "the launch whose rows were asked for was removed from its host: ask again"
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "LAUNCH_GONE", text, retry_after=_RETRY) from error
+            code = grpc.StatusCode.UNAVAILABLE
+            raise ApiError(
+                code, "LAUNCH_GONE", text, {"generation": run_dir.name}, retry_after=_RETRY
+            ) from error
         except DecodeError as error:
             text = f"the file {SPEC} of its newest launch is damaged: restart the dagger"
-            raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LAUNCH_UNREADABLE", text) from error
+            code = grpc.StatusCode.FAILED_PRECONDITION
+            raise ApiError(code, "LAUNCH_UNREADABLE", text, {"generation": run_dir.name}) from error
 
     async def _frame(self, process: Process) -> tuple[bytes, bytes] | None:
         """The next frame; None at the end. Raises: ApiError, also for one that is an error."""
@@ -120,7 +124,8 @@ class RowReader:
                 kind, message = head[:1], await out.readexactly(int.from_bytes(head[1:], "big"))
         except TimeoutError as error:
             text = f"the rows could not be read in {self._patience_s:g} s"
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "ROWS_TIMED_OUT", text) from error
+            metadata = {"limit_seconds": f"{self._patience_s:g}"}
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "ROWS_TIMED_OUT", text, metadata) from error
         except asyncio.IncompleteReadError as error:
             if await process.wait() == 0 and not error.partial:
                 return None
@@ -147,18 +152,21 @@ async def _ask(process: Process, asked: asyncio.Event) -> None:
 
 
 async def _died(process: Process) -> ApiError:
-    logger().warning("scheduler.row_reader_died", code=await process.wait())
+    code = await process.wait()
+    logger().warning("scheduler.row_reader_died", code=code)
     text = "the process that reads the rows has died on their host: it was killed, or memory is short"
-    return ApiError(grpc.StatusCode.UNAVAILABLE, "ROW_READER_DIED", text)
+    return ApiError(grpc.StatusCode.UNAVAILABLE, "ROW_READER_DIED", text, {"exit_code": str(code)})
 
 
-def busy(what: str) -> ApiError:
+def busy(limit: int, what: str) -> ApiError:
     """No more of this is begun now."""
-    text = f"this host takes {what} at once, and no more: try again in a moment"
-    return ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY", text, retry_after=_RETRY)
+    text = f"this host takes {limit} {what} at once, and no more: try again in a moment"
+    metadata = {"limit": str(limit), "what": what}
+    return ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY", text, metadata, retry_after=_RETRY)
 
 
 def refusal(error: events_pb2.DaggerError) -> ApiError:
     """A reader's error as a caller sees it: what may pass is UNAVAILABLE."""
     code = grpc.StatusCode.UNAVAILABLE if error.retryable else grpc.StatusCode.FAILED_PRECONDITION
-    return ApiError(code, error.reason, error.detail.rstrip("."))
+    metadata = {"domain": events_pb2.ErrorDomain.Name(error.domain)}
+    return ApiError(code, error.reason, error.detail.rstrip("."), metadata)

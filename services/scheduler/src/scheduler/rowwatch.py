@@ -34,7 +34,7 @@ class Watches:
         shared = self._shared.get(key)
         if shared is None or shared.over:
             if len(self._shared) >= self._most:
-                raise busy(f"{self._most} watches of rows")
+                raise busy(self._most, "watches of rows")
             shared = self._shared[key] = Shared(self._rows, run_dir, sink)
         mailbox = shared.join()
         try:

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway import validation
 from api_gateway.filters import page_token, read_token
+from api_gateway.missing import no_dagger
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import Place, QuarantineIndex
 from api_gateway.reader import MAX_ANSWER_BYTES, Reader, no_database, say_degraded
@@ -46,9 +47,10 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         ]
         if violations:
             raise invalid(violations)
-        dagger = (await self._reader.state(context, 0)).living(name)
+        fleet = await self._reader.state(context, 0)
+        dagger = fleet.living(name)
         if dagger is None:
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f"there is no dagger {name}")
+            raise no_dagger(name, fleet)
         remaining = context.time_remaining()
         patience_s = _PATIENCE_S if remaining is None else min(_PATIENCE_S, remaining / 4)
         try:
@@ -58,6 +60,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
                 grpc.StatusCode.UNAVAILABLE,
                 "QUARANTINE_UNAVAILABLE",
                 f"topic {topics.QUARANTINE} cannot be read now: {error}",
+                {"topic": topics.QUARANTINE},
             ) from error
         if missing:
             say_degraded(context, f"{missing} records of {topics.QUARANTINE} are not listed yet")
