@@ -148,9 +148,9 @@ async def test_all_that_is_wrong_with_a_list_is_said_at_once(many: Any, refusal:
     assert [violation.field for violation in error.violations] == [
         "filter",
         "filter",
-        "page_token",
         "phases[1]",
         "phases[2]",
+        "page_token",
         "page_size",
         "min_sequence",
     ]

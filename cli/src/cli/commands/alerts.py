@@ -123,11 +123,6 @@ def _second(time: Timestamp) -> str:
 
 
 def _listed(gateway: Gateway, name: str, resolved: bool) -> Iterator[gateway_pb2.Alert]:
-    token = ""
-    while True:
-        request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved, page_token=token)
-        answer = gateway.call(gateway.alerts.ListAlerts, request)
-        yield from answer.alerts
-        token = answer.next_page_token
-        if not token:
-            return
+    request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved)
+    for page in gateway.pages(gateway.alerts.ListAlerts, request):
+        yield from page.alerts

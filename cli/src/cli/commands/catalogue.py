@@ -117,8 +117,7 @@ def register_schema(
 def list_schemas(session: Session) -> None:
     """The names of every registered message."""
     with session.connect() as gateway:
-        answer = gateway.call(gateway.catalog.ListSchemas, gateway_pb2.ListSchemasRequest())
-    messages = list(answer.messages)
+        messages = list(gateway.messages())
     session.out.show(
         messages, lambda _: session.out.table(("MESSAGE",), [[m] for m in messages], empty="no schemas yet")
     )

@@ -88,14 +88,9 @@ def list_(
 
 
 def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
-    daggers: list[gateway_pb2.Dagger] = []
     request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
-    while True:
-        page = gateway.call(gateway.daggers.ListDaggers, request)
-        daggers += page.daggers
-        if not page.next_page_token:
-            return daggers
-        request.page_token = page.next_page_token
+    pages = gateway.pages(gateway.daggers.ListDaggers, request)
+    return [each for page in pages for each in page.daggers]
 
 
 def _table(session: Session, daggers: Sequence[gateway_pb2.Dagger], empty: str) -> None:

@@ -62,8 +62,7 @@ def register(
 def list_references(session: Session) -> None:
     """Every registered reference table."""
     with session.connect() as gateway:
-        answer = gateway.call(gateway.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
-    documents = [view(table) for table in answer.references]
+        documents = [view(table) for table in gateway.references()]
     rows = [(each["name"], each["format"], each["location"]) for each in documents]
     session.out.show(
         documents,

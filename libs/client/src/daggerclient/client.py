@@ -145,6 +145,17 @@ class Client:
         finally:
             steps.cancel()
 
+    def pages(self, method: Callable[..., Answer], request: Message) -> Iterator[Answer]:
+        """Every page of a list, from the one that the request is for."""
+        asked: Any = type(request)()
+        asked.CopyFrom(request)
+        while True:
+            page: Any = self.call(method, asked)
+            yield page
+            if not page.next_page_token:
+                return
+            asked.page_token = page.next_page_token
+
     def get(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger:
         """One dagger."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
@@ -176,7 +187,8 @@ class Client:
 
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
         """Every registered cluster."""
-        return self.call(self.catalog.ListClusters, gateway_pb2.ListClustersRequest()).clusters
+        pages = self.pages(self.catalog.ListClusters, gateway_pb2.ListClustersRequest())
+        return [each for page in pages for each in page.clusters]
 
     def register_cluster(
         self, cluster: spec_pb2.Cluster, *, validate_only: bool = False
@@ -187,7 +199,18 @@ class Client:
 
     def streams(self, message: str = "") -> Sequence[spec_pb2.Stream]:
         """Every registered stream; those of one message if asked."""
-        return self.call(self.catalog.ListStreams, gateway_pb2.ListStreamsRequest(message=message)).streams
+        pages = self.pages(self.catalog.ListStreams, gateway_pb2.ListStreamsRequest(message=message))
+        return [each for page in pages for each in page.streams]
+
+    def references(self) -> Sequence[spec_pb2.ReferenceTable]:
+        """Every registered reference table."""
+        pages = self.pages(self.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
+        return [each for page in pages for each in page.references]
+
+    def messages(self) -> Sequence[str]:
+        """The names of every registered message."""
+        pages = self.pages(self.catalog.ListSchemas, gateway_pb2.ListSchemasRequest())
+        return [each for page in pages for each in page.messages]
 
     def schema(self, message: str) -> spec_pb2.Schema:
         """The files of a registered message."""

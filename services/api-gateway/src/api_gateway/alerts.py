@@ -15,9 +15,8 @@ from typing import Final
 import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
 
-from api_gateway import validation
-from api_gateway.filters import page_token, read_token
-from api_gateway.reader import fitting, say_degraded
+from api_gateway import paging, validation
+from api_gateway.reader import say_degraded
 from api_gateway.watching import begin, damaged, draining
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
@@ -28,8 +27,6 @@ from eventlog.follower import Follower
 from fleet.alert import Alert, Delivery
 from fleet.ledger import Ledger
 
-_PAGE: Final = 100
-_MAX_PAGE: Final = 1_000
 _MARGIN_S: Final = 0.05
 
 Shown = gateway_pb2.Alert
@@ -79,11 +76,10 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
     ) -> gateway_pb2.ListAlertsResponse:
         """Alerts by dagger and condition, a page at a time."""
         of = f"{request.dagger}/{request.include_resolved}"
-        after, wrong_token = read_token("page_token", request.page_token, of)
+        page, wrong_page = paging.asked(request, of)
         wrong = [
             *(fields.name("dagger", request.dagger) if request.dagger else ()),
-            *wrong_token,
-            *validation.page_size("page_size", request.page_size),
+            *wrong_page,
             *validation.sequence("min_sequence", request.min_sequence),
         ]
         if wrong:
@@ -96,15 +92,11 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
             for alert in ledger.alerts.values()
             if request.dagger in ("", alert.dagger)
             and (alert.firing or request.include_resolved)
-            and _key(alert) > after
+            and _key(alert) > page.after
         }
-        size = min(request.page_size or _PAGE, _MAX_PAGE)
-        page = fitting([shown(asked[key]) for key in sorted(asked)[:size]])
-        more = ""
-        if len(asked) > len(page):
-            more = page_token(sorted(asked)[len(page) - 1], of)
-        note(alerts=len(page))
-        return gateway_pb2.ListAlertsResponse(alerts=page, next_page_token=more, sequence=ledger.sequence)
+        alerts, more = page.cut([shown(asked[key]) for key in sorted(asked)[: page.limit]], _key)
+        note(alerts=len(alerts))
+        return gateway_pb2.ListAlertsResponse(alerts=alerts, next_page_token=more, sequence=ledger.sequence)
 
     async def WatchAlerts(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchAlertsRequest, context: Context
@@ -202,6 +194,6 @@ def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
     )
 
 
-def _key(alert: Alert) -> str:
+def _key(alert: Alert | Shown) -> str:
     """Orders alerts, and says which a page ends with. No name holds a space."""
     return f"{alert.dagger} {alert.condition:03}"

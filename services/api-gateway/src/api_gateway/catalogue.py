@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
-from api_gateway import compatibility, describing, prototext, references, schemas, validation
+from api_gateway import compatibility, describing, paging, prototext, references, schemas, validation
 from api_gateway.missing import no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -23,6 +24,9 @@ from fleet import Fleet, view
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry
 from fleet.resolve import Registered
+
+_ALL: Final = 100_000
+E = TypeVar("E", bound=paging.Sized | str)
 
 
 class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
@@ -58,9 +62,8 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListClustersRequest, context: Context
     ) -> gateway_pb2.ListClustersResponse:
         """All clusters, by name."""
-        check_sequence(request.min_sequence)
-        clusters, at = await self._reader.read(context, request.min_sequence, self._projection.clusters)
-        return gateway_pb2.ListClustersResponse(clusters=clusters, sequence=at)
+        found, more, at = await self._page(request, context, self._projection.clusters)
+        return gateway_pb2.ListClustersResponse(clusters=found, next_page_token=more, sequence=at)
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
@@ -87,9 +90,8 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListSchemasRequest, context: Context
     ) -> gateway_pb2.ListSchemasResponse:
         """The registered message names, sorted."""
-        check_sequence(request.min_sequence)
-        messages, at = await self._reader.read(context, request.min_sequence, self._projection.messages)
-        return gateway_pb2.ListSchemasResponse(messages=messages, sequence=at)
+        found, more, at = await self._page(request, context, self._projection.messages)
+        return gateway_pb2.ListSchemasResponse(messages=found, next_page_token=more, sequence=at)
 
     async def GetSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetSchemaRequest, context: Context
@@ -125,12 +127,10 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListStreamsRequest, context: Context
     ) -> gateway_pb2.ListStreamsResponse:
         """All streams by name, or those of one message."""
-        check_sequence(request.min_sequence)
-        message = request.message
-        streams, at = await self._reader.read(
-            context, request.min_sequence, lambda: self._projection.streams(message)
+        found, more, at = await self._page(
+            request, context, partial(self._projection.streams, request.message), request.message
         )
-        return gateway_pb2.ListStreamsResponse(streams=streams, sequence=at)
+        return gateway_pb2.ListStreamsResponse(streams=found, next_page_token=more, sequence=at)
 
     async def DescribeStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DescribeStreamRequest, context: Context
@@ -161,9 +161,23 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListReferencesRequest, context: Context
     ) -> gateway_pb2.ListReferencesResponse:
         """All reference tables, by name."""
-        check_sequence(request.min_sequence)
-        found, at = await self._reader.read(context, request.min_sequence, self._projection.references)
-        return gateway_pb2.ListReferencesResponse(references=found, sequence=at)
+        found, more, at = await self._page(request, context, self._projection.references)
+        return gateway_pb2.ListReferencesResponse(references=found, next_page_token=more, sequence=at)
+
+    async def _page(
+        self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
+    ) -> tuple[Sequence[E], str, int]:
+        """A page of a list, the token of the next, and the sequence it is of. Raises: ApiError.
+
+        `read` answers entries by name, at most `limit`, behind `after`; `of` is what was asked of the list.
+        """
+        # Who asks for no page is from before there were any, and has to be answered all.
+        page, wrong = paging.asked(request, of, default=_ALL)
+        _refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
+        found, at = await self._reader.read(
+            context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
+        )
+        return *page.cut(found, paging.name), at
 
     async def _put(
         self,
@@ -218,6 +232,14 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
 def check_sequence(min_sequence: int) -> None:
     """Raises: ApiError for a min_sequence that cannot be."""
     _refuse(list(validation.sequence("min_sequence", min_sequence)))
+
+
+Listed: TypeAlias = (
+    gateway_pb2.ListClustersRequest
+    | gateway_pb2.ListSchemasRequest
+    | gateway_pb2.ListStreamsRequest
+    | gateway_pb2.ListReferencesRequest
+)
 
 
 Versioned: TypeAlias = (

@@ -9,14 +9,14 @@ from typing import TypeVar
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
-from api_gateway import answers, applying, filters, validation, vitals
+from api_gateway import answers, applying, filters, paging, validation, vitals
 from api_gateway.catalogue import check_sequence
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
 from api_gateway.hosts import Asking, Hosts
 from api_gateway.projection import Projection
-from api_gateway.reader import Reader, fitting
+from api_gateway.reader import Reader
 from api_gateway.requests import Requests, meta_of, refuse
 from api_gateway.routes import Route, living
 from api_gateway.writer import Writer
@@ -30,8 +30,6 @@ from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, view
 from fleet.answers import about
 
-_PAGE = 100
-_MAX_PAGE = 1_000
 Step = TypeVar("Step", gateway_pb2.ReadLogResponse, gateway_pb2.WatchRowsResponse)
 
 
@@ -118,30 +116,27 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         """Daggers by name, a page at a time."""
         terms, wrong = filters.parse("filter", request.filter)
         scope = filters.scope(request)
-        after, wrong_token = filters.read_token("page_token", request.page_token, scope)
+        page, wrong_page = paging.asked(request, scope)
         refuse(
             [
                 *wrong,
-                *wrong_token,
                 *filters.check_phases("phases", request),
-                *validation.page_size("page_size", request.page_size),
+                *wrong_page,
                 *validation.sequence("min_sequence", request.min_sequence),
             ]
         )
         wanted = [*filters.conditions(terms), *filters.asked(request)]
-        size = min(request.page_size or _PAGE, _MAX_PAGE)
         found, total, at = await self._reader.read(
             context,
             request.min_sequence,
-            lambda: self._projection.daggers(wanted, after=after, limit=size + 1),
+            lambda: self._projection.daggers(wanted, after=page.after, limit=page.limit),
         )
-        for dagger in found[:size]:
+        for dagger in found[: page.size]:
             if (living := self._fleet.living(dagger.name)) is not None:
                 dagger.vitals.CopyFrom(self._heard.vitals(living))
-        page = fitting(found[:size])
-        more = filters.page_token(page[-1].name, scope) if len(found) > len(page) else ""
+        shown, more = page.cut(found, paging.name)
         return gateway_pb2.ListDaggersResponse(
-            daggers=page, next_page_token=more, sequence=at, total_size=total
+            daggers=shown, next_page_token=more, sequence=at, total_size=total
         )
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name

@@ -1,4 +1,4 @@
-"""Which daggers ListDaggers is asked for, and its page token. Pure.
+"""Which daggers ListDaggers is asked for, and what its page tokens are good for. Pure.
 
 Programs say it in fields of the request. People write a filter, terms joined by AND: phase=RUNNING,
 team=pricing, cluster=local, name=completed*. A value with spaces stands in double quotes.
@@ -6,8 +6,6 @@ team=pricing, cluster=local, name=completed*. A value with spaces stands in doub
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,24 +105,6 @@ def scope(request: gateway_pb2.ListDaggersRequest) -> str:
         name_prefix=request.name_prefix,
     ).SerializeToString(deterministic=True)
     return f"{request.filter}\n{fields.hex()}" if fields else request.filter
-
-
-def page_token(last: str, text: str) -> str:
-    """The token of the page behind the name `last`; good for the same filter only."""
-    return base64.urlsafe_b64encode(f"{last}\n{text}".encode()).decode()
-
-
-def read_token(at: str, token: str, text: str) -> tuple[str, list[Violation]]:
-    """The name a page begins behind; empty for the first."""
-    if not token:
-        return "", []
-    try:
-        last, _, of = base64.b64decode(token, altchars=b"-_", validate=True).decode().partition("\n")
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return "", [Violation(at, "is not a page token: pass the next_page_token of a page", "INVALID_TOKEN")]
-    if of != text:
-        return "", [Violation(at, "belongs to another filter: begin with the first page", "INVALID_TOKEN")]
-    return last, []
 
 
 def _judge(at: str, term: Term) -> Violation | None:

@@ -39,6 +39,7 @@ from eventlog import LogPosition
 from fleet.snapshot import Unusable
 
 T = TypeVar("T")
+N = TypeVar("N", ClusterRow, StreamRow, ReferenceRow, MessageRow)
 
 
 class Projection:
@@ -134,37 +135,37 @@ class Projection:
         )
         return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, at
 
-    def clusters(self) -> tuple[list[spec_pb2.Cluster], int]:
-        """All clusters by name, and the sequence they are of."""
-        rows, at = self._read(
-            lambda session: session.exec(select(ClusterRow).order_by(col(ClusterRow.name))).all()
-        )
+    def clusters(self, *, after: str, limit: int) -> tuple[list[spec_pb2.Cluster], int]:
+        """Clusters by name, at most `limit`, whose name is behind `after`; and the sequence they are of."""
+        rows, at = self._named(ClusterRow, after, limit)
         return [spec_pb2.Cluster.FromString(row.data) for row in rows], at
 
-    def streams(self, message: str) -> tuple[list[spec_pb2.Stream], int]:
-        """All streams by name, those of `message` unless it is empty; and the sequence they are of."""
-        query = select(StreamRow).order_by(col(StreamRow.name))
-        if message:
-            query = query.where(StreamRow.message == message)
-        rows, at = self._read(lambda session: session.exec(query).all())
+    def streams(self, message: str, *, after: str, limit: int) -> tuple[list[spec_pb2.Stream], int]:
+        """Streams, those of `message` unless it is empty; as `clusters`."""
+        wanted = [col(StreamRow.message) == message] if message else []
+        rows, at = self._named(StreamRow, after, limit, wanted)
         return [spec_pb2.Stream.FromString(row.data) for row in rows], at
 
-    def references(self) -> tuple[list[spec_pb2.ReferenceTable], int]:
-        """All reference tables by name, and the sequence they are of."""
-        query = select(ReferenceRow).order_by(col(ReferenceRow.name))
-        rows, at = self._read(lambda session: session.exec(query).all())
+    def references(self, *, after: str, limit: int) -> tuple[list[spec_pb2.ReferenceTable], int]:
+        """Reference tables; as `clusters`."""
+        rows, at = self._named(ReferenceRow, after, limit)
         return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], at
 
-    def messages(self) -> tuple[list[str], int]:
-        """All registered message names, sorted; and the sequence they are of."""
-        rows, at = self._read(
-            lambda session: session.exec(select(MessageRow.name).order_by(col(MessageRow.name))).all()
-        )
-        return list(rows), at
+    def messages(self, *, after: str, limit: int) -> tuple[list[str], int]:
+        """Registered message names; as `clusters`."""
+        rows, at = self._named(MessageRow, after, limit)
+        return [row.name for row in rows], at
 
     def close(self) -> None:
         """Give the connections back."""
         self.database.close()
+
+    def _named(
+        self, table: type[N], after: str, limit: int, conditions: Sequence[Any] = ()
+    ) -> tuple[Sequence[N], int]:
+        name = col(table.name)
+        query = select(table).where(name > after, *conditions).order_by(name).limit(limit)
+        return self._read(lambda session: session.exec(query).all())
 
     def _found(self) -> tuple[LogPosition, str]:
         columns = ProjectionRow.applied, ProjectionRow.history, ProjectionRow.shape

@@ -6,13 +6,12 @@ One thing is read from the fold, which has it in memory; lists from the projecti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
 import grpc
-from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.fold import Fold
@@ -27,20 +26,7 @@ DEGRADED: Final = "x-daggers-degraded"
 """Trailing metadata of an answer that may be behind the truth: why."""
 _RETRY: Final = timedelta(seconds=1)
 _MARGIN_S: Final = 0.05
-# gRPC clients take messages of 4 MiB unless told otherwise.
-MAX_ANSWER_BYTES: Final = 3 * 1024 * 1024
 T = TypeVar("T")
-M = TypeVar("M", bound=Message)
-
-
-def fitting(messages: Sequence[M]) -> Sequence[M]:
-    """As many of the first as one answer takes; never none of some."""
-    size = 0
-    for number, message in enumerate(messages):
-        size += message.ByteSize()
-        if size > MAX_ANSWER_BYTES and number:
-            return messages[:number]
-    return messages
 
 
 def say_degraded(context: Context, why: str) -> None:

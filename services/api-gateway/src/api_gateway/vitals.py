@@ -17,7 +17,7 @@ from daggers.v1 import gateway_pb2, vitals_pb2
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
 from api_gateway.missing import no_dagger
-from api_gateway.reader import fitting
+from api_gateway.paging import fitting
 from api_gateway.watching import damaged, shuts_down
 from chassis.errors import invalid
 from daggerspec import fields

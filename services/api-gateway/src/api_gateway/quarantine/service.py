@@ -9,12 +9,11 @@ import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway import validation
-from api_gateway.filters import page_token, read_token
+from api_gateway import paging
 from api_gateway.missing import no_dagger
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import Place, QuarantineIndex
-from api_gateway.reader import MAX_ANSWER_BYTES, Reader, no_database, say_degraded
+from api_gateway.reader import Reader, no_database, say_degraded
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -22,8 +21,6 @@ from daggerspec import fields
 from daggerspec.violation import Violation
 from eventlog import topics
 
-_PAGE: Final = 100
-_MAX_PAGE: Final = 1_000
 # How long an answer waits for records that are not in the index yet.
 _PATIENCE_S: Final = 5.0
 
@@ -39,11 +36,12 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     ) -> gateway_pb2.ListQuarantinedResponse:
         """The newest records of one dagger, newest first, a page at a time."""
         name = request.dagger
-        before, wrong_token = _read_token(request.page_token, name)
+        page, wrong_page = paging.asked(request, name)
+        before, wrong_place = _place(page.after)
         violations = [
             *fields.name("dagger", name),
-            *validation.page_size("page_size", request.page_size),
-            *wrong_token,
+            *wrong_page,
+            *wrong_place,
         ]
         if violations:
             raise invalid(violations)
@@ -64,30 +62,27 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
             ) from error
         if missing:
             say_degraded(context, f"{missing} records of {topics.QUARANTINE} are not listed yet")
-        limit = min(request.page_size or _PAGE, _MAX_PAGE)
         # an earlier dagger of this name had its own records; its launches came before this one was created
         since = dagger.create_sequence
         try:
             records, behind = await asyncio.to_thread(
                 lambda: self._index.newest(
-                    name, since=since, before=before, limit=limit, size=MAX_ANSWER_BYTES
+                    name, since=since, before=before, limit=page.size, size=paging.MAX_ANSWER_BYTES
                 )
             )
         except SQLAlchemyError as error:
             raise no_database(type(error).__name__) from error
         note(records=len(records))
-        token = page_token(":".join(map(str, behind)), name) if behind else ""
+        token = paging.token(":".join(map(str, behind)), name) if behind else ""
         return gateway_pb2.ListQuarantinedResponse(records=records, next_page_token=token)
 
 
-def _read_token(token: str, dagger: str) -> tuple[Place | None, list[Violation]]:
+def _place(last: str) -> tuple[Place | None, list[Violation]]:
     """The place a page begins behind; None for the first."""
-    last, wrong = read_token("page_token", token, dagger)
-    if wrong or not last:
-        return None, wrong
+    if not last:
+        return None, []
     try:
         time_ms, offset, partition = map(int, last.split(":"))
     except ValueError:
-        text = "is not a page token: pass the next_page_token of a page"
-        return None, [Violation("page_token", text, "INVALID_TOKEN")]
+        return None, [paging.unreadable()]
     return (time_ms, offset, partition), []
