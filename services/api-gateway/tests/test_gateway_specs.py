@@ -133,3 +133,51 @@ def test_sinks_say_their_defaults() -> None:
         "local",
         100,
     )
+
+
+async def test_names_that_are_not_registered_are_told_with_those_that_may_be_meant(
+    samples: Any, fleet: Fleet
+) -> None:
+    spec = samples.spec()
+    spec.cluster, spec.streams[0].stream = "locl", "booking"
+    spec.sinks.add(kafka=spec_pb2.KafkaSink(cluster="bar", topic="t"))
+
+    found = await judge("a_dagger", spec, fleet)
+    told = {each.field: (each.message, each.suggestion) for each in found.violations}
+
+    assert told["spec.streams[0].stream"] == (
+        "stream booking is not registered: did you mean bookings?",
+        "bookings",
+    )
+    assert told["spec.cluster"] == ("cluster locl is not registered: did you mean local?", "local")
+    assert told["spec.sinks[1].kafka.cluster"] == (
+        "cluster bar is not registered: did you mean bare?",
+        "bare",
+    )
+
+
+@pytest.mark.parametrize("table", ["bookings", "`bookings`", "bookngs"])
+async def test_a_table_that_the_dagger_does_not_have_is_told_with_the_stream_that_it_may_be(
+    samples: Any, fleet: Fleet, table: str
+) -> None:
+    spec = samples.spec()
+    spec.sql = samples.query.replace("`data_stream`", table)
+
+    [violation] = (await judge("a_dagger", spec, fleet)).violations
+
+    assert (violation.reason, violation.suggestion) == ("UNKNOWN_TABLE", "bookings")
+    assert violation.message == (
+        f"The dagger has no stream called {table.strip('`')}: there is data_stream."
+        " The stream bookings is registered: name it among the streams of the dagger."
+    )
+
+
+async def test_a_table_that_looks_like_no_stream_is_told_with_the_tables_alone(
+    samples: Any, fleet: Fleet
+) -> None:
+    spec = samples.spec()
+    spec.sql = samples.query.replace("`data_stream`", "xyz")
+
+    [violation] = (await judge("a_dagger", spec, fleet)).violations
+
+    assert violation.message == "The dagger has no stream called xyz: there is data_stream."

@@ -16,7 +16,7 @@ from daggerspec import defaults, fields, limits, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.columns import Output
 from daggerspec.sinks import Asked
-from daggerspec.violation import Violation
+from daggerspec.violation import Violation, unregistered
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
@@ -103,7 +103,7 @@ def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iter
     if not spec.cluster:
         yield Violation(f"{path}.cluster", "is required: the cluster whose Spark runs it", "REQUIRED")
     elif cluster is None:
-        yield Violation(f"{path}.cluster", f"cluster {spec.cluster} is not registered", "UNKNOWN_CLUSTER")
+        yield unregistered(f"{path}.cluster", "cluster", spec.cluster)
     elif not cluster.spark_master:
         what = f"cluster {spec.cluster} has no spark_master: nothing can run there"
         yield Violation(f"{path}.cluster", what, "NO_SPARK")
@@ -149,7 +149,7 @@ def _stream(path: str, name: str, catalogue: Catalogue) -> Iterator[Violation]:
     if not name:
         yield Violation(path, "is required: a registered stream", "REQUIRED")
     elif stream is None:
-        yield Violation(path, f"stream {name} is not registered", "UNKNOWN_STREAM")
+        yield unregistered(path, "stream", name)
     else:
         cluster = catalogue.cluster(stream.cluster)
         if cluster is None or not cluster.kafka.bootstrap_servers:

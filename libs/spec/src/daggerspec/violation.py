@@ -70,3 +70,9 @@ class Violation:
         position = f"line {self.line}, column {self.column}: " if self.line else ""
         last = f"\nsuggestion: {self.suggestion}" if self.suggestion else ""
         return f"{position}{self.message}{last}"
+
+
+def unregistered(field: str, kind: str, name: str) -> Violation:
+    """A name that stands for nothing: of a cluster, a stream or a message. Its metadata says which."""
+    text = f"{kind} {name} is not registered"
+    return Violation(field, text, f"UNKNOWN_{kind.upper()}", metadata={"kind": kind, "name": name})

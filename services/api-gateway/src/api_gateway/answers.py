@@ -37,6 +37,7 @@ def _violation(violation: Violation) -> gateway_pb2.Finding:
         severity=gateway_pb2.SEVERITY_ERROR,
         message=violation.message,
         field=violation.field,
+        suggestion=violation.suggestion or "",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway import compatibility, describing, paging, prototext, references, schemas, validation
-from api_gateway.missing import no_entry
+from api_gateway.missing import meant, no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer, refused
@@ -18,10 +18,9 @@ from chassis.interceptors import Context, actor
 from daggerspec import catalogue
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
-from daggerspec.nearest import hint, nearest
-from daggerspec.violation import Violation
+from daggerspec.violation import Violation, unregistered
 from fleet import Fleet, view
-from fleet.answers import version_mismatch
+from fleet.answers import about, version_mismatch
 from fleet.catalogue import Entry
 from fleet.resolve import Registered
 
@@ -209,9 +208,7 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
     if not stream.cluster:
         yield Violation(f"{at}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED")
     elif cluster is None:
-        near = nearest(stream.cluster, fleet.clusters)
-        text = f"cluster {stream.cluster} is not registered{hint(near, '')}"
-        yield Violation(f"{at}.cluster", text, "UNKNOWN_CLUSTER", suggestion=near)
+        yield meant(unregistered(f"{at}.cluster", "cluster", stream.cluster), fleet)
     elif not cluster.value.kafka.bootstrap_servers:
         yield Violation(f"{at}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
     if not stream.time_field:
@@ -222,8 +219,8 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
     try:
         message = Registered(fleet).message(stream.message)
     except Unresolved as error:
-        near = nearest(stream.message, fleet.messages) if error.reason == "UNKNOWN_MESSAGE" else None
-        yield Violation(f"{at}.message", error.detail + hint(near, ""), error.reason, suggestion=near)
+        about_it = about("message", stream.message)
+        yield meant(Violation(f"{at}.message", error.detail, error.reason, metadata=about_it), fleet)
         return
     if stream.time_field:
         yield from schemas.time_field(f"{at}.time_field", stream.time_field, message)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import grpc
 
 from chassis.errors import ApiError
 from daggerspec.nearest import hint, nearest
+from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.answers import about
 
@@ -21,6 +23,22 @@ def no_dagger(name: str, fleet: Fleet) -> ApiError:
 def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
     """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
     return _not_found(kind, name, f"{kind} {name} is not registered", known)
+
+
+def meant(violation: Violation, fleet: Fleet) -> Violation:
+    """A violation; one about a name that is not registered also says which name looks most like it."""
+    kind, name = violation.metadata.get("kind", ""), violation.metadata.get("name", "")
+    registered = {"cluster": fleet.clusters, "stream": fleet.streams, "message": fleet.messages}
+    known = registered.get(kind, {})
+    near = None if name in known else nearest(name, known)
+    if near is None:
+        return violation
+    return replace(
+        violation,
+        message=violation.message + hint(near, ""),
+        suggestion=near,
+        metadata={**violation.metadata, "suggestion": near},
+    )
 
 
 def _not_found(kind: str, name: str, text: str, known: Iterable[str]) -> ApiError:

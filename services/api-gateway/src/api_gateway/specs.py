@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from daggers.v1 import spec_pb2
 
 from api_gateway.checks import Checks
+from api_gateway.missing import meant
 from daggerspec import rules
 from daggerspec.catalogue import Unresolved
-from daggerspec.violation import Violation
-from daggersql import Checked, Severity, check
+from daggerspec.nearest import nearest
+from daggerspec.violation import Violation, line_starts
+from daggersql import Checked, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet
 from fleet.resolve import Registered
@@ -56,7 +58,25 @@ async def judge(
         except Unresolved as error:
             others.append(Violation(f"{at}.streams", error.detail, error.reason))
     others += rules.violations(at, name, spec, catalogue, checked.plan)
-    return Judged(at, tuple(others), checked)
+    return Judged(at, tuple(meant(each, fleet) for each in others), _told(checked, spec.sql, fleet))
+
+
+def _told(checked: Checked, sql: str, fleet: Fleet) -> Checked:
+    """What was found about a query; of a table that the dagger does not have, which stream it may be."""
+    return replace(checked, findings=tuple(_with_stream(each, sql, fleet) for each in checked.findings))
+
+
+def _with_stream(finding: Finding, sql: str, fleet: Fleet) -> Finding:
+    if finding.code != "UNKNOWN_TABLE" or finding.suggestion:
+        return finding
+    starts = line_starts(sql)
+    start, end = starts[finding.line - 1] + finding.column, starts[finding.end_line - 1] + finding.end_column
+    name = sql[start - 1 : end - 1].strip("`")
+    near = name if name in fleet.streams else nearest(name, fleet.streams)
+    if near is None:
+        return finding
+    text = f"{finding.message} The stream {near} is registered: name it among the streams of the dagger."
+    return replace(finding, message=text, suggestion=near)
 
 
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:

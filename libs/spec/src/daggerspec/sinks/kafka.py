@@ -12,7 +12,7 @@ from daggerspec import fields, fit, topics
 from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
 from daggerspec.sinks import Asked
-from daggerspec.violation import Violation
+from daggerspec.violation import Violation, unregistered
 
 GUARANTEE: Final = "at least once, and repeats can be told: their key, ce_id and value are the same"
 UPSERTS: Final = False
@@ -45,7 +45,7 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
     cluster = asked.catalogue.cluster(name)
     if cluster is None:
         if name != asked.spec.cluster:  # which is told of by itself
-            yield Violation(f"{path}.cluster", f"cluster {name} is not registered", "UNKNOWN_CLUSTER")
+            yield unregistered(f"{path}.cluster", "cluster", name)
     elif not cluster.kafka.bootstrap_servers:
         yield Violation(f"{path}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
     else:
