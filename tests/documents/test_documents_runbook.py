@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, events_pb2
+from tests.documents import names
 from tests.documents.pages import ROOT, Page, slug
 
+from fleet import advice
 from fleet.health import MEANINGS, Reason
 from health_monitor.condition import SEVERITIES
 
@@ -46,6 +48,22 @@ def test_every_reason_has_its_section_with_its_meaning(reason: Reason) -> None:
 
     assert asks(slug(reason)) == {"Symptom", "Check", "Act"}
     assert f"**Symptom.** {MEANINGS[reason][0].upper()}{MEANINGS[reason][1:]}." in section
+
+
+def advised() -> set[str]:
+    """Every command that the advice names."""
+    by_error = [
+        tell(events_pb2.DaggerError(domain=domain))
+        for tell in (advice.given_up, advice.waits, advice.ended, advice.retries)
+        for domain in events_pb2.ErrorDomain.values()
+    ]
+    texts = [each.next for each in (*advice.ADVICE.values(), *by_error)]
+    return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+)?)", " ".join(texts)))
+
+
+def test_every_command_of_the_advice_exists() -> None:
+    assert "daggers quarantine list" in advised()
+    assert sorted(advised() - names.commands().keys()) == []
 
 
 def test_alerts_and_reasons_of_the_runbook_are_all_there_are() -> None:

@@ -138,7 +138,7 @@ def test_what_was_late_and_quarantined_lately_is_told_beside_what_ever_was() -> 
 
 
 def test_a_dagger_that_was_never_heard_has_its_name() -> None:
-    found = shown(a_dagger(PENDING, driver=None), watch.begin(NOON))
+    found = shown(a_dagger(PENDING, driver=None, phase_time=NOON), watch.begin(NOON))
 
     assert found == vitals_pb2.Vitals(dagger="bookings")
 
@@ -262,6 +262,32 @@ def test_why_it_does_not_run_is_said_with_whose_it_is_and_what_to_do(
 
     assert (warning.code, warning.message, warning.domain) == ("WHY", text, domain)
     assert next_step in warning.next
+
+
+def test_a_driver_that_never_ended_is_not_said_to_have_ended_though_its_launch_waited() -> None:
+    waited = events_pb2.DaggerError(domain=EXTERNAL, reason="FULL", detail="no room")
+
+    assert warned(a_dagger(STARTING, last_error=waited, phase_time=NOON), watch.begin(NOON)) == []
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(119, 0), (120, 1)])
+def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, told: int) -> None:
+    dagger = a_dagger(PENDING, driver=None, phase_time=NOON - seconds * SECOND)
+
+    warnings = shown(dagger, watch.begin(NOON)).warnings
+
+    assert [each.message for each in warnings] == [
+        "no driver has been launched for 2 min; does a scheduler run?"
+    ] * told
+
+
+def test_a_sink_that_is_away_is_named_before_the_progress_that_it_holds_back() -> None:
+    heartbeat = beat(NOON, retrying=[AWAY])
+    heartbeat.last_progress.FromDatetime(NOON + SKEW - 90 * SECOND)
+
+    told = warned(a_dagger(), watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON))
+
+    assert [code for code, *_ in told] == ["SINK_UNAVAILABLE", "NO_PROGRESS"]
 
 
 def test_a_host_that_does_not_answer_is_named() -> None:

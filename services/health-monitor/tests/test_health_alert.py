@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
+from fleet.advice import Advice
 from fleet.alert import Alert, Event, Notify, evolve, next_notification
 from health_monitor.alert import Held, Policy, conclude, decide, hold
 from health_monitor.finding import Finding, Measure
@@ -96,6 +97,7 @@ def test_a_condition_that_has_held_fires() -> None:
         summary="it was given up",
         team="pricing",
         receivers=BOTH,
+        next="Read `daggers get bookings`: it names the error, and whose it is.",
     )
     expected.since.FromDatetime(NOON)
     assert event == expected
@@ -103,11 +105,13 @@ def test_a_condition_that_has_held_fires() -> None:
 
 def test_an_alert_says_what_was_measured_its_limit_and_who_has_to_act() -> None:
     domain = events_pb2.ERROR_DOMAIN_EXTERNAL
-    finding = Finding(True, "it stalls", NOON, measure=Measure(600.0, 120.0, "s"), domain=domain)
+    whose = Advice("sink", domain, "Repair {name}.")
+    finding = Finding(True, "it stalls", NOON, measure=Measure(600.0, 120.0, "s"), advice=whose)
 
     event = when(NOBODY, finding, 10 * SECOND)
 
-    assert (event.value, event.limit, event.unit, event.domain) == (600.0, 120.0, "s", domain)
+    assert (event.value, event.limit, event.unit) == (600.0, 120.0, "s")
+    assert (event.domain, event.next) == (domain, "Repair bookings.")
 
 
 def test_a_condition_that_has_not_held_long_enough_does_not_fire() -> None:

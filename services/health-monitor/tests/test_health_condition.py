@@ -13,6 +13,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from fleet import Dagger, watch
+from fleet.advice import ADVICE, REFUSED
 from fleet.health import Limits
 from fleet.phases import (
     BACKING_OFF,
@@ -442,6 +443,7 @@ def test_rows_that_sinks_refuse_are_a_share_of_those_to_be_written_and_not_of_th
         "12 rows were refused by sinks in 1 min, 17.6% of those to be written: NO_FIELDS",
         NOON - 31 * SECOND,
         measure=Measure(12 / 68, 0.01, "share"),
+        advice=ADVICE[REFUSED],
     )
 
 
@@ -590,7 +592,8 @@ def test_a_stall_is_measured_beside_its_limit_and_names_who_has_to_act() -> None
 
     finding = looked(a_dagger(), observed)[STALL]
 
-    assert (finding.measure, finding.domain) == (
+    assert finding.advice is not None
+    assert (finding.measure, finding.advice.domain) == (
         Measure(600.0, 120.0, "s"),
         events_pb2.ERROR_DOMAIN_EXTERNAL,
     )

@@ -11,7 +11,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from google.protobuf.message import Message
 
 from eventlog.testing import given as control_records
-from fleet import Dagger, Fleet, watch
+from fleet import Dagger, Fleet, advice, watch
 from fleet.health import Limits
 from fleet.phases import BACKING_OFF, FAILED, RUNNING, STOPPED, Phase
 from fleet.watch import Watch
@@ -248,10 +248,12 @@ def test_a_start_and_a_relaunch_are_observed_for_the_whole_window_first() -> Non
 # ---- Restart loop ------------------------------------------------------------------------------------------
 
 
+FULL = events_pb2.DaggerError(reason="OUT_OF_MEMORY", domain=events_pb2.ERROR_DOMAIN_USER)
+
+
 def ended(*ago: float) -> History:
     """A history of launches that ended so many minutes ago."""
-    error = events_pb2.DaggerError(reason="OUT_OF_MEMORY", domain=events_pb2.ERROR_DOMAIN_USER)
-    return History(ends=tuple(NOON - each * MINUTE for each in ago), error=error)
+    return History(ends=tuple(NOON - each * MINUTE for each in ago), error=FULL)
 
 
 def found(dagger: Dagger, past: History, observed: Watch | None = None) -> dict[int, Finding]:
@@ -265,7 +267,7 @@ def test_three_ends_in_an_hour_are_a_loop_though_it_runs_between_them() -> None:
         "its driver has ended 3 times in 50 min: OUT_OF_MEMORY",
         NOON - 50 * MINUTE,
         measure=Measure(3, 3, "count"),
-        domain=events_pb2.ERROR_DOMAIN_USER,
+        advice=advice.ended(FULL),
     )
 
 

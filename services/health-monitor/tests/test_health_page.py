@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daggers.v1 import alerts_pb2, events_pb2
+from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from pydantic import SecretStr
 
 from chassis.durations import measured, spoken
-from fleet.alert import PLATFORM, Alert, Notify, condition_name, dedup_key, evolve
-from health_monitor.condition import DOMAINS, OF_PLATFORM, SEVERITIES
-from health_monitor.page import COMMANDS, Page
+from fleet import Dagger, advice
+from fleet.alert import PLATFORM, Alert, Notify, condition_name, evolve
+from health_monitor.alert import Held, Policy, decide
+from health_monitor.condition import OF_PLATFORM, SEVERITIES
+from health_monitor.finding import Finding, Measure
+from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
 from health_monitor.receivers import pagerduty, slack
 
@@ -24,6 +27,8 @@ MINUTE = timedelta(minutes=1)
 GOLDEN = Path(__file__).parent / "pages.json"
 PORTAL = "https://daggers.example/"
 CONDITIONS = sorted(SEVERITIES)
+BY_ERROR = {alerts_pb2.ALERT_CONDITION_FAILED, alerts_pb2.ALERT_CONDITION_RESTART_LOOP}
+"""Conditions of which only the error says whose they are."""
 NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_NO_PROGRESS: (163.0, 120.0, "s"),
     alerts_pb2.ALERT_CONDITION_UNREACHABLE: (41.0, 30.0, "s"),
@@ -37,31 +42,51 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
 }
 
 
+DAGGER = Dagger(
+    name="completed_bookings",
+    spec=spec_pb2.DaggerSpec(team="pricing"),
+    warnings=(),
+    version=7,
+    desired=gateway_pb2.DESIRED_RUNNING,
+    phase=gateway_pb2.RUNNING,
+    phase_time=NOON,
+    sequence=50,
+    create_sequence=1,
+    create_time=NOON,
+    update_time=NOON,
+    generation=41,
+)
+
+
 def told(condition: alerts_pb2.AlertCondition.ValueType, *, resolved: bool = False) -> Page:
     """A page about `completed_bookings`, or the platform, that was changed four minutes before."""
-    name = PLATFORM if condition in OF_PLATFORM else "completed_bookings"
-    meta = alerts_pb2.AlertMeta(dagger=name, condition=condition, incident=3)
-    fired = alerts_pb2.AlertFired(
-        meta=meta,
-        dedup_key=dedup_key(name, condition),
-        severity=SEVERITIES[condition],
-        summary="what <happened> & why",
-        receivers=["team"],
-        domain=DOMAINS.get(condition, events_pb2.ERROR_DOMAIN_USER),
-    )
-    fired.since.FromDatetime(NOON - MINUTE)
-    if condition in NUMBERS:
-        fired.value, fired.limit, fired.unit = NUMBERS[condition]
-    if name != PLATFORM:
-        fired.generation, fired.team = 41, "pricing"
-        fired.last_change.revision, fired.last_change.actor = 7, "rohil.s"
-        fired.last_change.time.FromDatetime(NOON - 4 * MINUTE - timedelta(seconds=2))
-    alert = evolve(Alert(dagger=name, condition=condition, incident=2), fired, NOON)
+    dagger = None if condition in OF_PLATFORM else DAGGER
+    change = None
+    if dagger is not None:
+        change = alerts_pb2.LastChange(revision=7, actor="rohil.s")
+        change.time.FromDatetime(NOON - 4 * MINUTE - timedelta(seconds=2))
+    measure = Measure(*NUMBERS[condition]) if condition in NUMBERS else None
+    before = Alert(dagger=dagger.name if dagger else PLATFORM, condition=condition, incident=2)
+    finding = Finding(True, "what <happened> & why", NOON - MINUTE, measure=measure)
+    alert = turned(before, finding, NOON, dagger, change)
     if resolved:
-        over = alerts_pb2.AlertResolved(meta=meta, summary="it is well again")
-        over.until.FromDatetime(NOON + 2 * MINUTE)
-        alert = evolve(alert, over, NOON + 3 * MINUTE)
+        over = Finding(False, "it is well again", NOON + 2 * MINUTE)
+        alert = turned(alert, over, NOON + 3 * MINUTE, dagger, change)
     return Page(Notify(alert, "team", 1), PORTAL)
+
+
+def turned(
+    alert: Alert,
+    finding: Finding,
+    now: datetime,
+    dagger: Dagger | None,
+    change: alerts_pb2.LastChange | None,
+) -> Alert:
+    """The alert after what was found has held for long enough."""
+    held = Held(finding, NOON - 60 * MINUTE, finding.since)
+    turn = decide(alert, held, dagger=dagger, receivers=["team"], now=now, policy=Policy(), change=change)
+    assert turn is not None
+    return evolve(alert, turn, now)
 
 
 def text_of(page: Page) -> str:
@@ -117,16 +142,43 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_page_says_whose_it_is_since_when_what_is_next_and_where_to_read(
+def test_a_page_says_all_that_on_call_needs(condition: alerts_pb2.AlertCondition.ValueType) -> None:
+    """Whose it is, the value beside its limit, since, the last change, what is next, the runbook, a link."""
+    page = told(condition)
+    expected = {"since", "who has to act", "next", "runbook"}
+    expected |= {"measured"} if condition in NUMBERS else set()
+    expected |= set() if condition in OF_PLATFORM else {"last change"}
+
+    event = event_of(page)
+    labels = {line.partition(":")[0].partition(" <!date")[0] for line in text_of(page).split("\n")[2:-1]}
+
+    assert labels == expected
+    assert page.facts.keys() == expected - {"since"}
+    assert event["payload"]["custom_details"].items() >= page.facts.items()
+    assert event["payload"]["timestamp"] == "2026-01-01T11:59:00Z"
+    assert page.link == event["client_url"]
+    assert f"<{page.link}|portal>" in text_of(page)
+    assert event_errors(event, size=1) == []
+
+
+def test_only_a_failure_is_no_matter_of_a_number() -> None:
+    assert set(CONDITIONS) - NUMBERS.keys() == {alerts_pb2.ALERT_CONDITION_FAILED}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_page_says_whose_it_is_and_what_is_next_as_the_advice_does(
     condition: alerts_pb2.AlertCondition.ValueType,
 ) -> None:
-    page = told(condition)
-    text = plain(text_of(page))
+    page, known = told(condition), advice.of_condition(condition)
+    whose = page.facts["who has to act"]
 
-    labels = ["since", "who has to act:", "next: daggers ", "runbook: docs/operations.md#alert-"]
-    assert [label for label in labels if label not in text] == []
-    assert COMMANDS[condition].replace("NAME", page.alert.dagger) in text
-    assert event_errors(event_of(page), size=1) == []
+    assert page.facts["next"] == known.next_of(page.alert.dagger)
+    assert "`daggers " in page.facts["next"]
+    assert "{" not in page.facts["next"]
+    assert whose.startswith(events_pb2.ErrorDomain.Name(known.domain).removeprefix("ERROR_DOMAIN_")) or (
+        # what an error says, and there is none here
+        whose == "not known yet" and condition in BY_ERROR
+    )
 
 
 def test_a_link_is_told_only_where_there_is_a_portal() -> None:
@@ -146,9 +198,16 @@ def test_what_is_not_known_of_an_old_record_is_left_out() -> None:
 
     assert Page(Notify(old, "team", 1)).facts == {
         "who has to act": "not known yet",
-        "next": "daggers get b",
+        "next": "Read `daggers get b`: it names the error, and whose it is.",
         "runbook": "docs/operations.md#alert-failed",
     }
+
+
+def test_an_old_record_says_whose_it_is_where_its_condition_tells() -> None:
+    meta = alerts_pb2.AlertMeta(dagger="b", condition=alerts_pb2.ALERT_CONDITION_LAG_GROWING, incident=1)
+    old = evolve(Alert(dagger="b", condition=meta.condition), alerts_pb2.AlertFired(meta=meta), NOON)
+
+    assert Page(Notify(old, "team", 1)).facts["who has to act"] == "USER, whoever wrote the dagger"
 
 
 if __name__ == "__main__":

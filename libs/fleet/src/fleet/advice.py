@@ -1,40 +1,32 @@
-"""What a person is told of what is not as it should be: a sentence about its object, who has to act, and what
-to do next. Pure.
+"""Whose it is when something is not as it should be, and what to do next: one table. Pure.
 
-`fleet.health` judges, and the driver itself where it has the numbers. These are the words.
+`fleet.health_warnings` tells `daggers get` by it, the health monitor tells its pages: both say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final
 
-from daggers.v1 import events_pb2, vitals_pb2
+from daggers.v1 import alerts_pb2, events_pb2
 
-from chassis.durations import spoken
-from fleet.dagger import Dagger
-from fleet.health import (
-    SHOWN,
-    Evidence,
-    Heartbeat,
-    Reason,
-    degradation_reasons,
-    driver_warnings,
-    share_kept_back,
-    silent,
-)
-from fleet.phases import BACKING_OFF, DEGRADED, FAILED, PENDING, RUNNING, STARTING, UNREACHABLE
-from fleet.watch import Recent, Watch, evidence_of, recent
+from fleet.alert import Condition
+from fleet.health import Reason
 
 Domain = events_pb2.ErrorDomain
-Warned = vitals_pb2.HealthWarning
+Error = events_pb2.DaggerError
 
 LATE_RECORDS: Final = "LATE_RECORDS"
 """The code of a driver's warning: rows came late, however few."""
 QUARANTINED: Final = "QUARANTINED"
-"""Records were set aside, or rows refused, however few."""
+"""Records were set aside, however few."""
+REFUSED: Final = "REFUSED"
+"""Rows were refused by sinks, however few."""
+NOT_LAUNCHED: Final = "NOT_LAUNCHED"
+"""It is asked to run, and nobody says why no driver is launched."""
+UNREACHABLE: Final = "UNREACHABLE"
+"""Nothing of its driver answers."""
 _USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
     events_pb2.ERROR_DOMAIN_USER,
     events_pb2.ERROR_DOMAIN_EXTERNAL,
@@ -48,11 +40,15 @@ class Advice:
     """What is known of a code wherever it is told."""
 
     object: str
-    """What it is about, where the warning itself does not say."""
+    """What it is about, where who tells it does not say."""
     domain: Domain.ValueType
     """Who has to act."""
     next: str
-    """What to do next."""
+    """What to do next, with a command; `{name}` is the dagger's."""
+
+    def next_of(self, name: str) -> str:
+        """What to do next about this dagger."""
+        return self.next.format(name=name)
 
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -69,15 +65,24 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "source", _EXTERNAL, "See whether the Kafka of its streams answers; `daggers logs {name}` says more."
     ),
     Reason.SINK_RETRYING: Advice(
-        "sink", _EXTERNAL, "Repair the sink or its secret: the driver goes on by itself."
+        "sink",
+        _EXTERNAL,
+        "Repair the sink or its secret: the driver goes on by itself. `daggers logs {name}` says more.",
     ),
     Reason.REFERENCE_STALE: Advice(
-        "reference table", _EXTERNAL, "Put the file back as it was: it is read anew at its refresh time."
+        "reference table",
+        _EXTERNAL,
+        "Put the file back as it was (`daggers reference list`): it is read anew at its refresh time.",
     ),
     Reason.LATE_ROWS: Advice(
-        "input", _USER, "Raise its watermark_delay, or correct the clock of the producer that is named."
+        "input",
+        _USER,
+        "Raise its watermark_delay and `daggers apply FILE`, or correct the clock of the producer that"
+        " `daggers get {name}` names.",
     ),
-    LATE_RECORDS: Advice("input", _USER, "Raise its watermark_delay if rows are to wait longer."),
+    LATE_RECORDS: Advice(
+        "input", _USER, "Raise its watermark_delay and `daggers apply FILE`, if rows are to wait longer."
+    ),
     Reason.NO_OUTPUT: Advice(
         "windows", _USER, "See which records move event time: `daggers get {name}` says where it stands."
     ),
@@ -87,139 +92,96 @@ ADVICE: Final[Mapping[str, Advice]] = {
     QUARANTINED: Advice(
         "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows each, and why."
     ),
+    REFUSED: Advice("quarantine", _USER, "Read `daggers quarantine list {name}`: it shows each, and why."),
     "STREAM_UNREACHABLE": Advice(
-        "source", _EXTERNAL, "Bring its Kafka back: the driver goes on where it was, nothing is lost."
+        "source",
+        _EXTERNAL,
+        "Bring its Kafka back: the driver goes on where it was, nothing is lost. `daggers get {name}` tells.",
     ),
-    "UNREACHABLE": Advice(
+    UNREACHABLE: Advice(
         "driver",
         _EXTERNAL,
-        "Bring its host or its network back: nothing is launched in its place until it is proven gone.",
+        "Bring its host, which `daggers get {name}` names, or its network back: nothing is launched in its"
+        " place until it is proven gone.",
+    ),
+    NOT_LAUNCHED: Advice(
+        "launch", _INTERNAL, "See whether a scheduler runs; `daggers events {name}` says what was done last."
+    ),
+    "FAILED": Advice("driver", _UNKNOWN, "Read `daggers get {name}`: it names the error, and whose it is."),
+    "RESTART_LOOP": Advice("driver", _UNKNOWN, "It is launched again by itself; read `daggers logs {name}`."),
+    "NO_INPUT": Advice(
+        "input",
+        _EXTERNAL,
+        "See whether its producers run, and write to the topics that `daggers stream list` shows.",
+    ),
+    "LAG_GROWING": Advice(
+        "driver",
+        _USER,
+        "Give it more processors or a cheaper query; `daggers logs {name}` says how long a batch takes, and"
+        " in what.",
+    ),
+    "KAFKA_AWAY": Advice(
+        "Kafka",
+        _EXTERNAL,
+        "Bring its brokers back, everything else goes on by itself; `daggers log verify --kafka HOST:PORT`"
+        " asks them.",
     ),
 }
-"""By code: every reason, and the warnings that ask for something."""
-_UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
+"""By code: every reason, the conditions of alerts, and the warnings that ask for something."""
+UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
+_UNKNOWN_CONDITION: Final = Advice("", _UNKNOWN, "Read `daggers get {name}`: it says what it does now.")
+_OF_CONDITIONS: Final[Mapping[Condition, str]] = {
+    alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: QUARANTINED,
+}
+"""Where the code is not the condition's name."""
 _WHEN_FAILED: Final[Mapping[int, str]] = {
-    _USER: "Correct the query or the file, then `daggers apply -f FILE`.",
+    _USER: "Correct the query or the file, then `daggers apply FILE`.",
     _EXTERNAL: "Repair what it names, then `daggers start {name}`.",
     _INTERNAL: "Read `daggers logs {name}`, and report it; `daggers start {name}` tries again.",
 }
 
 
-def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> list[Warned]:
-    """What is not as it should be, what matters most first. `hearing`: as in `evidence_of`."""
-    warned = list(_of_its_ends(dagger, now))
-    if dagger.phase in (STARTING, RUNNING, DEGRADED):
-        # Deaf, nothing newer is known than what was heard last.
-        judged_at = now if hearing is not None else watch.heard or now
-        warned += _of_its_driver(dagger, watch, evidence_of(watch, judged_at, hearing), now)
-    return warned
+def of_condition(condition: Condition) -> Advice:
+    """What is known of an alert by its condition alone; also of one that only newer versions know."""
+    try:
+        name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
+    except ValueError:
+        return _UNKNOWN_CONDITION
+    return ADVICE.get(_OF_CONDITIONS.get(condition, name), _UNKNOWN_CONDITION)
 
 
-def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[Warned]:
-    """Why it does not run, or not for long."""
-    error = dagger.last_error
-    if dagger.phase == UNREACHABLE:
-        host = dagger.driver.host if dagger.driver else "its host"
-        span = spoken(now - dagger.phase_time)
-        text = f"neither its heartbeat nor its process on {host} answers, for {span}; it may still run"
-        yield _warned(dagger, "UNREACHABLE", text, dagger.phase_time)
-    elif error is not None and dagger.phase == FAILED:
-        text = f"it was given up: {_clause(error.detail)}"
-        advice = Advice("driver", error.domain, _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL]))
-        yield _warned(dagger, error.reason, text, dagger.phase_time, advice)
-    elif error is not None and dagger.phase == PENDING:
-        advice = Advice("launch", error.domain, "It is launched as soon as that is so.")
-        yield _warned(dagger, error.reason, f"it waits: {_clause(error.detail)}", dagger.phase_time, advice)
-    elif error is not None and dagger.phase in (BACKING_OFF, STARTING):
-        ends = dagger.attempt + (dagger.phase == BACKING_OFF and dagger.not_before is None)
-        times = {0: "once", 1: "once", 2: "twice"}.get(ends, f"{ends} times")
-        advice = Advice("driver", error.domain, "It is launched again by itself; read `daggers logs {name}`.")
-        text = f"its driver has ended {times}: {_clause(error.detail)}"
-        yield _warned(dagger, error.reason, text, dagger.phase_time, advice)
+# ---- By an error: it says whose it is ----------------------------------------------------------------------
 
 
-def _of_its_driver(dagger: Dagger, watch: Watch, evidence: Evidence, now: datetime) -> Iterator[Warned]:
-    """What is wrong with a driver that may live: the judgement, then what it warns of beside that."""
-    heartbeat = evidence.heartbeat or Heartbeat()
-    told = driver_warnings(heartbeat)
-    reasons = degradation_reasons(
-        dagger, evidence, phase_age=now - dagger.phase_time, remote=True, limits=SHOWN
+def given_up(error: Error) -> Advice:
+    """Of a dagger that is FAILED."""
+    return Advice("driver", error.domain, _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL]))
+
+
+def waits(error: Error) -> Advice:
+    """Of a dagger that waits to be launched."""
+    return Advice(
+        "launch",
+        error.domain,
+        "It is launched as soon as that is so; `daggers events {name}` says what was tried.",
     )
-    for reason in reasons:
-        if reason == Reason.SINK_RETRYING:
-            for error in heartbeat.retrying:
-                yield _of_a_sink(dagger, error, watch.retrying.get(error.reason, now), now)
-        elif reason in told:
-            yield _warned(dagger, reason, told[reason], watch.warned.get(reason, now))
-        elif (span := _lasts(reason, evidence)) is not None:
-            yield _warned(dagger, reason, _sentence(reason, heartbeat, span), now - span)
-    if not silent(evidence, SHOWN):
-        for code, text in told.items():
-            if code not in reasons and not (code == LATE_RECORDS and Reason.LATE_ROWS in told):
-                yield _warned(dagger, code, text, watch.warned.get(code, now))
-        if Reason.QUARANTINE_FLOOD not in told:
-            yield from _of_the_quarantine(dagger, recent(watch))
 
 
-def _of_a_sink(dagger: Dagger, error: events_pb2.DaggerError, since: datetime, now: datetime) -> Warned:
+def ended(error: Error) -> Advice:
+    """Of a driver that ended, and is launched again."""
+    known = ADVICE["RESTART_LOOP"]
+    return Advice(known.object, error.domain, known.next)
+
+
+def retries(error: Error) -> Advice:
+    """Of a sink that is retried."""
     sink, _, _ = error.detail.partition(": ")
-    text = f"{_clause(error.detail)}, for {spoken(now - since)}; its rows wait, nothing is lost"
-    advice = Advice(sink, error.domain, ADVICE[Reason.SINK_RETRYING].next)
-    return _warned(dagger, error.reason, text, since, advice)
+    return Advice(sink, error.domain, ADVICE[Reason.SINK_RETRYING].next)
 
 
-def _of_the_quarantine(dagger: Dagger, lately: Recent) -> Iterator[Warned]:
-    """What was kept back in the last minutes, however little: a share that is too great is an alert."""
-    if lately.kept_back_since is None:
-        return
-    for counts, went_on, what, domain in (
-        (lately.quarantined - lately.refused, lately.rows_in, "records were set aside", _EXTERNAL),
-        (lately.refused, lately.rows_out, "rows were refused by sinks", _USER),
-    ):
-        if count := counts.total():
-            share = share_kept_back(count, went_on)
-            reasons = ", ".join(reason for reason, _ in counts.most_common(3))
-            text = (
-                f"{count:,} {what} in {spoken(lately.span)} ({share:.1%}): {reasons}; each is kept, with why"
-            )
-            advice = Advice("quarantine", domain, ADVICE[QUARANTINED].next)
-            yield _warned(dagger, QUARANTINED, text, lately.kept_back_since, advice)
+# ---- Words that both tell ----------------------------------------------------------------------------------
 
 
-def _lasts(reason: str, evidence: Evidence) -> timedelta | None:
-    """For how long it has been so; None of a reason that says nothing of itself."""
-    match reason:
-        case Reason.START_TIMEOUT | Reason.NO_HEARTBEAT:
-            return evidence.quiet
-        case Reason.BATCH_STUCK:
-            return evidence.batch_age
-        case Reason.NO_PROGRESS:
-            return evidence.progress_age or evidence.quiet
-    return None
-
-
-def _sentence(reason: str, heartbeat: Heartbeat, span: timedelta) -> str:
-    lasting = spoken(span)
-    if reason == Reason.BATCH_STUCK:
-        took = spoken(timedelta(milliseconds=heartbeat.batch_duration_ms))
-        return f"batch {heartbeat.running_batch_id} has run for {lasting} so far, the last one took {took}"
-    if reason == Reason.NO_PROGRESS:
-        return f"no batch was committed and the source was not found empty for {lasting}; nothing is lost"
-    return f"its driver has sent no heartbeat for {lasting}; it may still run"
-
-
-def _warned(dagger: Dagger, code: str, text: str, since: datetime, advice: Advice | None = None) -> Warned:
-    known = advice or ADVICE.get(code, _UNKNOWN_CODE)
-    warned = Warned(
-        code=code,
-        object=known.object,
-        message=text,
-        domain=known.domain,
-        next=known.next.format(name=dagger.name),
-    )
-    warned.since.FromDatetime(since)
-    return warned
-
-
-def _clause(sentence: str) -> str:
-    return sentence.strip().removesuffix(".")
+def often(ends: int) -> str:
+    """How often a driver has ended."""
+    return f"its driver has ended {({1: 'once', 2: 'twice'}).get(ends, f'{ends} times')}"

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from fleet.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.phases import (
     AWAKENED,
+    BACKING_OFF,
     DELETED,
     PENDING,
     STARTING,
@@ -95,6 +96,11 @@ class Dagger:
     def occupied(self) -> bool:
         """Whether a driver of it runs or may run."""
         return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
+
+    @property
+    def ends(self) -> int:
+        """How often its driver has ended since it last ran well, where it is to be launched again."""
+        return self.attempt + (self.phase == BACKING_OFF and self.not_before is None)
 
     @property
     def current(self) -> bool:

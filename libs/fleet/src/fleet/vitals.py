@@ -10,7 +10,7 @@ from typing import Final
 
 from daggers.v1 import vitals_pb2
 
-from fleet import advice
+from fleet import health_warnings
 from fleet.dagger import Dagger
 from fleet.health import SHOWN, silent, triggers
 from fleet.phases import DEGRADED, RUNNING
@@ -23,7 +23,7 @@ RATES: Final = timedelta(minutes=1)
 def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> vitals_pb2.Vitals:
     """What it does at `now`. `hearing`: since when silence means something (`Hearing.begin`)."""
     shown = vitals_pb2.Vitals(dagger=dagger.name)
-    shown.warnings.extend(advice.warnings(dagger, watch, now=now, hearing=hearing))
+    shown.warnings.extend(health_warnings.warnings(dagger, watch, now=now, hearing=hearing))
     heartbeat = watch.heartbeat
     if heartbeat is None or watch.heard is None:
         return shown

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from daggers.v1 import alerts_pb2, events_pb2
+from daggers.v1 import alerts_pb2
 
-from fleet import Dagger
+from fleet import Dagger, advice
 from fleet.alert import Alert, Notification, Notify, dedup_key
 from fleet.backoff import delay
-from health_monitor.condition import DOMAINS, SEVERITIES
+from health_monitor.condition import SEVERITIES
 from health_monitor.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
 
@@ -98,6 +98,7 @@ def _fired(
     change: alerts_pb2.LastChange | None,
 ) -> alerts_pb2.AlertFired:
     meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident + 1)
+    whose = finding.advice or advice.of_condition(alert.condition)
     fired = alerts_pb2.AlertFired(
         meta=meta,
         dedup_key=dedup_key(alert.dagger, alert.condition),
@@ -106,8 +107,9 @@ def _fired(
         generation=dagger.generation if dagger else 0,
         team=dagger.spec.team if dagger else "",
         receivers=receivers,
-        domain=finding.domain or DOMAINS.get(alert.condition, events_pb2.ERROR_DOMAIN_UNSPECIFIED),
+        domain=whose.domain,
         last_change=change,
+        next=whose.next_of(alert.dagger),
     )
     fired.since.FromDatetime(finding.since)
     if finding.measure is not None:

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
+from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import spoken
-from fleet import Dagger
+from fleet import Dagger, advice
+from fleet.advice import ADVICE, NOT_LAUNCHED, QUARANTINED, REFUSED
 from fleet.alert import Condition, Severity
 from fleet.health import (
     Evidence,
     Limits,
+    Reason,
     patience,
     share_kept_back,
     silent,
     stalled,
     too_many,
 )
+from fleet.health_warnings import standstill
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -40,7 +43,7 @@ from fleet.phases import (
 )
 from fleet.watch import Sample, Watch, evidence_of
 from health_monitor import lately
-from health_monitor.finding import Finding, Measure, domain_of, seconds, times, why
+from health_monitor.finding import Finding, Measure, seconds, why
 from health_monitor.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
@@ -59,17 +62,14 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
 """The conditions that are of no dagger."""
 OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_PLATFORM)
-DOMAINS: Final[Mapping[Condition, events_pb2.ErrorDomain.ValueType]] = dict.fromkeys(
-    (
-        alerts_pb2.ALERT_CONDITION_UNREACHABLE,
-        alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE,
-        alerts_pb2.ALERT_CONDITION_LATE_ROWS,
-        alerts_pb2.ALERT_CONDITION_NO_INPUT,
-        alerts_pb2.ALERT_CONDITION_KAFKA_AWAY,
-    ),
-    events_pb2.ERROR_DOMAIN_EXTERNAL,
+_STANDS: Final = (
+    alerts_pb2.ALERT_CONDITION_FAILED,
+    alerts_pb2.ALERT_CONDITION_UNREACHABLE,
+    alerts_pb2.ALERT_CONDITION_NO_PROGRESS,
 )
-"""Who has to act, where no error says it: hosts, producers and Kafka are outside."""
+"""The conditions of a dagger that stands still."""
+_STALLED: Final = {PENDING: NOT_LAUNCHED, STARTING: Reason.START_TIMEOUT}
+"""What it is that a dagger does not get on, in phases in which it is too early to say more."""
 
 
 def diagnose(
@@ -108,7 +108,22 @@ def diagnose(
         findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = lately.lag_growing(watch, limits)
         for condition, (reason, well) in lately.TOLD_BY_DRIVER.items():
             findings[condition] = lately.told_by_driver(watch, reason, well, limits)
-    return {condition: finding for condition, finding in findings.items() if finding is not None}
+    made = {condition: finding for condition, finding in findings.items() if finding is not None}
+    return made | _advised(made, dagger, watch, now=now, hearing=hearing)
+
+
+def _advised(
+    made: Mapping[Condition, Finding],
+    dagger: Dagger,
+    watch: Watch,
+    *,
+    now: datetime,
+    hearing: datetime | None,
+) -> dict[Condition, Finding]:
+    """The findings that it stands still, with what `daggers get` names first."""
+    stands = [condition for condition in _STANDS if condition in made and made[condition].active]
+    told = standstill(dagger, watch, now=now, hearing=hearing) if stands else []
+    return {condition: replace(made[condition], advice=told[0].advice) for condition in stands if told}
 
 
 def to_probe(
@@ -129,7 +144,7 @@ def ui_url(dagger: Dagger, watch: Watch) -> str:
 def _failed(dagger: Dagger) -> Finding | None:
     if dagger.phase == FAILED:
         given_up = f"it was given up: {why(dagger.last_error)}"
-        return Finding(True, given_up, dagger.phase_time, domain=domain_of(dagger.last_error))
+        return Finding(True, given_up, dagger.phase_time)
     if dagger.phase in (RUNNING, DEGRADED):
         return Finding(False, "it runs again", dagger.phase_time)
     return None
@@ -143,7 +158,8 @@ def _unreachable(
     spoke = watch.heard is not None and not is_silent and watch.heard > dagger.phase_time
     if dagger.phase == UNREACHABLE and not spoke:
         what = f"neither its heartbeat nor its process on {host} answers; it may still run"
-        return Finding(True, what, dagger.phase_time)
+        measure = seconds(quiet, limits.silence) if quiet is not None and is_silent else None
+        return Finding(True, what, dagger.phase_time, measure=measure)
     if dagger.phase in (PENDING, BACKING_OFF, FAILED):
         return Finding(False, "its driver is known to be gone", dagger.phase_time)
     if quiet is None or (dagger.phase in (STARTING, STOPPING) and watch.heard is None):
@@ -187,38 +203,36 @@ def _no_progress(
     since = max(told or max(watch.since, hearing), dagger.update_time)
     if not stalled(dagger, now - since, limits):
         return None
-    what, error = _stall(dagger, watch, evidence, spoken(now - since), now)
+    what = _stall(dagger, watch, evidence, spoken(now - since), now)
     measure = seconds(now - since, patience(dagger, limits))
-    return Finding(True, what, since, measure=measure, domain=domain_of(error))
+    whose = ADVICE[_STALLED.get(dagger.phase, Reason.NO_PROGRESS)]
+    return Finding(True, what, since, measure=measure, advice=whose)
 
 
-def _stall(
-    dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime
-) -> tuple[str, events_pb2.DaggerError | None]:
-    """What it is doing instead of getting on, for `span` now, and the error behind that, if there is one."""
+def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
+    """What it is doing instead of getting on, for `span` now."""
     heartbeat = evidence.heartbeat
     silence = spoken(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
         span = spoken(now - max(dagger.phase_time, dagger.update_time))
         waits = f": {why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
-        return f"no driver has been launched for {span}{waits}", dagger.last_error
+        return f"no driver has been launched for {span}{waits}"
     if dagger.phase == BACKING_OFF:
-        return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
+        return f"no progress for {span}, {_ends(dagger)}"
     if heartbeat is not None and heartbeat.retrying:
-        error = heartbeat.retrying[0]
-        return f"no progress for {span}, it retries a sink: {why(error)}", error
+        return f"no progress for {span}, it retries a sink: {why(heartbeat.retrying[0])}"
     if dagger.phase == STARTING and dagger.attempt:
-        return f"no progress for {span}, {_ends(dagger)}", dagger.last_error
+        return f"no progress for {span}, {_ends(dagger)}"
     if dagger.phase == STARTING:
-        return f"no progress for {span}, its driver has not reached its source yet", None
+        return f"no progress for {span}, its driver has not reached its source yet"
     if heartbeat is None:
-        return f"no heartbeat for {silence}", None
+        return f"no heartbeat for {silence}"
     if watch.answers:
-        return f"no heartbeat for {silence}, though its Spark driver answers", None
+        return f"no heartbeat for {silence}, though its Spark driver answers"
     if evidence.batch_age is not None:
         batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
-        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}", None
-    return f"no progress for {span}: no batch was committed and the source was not found empty", None
+        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}"
+    return f"no progress for {span}: no batch was committed and the source was not found empty"
 
 
 def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
@@ -242,7 +256,8 @@ def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
     begun = min(share.first for share in told.values())
     worst = max(share.value for share in told.values())
     measure = Measure(worst, limits.quarantine_share, "share")
-    return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure)
+    whose = ADVICE[QUARANTINED if aside in told.values() else REFUSED]
+    return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure, advice=whose)
 
 
 def _aside(sample: Sample) -> Mapping[str, int]:
@@ -285,5 +300,4 @@ class _Share:
 
 def _ends(dagger: Dagger) -> str:
     """How often its driver has ended since it last ran well, and of what the last time."""
-    ends = dagger.attempt + (dagger.phase == BACKING_OFF and dagger.not_before is None)
-    return f"its driver has ended {times(ends)}: {why(dagger.last_error)}"
+    return f"{advice.often(dagger.ends)}: {why(dagger.last_error)}"

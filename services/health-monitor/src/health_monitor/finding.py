@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from daggers.v1 import events_pb2
 
+from fleet.advice import Advice
+
 
 class Measure(NamedTuple):
     """A number, beside what it may be at most."""
@@ -31,8 +33,8 @@ class Finding:
     """Nothing is asked of the dagger any more: an incident is over at once."""
     measure: Measure | None = None
     """What was measured, where a number tells that the condition holds."""
-    domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_UNSPECIFIED
-    """Who has to act, where an error stands behind it."""
+    advice: Advice | None = None
+    """Whose it is and what to do next, where more is known than its condition tells."""
 
 
 # ---- Words and numbers of findings -------------------------------------------------------------------------
@@ -45,16 +47,6 @@ def why(error: events_pb2.DaggerError | None) -> str:
     return f"{error.reason}: {error.detail}" if error.detail else error.reason
 
 
-def domain_of(error: events_pb2.DaggerError | None) -> events_pb2.ErrorDomain.ValueType:
-    """Who has to act, by an error."""
-    return events_pb2.ERROR_DOMAIN_UNSPECIFIED if error is None else error.domain
-
-
 def seconds(span: timedelta, limit: timedelta) -> Measure:
     """A time beside its limit."""
     return Measure(span.total_seconds(), limit.total_seconds(), "s")
-
-
-def times(count: int) -> str:
-    """How often."""
-    return "once" if count == 1 else f"{count} times"

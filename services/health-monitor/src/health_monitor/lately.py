@@ -10,13 +10,13 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from daggerspec.limits import OVERDUE_S
-from fleet import Dagger
+from fleet import Dagger, advice
 from fleet.alert import Condition
 from fleet.health import Limits, Reason, driver_warnings
 from fleet.phases import FAILED
 from fleet.trends import ends_lately
 from fleet.watch import Watch
-from health_monitor.finding import Finding, Measure, domain_of, seconds, times, why
+from health_monitor.finding import Finding, Measure, seconds, why
 from health_monitor.history import History
 
 TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
@@ -36,11 +36,12 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
         return None
     ends = ends_lately(history.ends, dagger.update_time, limits, now)
     if len(ends) < limits.restarts:
-        often = f"its driver has ended {times(len(ends))} in {spoken(limits.restarts_within)}"
+        often = f"{advice.often(len(ends))} in {spoken(limits.restarts_within)}"
         return Finding(False, often, now)
-    what = f"its driver has ended {times(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
+    what = f"{advice.often(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
-    return Finding(True, what, ends[0], measure=measure, domain=domain_of(history.error))
+    whose = advice.ended(history.error) if history.error else None
+    return Finding(True, what, ends[0], measure=measure, advice=whose)
 
 
 def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> Finding | None:

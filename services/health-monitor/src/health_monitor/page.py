@@ -9,27 +9,16 @@ from typing import Final
 from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import measured, spoken
+from fleet import advice
+from fleet.advice import Advice
 from fleet.alert import PLATFORM, Alert, Condition, Notify, condition_name
 
 RUNBOOK: Final = "docs/operations.md"
-COMMANDS: Final = {
-    alerts_pb2.ALERT_CONDITION_FAILED: "daggers get NAME",
-    alerts_pb2.ALERT_CONDITION_NO_PROGRESS: "daggers logs NAME",
-    alerts_pb2.ALERT_CONDITION_UNREACHABLE: "daggers get NAME",
-    alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: "daggers quarantine list NAME",
-    alerts_pb2.ALERT_CONDITION_LATE_ROWS: "daggers get NAME",
-    alerts_pb2.ALERT_CONDITION_NO_OUTPUT: "daggers get NAME",
-    alerts_pb2.ALERT_CONDITION_RESTART_LOOP: "daggers logs NAME",
-    alerts_pb2.ALERT_CONDITION_NO_INPUT: "daggers get NAME",
-    alerts_pb2.ALERT_CONDITION_LAG_GROWING: "daggers logs NAME",
-    alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: "daggers log verify --kafka HOST:PORT",
-}
-"""What to look at first."""
 _WHOSE: Final = {
     events_pb2.ERROR_DOMAIN_UNSPECIFIED: "not known yet",
-    events_pb2.ERROR_DOMAIN_USER: "whoever wrote the dagger",
-    events_pb2.ERROR_DOMAIN_EXTERNAL: "outside: Kafka, a host, a producer or a sink",
-    events_pb2.ERROR_DOMAIN_INTERNAL: "Daggers itself",
+    events_pb2.ERROR_DOMAIN_USER: "USER, whoever wrote the dagger",
+    events_pb2.ERROR_DOMAIN_EXTERNAL: "EXTERNAL: Kafka, a host, a producer or a sink",
+    events_pb2.ERROR_DOMAIN_INTERNAL: "INTERNAL, Daggers itself",
 }
 
 
@@ -62,9 +51,9 @@ class Page:
         """What to know and do beside what happened, by label; only what is known."""
         known = {
             "measured": self._measured(),
-            "who has to act": _WHOSE[self.fired.domain],
+            "who has to act": _WHOSE[self.fired.domain or self._advice.domain],
             "last change": self._change(),
-            "next": self._command(),
+            "next": self.fired.next or self._advice.next_of(self.alert.dagger),
             "runbook": runbook(self.alert.condition),
         }
         return {label: text for label, text in known.items() if text}
@@ -76,6 +65,11 @@ class Page:
             return ""
         base = self.portal.rstrip("/")
         return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"
+
+    @property
+    def _advice(self) -> Advice:
+        """For records from before it was said."""
+        return advice.of_condition(self.alert.condition)
 
     def _measured(self) -> str:
         if not self.fired.HasField("value"):
@@ -90,9 +84,6 @@ class Page:
         at = change.time.ToDatetime(tzinfo=UTC)
         before = (self.alert.fired_at or at) - at
         return f"revision {change.revision} by {change.actor or 'nobody known'}, {spoken(before)} before"
-
-    def _command(self) -> str:
-        return COMMANDS.get(self.alert.condition, "daggers get NAME").replace("NAME", self.alert.dagger)
 
 
 def runbook(condition: Condition) -> str:
