@@ -6,9 +6,8 @@ condition says it better), nothing is found, and an incident stays what it is.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,17 +15,15 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from fleet import Dagger, advice
-from fleet.advice import ADVICE, NOT_LAUNCHED, QUARANTINED, REFUSED
+from fleet.advice import ADVICE, NOT_LAUNCHED
 from fleet.alert import Condition, Severity
 from fleet.health import (
     Evidence,
     Limits,
     Reason,
     patience,
-    share_kept_back,
     silent,
     stalled,
-    too_many,
 )
 from fleet.health_warnings import standstill
 from fleet.phases import (
@@ -41,9 +38,9 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from fleet.watch import Sample, Watch, evidence_of
-from health_monitor import lately
-from health_monitor.finding import Finding, Measure, seconds, why
+from fleet.watch import Watch, evidence_of
+from health_monitor import lately, quarantine
+from health_monitor.finding import Finding, seconds, why
 from health_monitor.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
@@ -103,7 +100,7 @@ def diagnose(
         findings[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
-        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = _quarantine(watch, limits)
+        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = quarantine.rate(watch, limits)
         findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = lately.no_input(dagger, watch, now=now, limits=limits)
         findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = lately.lag_growing(watch, limits)
         for condition, (reason, well) in lately.TOLD_BY_DRIVER.items():
@@ -233,69 +230,6 @@ def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: dat
         batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
         return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}"
     return f"no progress for {span}: no batch was committed and the source was not found empty"
-
-
-def _quarantine(watch: Watch, limits: Limits) -> Finding | None:
-    if len(watch.samples) < 2:
-        return None
-    first, last = watch.samples[0], watch.samples[-1]
-    aside = _Share(tuple(map(_aside, watch.samples)), last.rows_in - first.rows_in)
-    back = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
-    span = spoken(last.time - first.time)
-    told = {
-        f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
-        for share, what, of in (
-            (aside, "records were set aside", ""),
-            (back, "rows were refused by sinks", " of those to be written"),
-        )
-        if too_many(share.count, share.went_on, limits)
-    }
-    if not told:
-        well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
-        return Finding(False, well, last.time)
-    begun = min(share.first for share in told.values())
-    worst = max(share.value for share in told.values())
-    measure = Measure(worst, limits.quarantine_share, "share")
-    whose = ADVICE[QUARANTINED if aside in told.values() else REFUSED]
-    return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure, advice=whose)
-
-
-def _aside(sample: Sample) -> Mapping[str, int]:
-    """The records among what was kept back: the rest are rows."""
-    return Counter(sample.quarantined) - Counter(sample.refused)
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What was kept back, by reason, beside what went on."""
-
-    samples: Sequence[Mapping[str, int]]
-    """What had been kept back at each of at least two moments."""
-    went_on: int
-
-    @property
-    def kept_back(self) -> Counter[str]:
-        """By reason, from the first moment to the last."""
-        return Counter(self.samples[-1]) - Counter(self.samples[0])
-
-    @property
-    def count(self) -> int:
-        return self.kept_back.total()
-
-    @property
-    def value(self) -> float:
-        return share_kept_back(self.count, self.went_on)
-
-    @property
-    def reasons(self) -> list[str]:
-        """The three that are most of it."""
-        return [reason for reason, _ in self.kept_back.most_common(3)]
-
-    @property
-    def first(self) -> int:
-        """The number of the moment by which the first of it had been kept back."""
-        begun = sum(self.samples[0].values())
-        return next(number for number, kept in enumerate(self.samples) if sum(kept.values()) > begun)
 
 
 def _ends(dagger: Dagger) -> str:
