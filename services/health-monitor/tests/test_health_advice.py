@@ -52,7 +52,8 @@ def a_dagger(phase: gateway_pb2.Phase.ValueType, **changes: Any) -> Dagger:
     }
     return Dagger(
         name="bookings", spec=spec_pb2.DaggerSpec(), warnings=(), version=1, phase=phase, sequence=3,
-        desired=gateway_pb2.DESIRED_RUNNING, create_sequence=1, create_time=HEARING, generation=3, **(whole | changes),
+        desired=gateway_pb2.DESIRED_RUNNING, create_sequence=1, create_time=HEARING, generation=3,
+        **(whole | changes),
     )  # fmt: skip
 
 
