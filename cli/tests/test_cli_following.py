@@ -142,7 +142,7 @@ class World:
             Endpoint(f"127.0.0.1:{self.port}"),
             alerts=MemoryLog(),
             source="/t",
-            host_access=HostAccess(first_token(self.tokens), self.certificate.read_bytes()),
+            host_access=lambda: HostAccess(first_token(self.tokens), self.certificate.read_bytes()),
             drain_s=DRAIN_S,
         ):
             yield

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,9 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
     service = HostService(tmp_path / "host" / "runs", "afar", RowReader(sys.executable, {}))
     records = MemoryLog()
 
-    async with hostservice.serving(service, Endpoint("127.0.0.1:0", None, read_tokens(tokens))) as port:
+    async with hostservice.serving(
+        service, Endpoint("127.0.0.1:0", None, partial(read_tokens, tokens))
+    ) as port:
         said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
         for number, message in enumerate((*HISTORY, said)):
             await records.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))
@@ -75,7 +78,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
             Endpoint("127.0.0.1:0"),
             alerts=MemoryLog(),
             source="/t",
-            host_access=HostAccess(first_token(tokens) if token else "", here="afar"),
+            host_access=lambda: HostAccess(first_token(tokens) if token else "", here="afar"),
             drain_s=2,
         ) as gateway:
             yield lambda *words: [*words, "--gateway", f"127.0.0.1:{gateway.port}"]

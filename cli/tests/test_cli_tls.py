@@ -37,7 +37,7 @@ def port(serve: Callable[[Endpoint], int], folder: Path) -> int:
     """The port of a gateway that asks for TLS and a token."""
     pair = ((folder / "key.pem").read_bytes(), (folder / "cert.pem").read_bytes())
     tokens = {hashlib.sha256(TOKEN.encode()).digest(): "ana"}
-    return serve(Endpoint("localhost:0", grpc.ssl_server_credentials([pair]), tokens))
+    return serve(Endpoint("localhost:0", grpc.ssl_server_credentials([pair]), lambda: tokens))
 
 
 def ask(folder: Path, address: str, *, ca: str = "", token: str = "") -> tuple[int, Any, str]:

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from daggers.v1 import gateway_pb2_grpc as rpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from chassis.errors import ApiError, from_rpc_error, invalid
-from chassis.interceptors import actor, interceptor, read_tokens
+from chassis.interceptors import Tokens, actor, interceptor, read_tokens
 from chassis.logging import configure, note
 from daggerspec.violation import Violation
 
@@ -80,7 +81,7 @@ def log() -> Iterator[Lines]:
     structlog.reset_defaults()
 
 
-async def serve(tokens: dict[bytes, str] | None) -> AsyncIterator[grpc.aio.Channel]:
+async def serve(tokens: Tokens | None) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc.aio.server(interceptors=[interceptor(pb.DESCRIPTOR, tokens)])
     rpc.add_DaggerServiceServicer_to_server(Daggers(), server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -100,7 +101,7 @@ async def channel() -> AsyncIterator[grpc.aio.Channel]:
 async def guarded(tmp_path: Path) -> AsyncIterator[grpc.aio.Channel]:
     path = tmp_path / "tokens"
     path.write_text(f"# bots\n\nbot: {TOKEN}\n")
-    async for opened in serve(read_tokens(path)):
+    async for opened in serve(partial(read_tokens, path)):
         yield opened
 
 

@@ -154,7 +154,6 @@ class Harness:
         log: Log | None = None,
         *,
         database_url: str | None = None,
-        tokens: dict[bytes, str] | None = None,
         host_access: HostAccess = HostAccess(here="a"),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
@@ -172,7 +171,7 @@ class Harness:
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
                 drain_s=5,
-                host_access=host_access,
+                host_access=lambda: host_access,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

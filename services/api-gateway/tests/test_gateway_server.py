@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,9 @@ async def test_with_tls_and_tokens_only_who_has_both_is_answered_and_named_in_th
     tokens = tmp_path / "tokens"
     tokens.write_text("bot:0123456789abcdef0123\n")
     key, chain = (path.read_bytes() for path in certificate)
-    endpoint = Endpoint("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), read_tokens(tokens))
+    endpoint = Endpoint(
+        "127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]), partial(read_tokens, tokens)
+    )
     log, projection = MemoryLog(), Projection(f"sqlite:///{tmp_path / 'tls.db'}")
     request = pb.RegisterClusterRequest(cluster=samples.cluster())
     async with serving(

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ async def test_without_the_token_nothing_is_told(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(TOKEN)
     known = (("authorization", f"Bearer {first_token(file)}"),)
-    async with host(tmp_path, tokens=read_tokens(file)) as stub:
+    async with host(tmp_path, tokens=partial(read_tokens, file)) as stub:
         error = await refused(stub.ReadHostLog(asking(name="orders"), timeout=DEADLINE_S))
         told = [step async for step in stub.ReadHostLog(asking(name="orders"), metadata=known)]
 

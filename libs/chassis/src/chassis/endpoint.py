@@ -1,15 +1,24 @@
-"""Where a service is reached by gRPC: its address, its certificate, the tokens that it takes."""
+"""Where a service is reached by gRPC: its address, its certificate, the tokens that it takes.
+
+Certificate and tokens are read again when their files change (ADR 51).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
 
 from chassis.interceptors import read_tokens
+from chassis.logging import logger
+from chassis.rotation import Rotated
 from chassis.service import Unavailable
+
+T = TypeVar("T")
 
 
 class CannotBind(Unavailable):
@@ -24,8 +33,8 @@ class Endpoint:
     """host:port; port 0 takes a free one."""
     credentials: grpc.ServerCredentials | None = None
     """None: without TLS."""
-    tokens: Mapping[bytes, str] | None = field(default=None, repr=False)
-    """As `chassis.interceptors.read_tokens` answers; None: everybody is anonymous."""
+    tokens: Callable[[], Mapping[bytes, str]] | None = field(default=None, repr=False)
+    """Asked at each call: as `chassis.interceptors.read_tokens` answers. None: everybody is anonymous."""
 
     @property
     def tls(self) -> bool:
@@ -51,5 +60,52 @@ def endpoint(
     """
     credentials = None
     if certificate is not None and key is not None:
-        credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
-    return Endpoint(bind, credentials, read_tokens(tokens) if tokens else None)
+        credentials = rotated_credentials(certificate, key)
+    return Endpoint(bind, credentials, rotated(lambda: read_tokens(tokens), tokens) if tokens else None)
+
+
+def rotated(read: Callable[[], T], *files: Path) -> Rotated[T]:
+    """What a service reads from secret files, and reads again; the log tells of each change.
+
+    Raises: OSError, ValueError when they cannot be used at first.
+    """
+    names = ", ".join(map(str, files))
+    return Rotated(
+        read,
+        *files,
+        refused=lambda why: logger().warning(
+            "rotation_refused", files=names, why=why, then="the old one stays"
+        ),
+        changed=lambda: logger().info("rotated", files=names),
+    )
+
+
+def rotated_credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
+    """TLS for new connections with what the two files hold then. Raises: OSError, ValueError."""
+    newest = rotated(lambda: _pair(certificate, key), certificate, key)
+    shown = newest()
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal shown
+        if (pair := newest()) == shown:
+            return None
+        shown = pair
+        return grpc.ssl_server_certificate_configuration([pair])
+
+    first = grpc.ssl_server_certificate_configuration([shown])
+    return grpc.dynamic_ssl_server_credentials(first, fetch)  # type: ignore[arg-type] # None: unchanged
+
+
+def _pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
+    """Key and certificate chain, which belong together. Raises: OSError, ValueError."""
+    pair = key.read_bytes(), certificate.read_bytes()
+    try:
+        # The password keeps an encrypted key from asking for one at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"{certificate} and {key} are not a certificate and its key: {error.reason}"
+        ) from None
+    if pair != (key.read_bytes(), certificate.read_bytes()):
+        raise ValueError(f"{certificate} and {key} are being replaced")
+    return pair

@@ -57,6 +57,8 @@ class Call:
 
 
 Concern = Callable[[Call], AbstractAsyncContextManager[None]]
+Tokens = Callable[[], Mapping[bytes, str]]
+"""The tokens there are now, as `read_tokens` answers."""
 
 
 def actor() -> str:
@@ -64,11 +66,11 @@ def actor() -> str:
     return _actor.get()
 
 
-def interceptor(api: FileDescriptor, tokens: Mapping[bytes, str] | None = None) -> Interceptor:
+def interceptor(api: FileDescriptor, tokens: Tokens | None = None) -> Interceptor:
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
-    `tokens` as `read_tokens` answers; None: everybody is anonymous. Raises: TypeError for a method that takes
-    a stream of requests: the concerns are about one.
+    `tokens` is asked at each call; None: everybody is anonymous. Raises: TypeError for a method that takes a
+    stream of requests: the concerns are about one.
     """
     files = (api, *api.public_dependencies)
     for service in (each for file in files for each in file.services_by_name.values()):
@@ -201,14 +203,14 @@ async def deadline(call: Call) -> AsyncIterator[None]:
     yield
 
 
-def authentication(tokens: Mapping[bytes, str]) -> Concern:
+def authentication(tokens: Tokens) -> Concern:
     """A call must carry `authorization: Bearer TOKEN` with one of the tokens."""
 
     @asynccontextmanager
     async def authenticated(call: Call) -> AsyncIterator[None]:
         scheme, _, token = call.metadata.get("authorization", "").partition(" ")
         # Looked up by digest: how long it takes tells nothing about the tokens.
-        name = tokens.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+        name = tokens().get(_digest(token.strip())) if scheme.lower() == "bearer" else None
         if name is None:
             raise ApiError(
                 grpc.StatusCode.UNAUTHENTICATED,

@@ -4,6 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -13,8 +14,16 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
 from chassis.errors import ApiError, from_rpc_error
+from chassis.rotation import Rotated
 from daggerclient.channel import channel, token
-from daggerclient.errors import UNREACHED, ClientError, OutcomeUnknownError, RefusedError, failure
+from daggerclient.errors import (
+    UNREACHED,
+    ClientError,
+    OutcomeUnknownError,
+    RefusedError,
+    SettingError,
+    failure,
+)
 
 DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"
@@ -37,7 +46,7 @@ class Client:
 
     address:    host:port, or https://host:port for TLS.
     ca_file:    PEM file of the authority to trust, for TLS.
-    token_file: file that holds the bearer token, if the gateway asks for one.
+    token_file: file that holds the bearer token, if the gateway asks for one; read again when it changes.
     warn:       called with each new sentence that says why answers may be behind the truth, or are late.
     patience_s: how long a request whose outcome is unknown is asked again.
 
@@ -57,8 +66,10 @@ class Client:
         self._patience_s = patience_s
         self._warn = warn
         self._warned: set[str] = set()
-        self._metadata: tuple[tuple[str, str | bytes], ...] = (
-            (("authorization", f"Bearer {token(token_file)}"),) if token_file else ()
+        self._token = (
+            Rotated(partial(token, token_file), token_file, unusable=(SettingError,), refused=self._warn_once)
+            if token_file
+            else None
         )
         self._channel = channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
@@ -97,7 +108,7 @@ class Client:
         doubt, end = "", time.monotonic() + self._patience_s
         while True:
             try:
-                answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata)  # type: ignore[attr-defined] # a stub's method
+                answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
             except grpc.RpcError as error:
                 problem = from_rpc_error(error)
                 doubt = doubt or (_doubt(problem) if changes else "")
@@ -118,6 +129,9 @@ class Client:
             self._warn_once(f"the gateway is degraded: {why}")
         return cast("Answer", answer)
 
+    def _metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        return (("authorization", f"Bearer {self._token()}"),) if self._token else ()
+
     def _warn_once(self, sentence: str) -> None:
         if sentence not in self._warned:
             self._warned.add(sentence)
@@ -137,7 +151,7 @@ class Client:
         deadline_s: float | None = DEADLINE_S,
     ) -> Iterator[Answer]:
         """The steps of a call that answers with many, as they come."""
-        steps: Any = method(request, timeout=deadline_s, metadata=self._metadata)
+        steps: Any = method(request, timeout=deadline_s, metadata=self._metadata())
         try:
             yield from steps
         except grpc.RpcError as error:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,7 +20,7 @@ from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, service
-from chassis.endpoint import Endpoint, endpoint
+from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import tune_gc
 from chassis.interceptors import first_token
 from eventlog import LogError, topics
@@ -37,7 +38,7 @@ class Parts:
 
     found: GatewaySettings
     endpoint: Endpoint
-    access: HostAccess
+    access: Callable[[], HostAccess]
 
 
 def main() -> int:
@@ -96,11 +97,15 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
         logging.logger().info("draining")
 
 
-def _host_access(found: GatewaySettings) -> HostAccess:
+def _host_access(found: GatewaySettings) -> Callable[[], HostAccess]:
     """Raises: OSError, ValueError when a file cannot be used."""
-    token = first_token(found.host_token_file) if found.host_token_file else ""
-    authority = found.host_ca_file.read_bytes() if found.host_ca_file else None
-    return HostAccess(token, authority, socket.gethostname())
+    tokens, authority = found.host_token_file, found.host_ca_file
+
+    def read() -> HostAccess:
+        token = first_token(tokens) if tokens else ""
+        return HostAccess(token, authority.read_bytes() if authority else None, socket.gethostname())
+
+    return rotated(read, *(file for file in (tokens, authority) if file))
 
 
 if __name__ == "__main__":

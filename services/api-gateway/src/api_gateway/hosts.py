@@ -73,7 +73,7 @@ class Hosts:
         self,
         follower: Follower[Applied],
         fold: Fold,
-        access: HostAccess,
+        access: Callable[[], HostAccess],
         *,
         patience_s: float = PATIENCE_S,
         linger_s: float = LINGER_S,
@@ -191,7 +191,7 @@ class Hosts:
         request = asking.request(route, last)
         failure: ApiError | None = None
         for endpoint in route.endpoints:
-            if is_loopback(endpoint.address) and route.host != self._access.here:
+            if is_loopback(endpoint.address) and route.host != self._access().here:
                 # Whoever answers there is on this host, and the dagger is not.
                 failure = failure or unreachable(
                     route.host,
@@ -231,11 +231,11 @@ class Hosts:
             call.cancel()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token = self._access.token
+        token = self._access().token
         return (("authorization", f"Bearer {token}"),) if token else ()
 
     def _channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
         if not endpoint.tls:
             return grpc.aio.insecure_channel(endpoint.address, options=_OPTIONS)
-        credentials = grpc.ssl_channel_credentials(self._access.authority)
+        credentials = grpc.ssl_channel_credentials(self._access().authority)
         return grpc.aio.secure_channel(endpoint.address, credentials, options=_OPTIONS)

@@ -74,7 +74,7 @@ async def serving(
     source: str,
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
-    host_access: HostAccess = HostAccess(),  # noqa: B008 - a constant
+    host_access: Callable[[], HostAccess] = HostAccess,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -82,7 +82,8 @@ async def serving(
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
     monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
     the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
-    is for the schedulers of hosts; `drain_s` is how many seconds calls may take once the gateway drains.
+    is asked at each call of a host's scheduler; `drain_s` is how many seconds calls may take once the gateway
+    drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """

@@ -23,20 +23,23 @@ class GatewaySettings(KafkaSettings):
     from the log at will."""
 
     tls_cert_file: FilePath | None = None
-    """PEM file of the server's certificate chain."""
+    """PEM file of the server's certificate chain. Read again when it changes, for new connections."""
 
     tls_key_file: FilePath | None = None
-    """PEM file of the certificate's private key."""
+    """PEM file of the certificate's private key. Read again with the certificate."""
 
     token_file: FilePath | None = None
-    """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one."""
+    """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one. Read
+    again when it changes."""
 
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
-    and rows is the first. Unset: none, which schedulers on loopback may do without."""
+    and rows is the first. Unset: none, which schedulers on loopback may do without. Read
+    again when it changes."""
 
     host_ca_file: FilePath | None = None
-    """PEM file of the authority that signed the schedulers' certificates. Unset: the system's authorities."""
+    """PEM file of the authority that signed the schedulers' certificates. Unset: the system's authorities.
+    Read again when it changes."""
 
     reference_places: str = ""
     """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated.

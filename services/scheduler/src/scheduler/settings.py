@@ -53,11 +53,13 @@ class SchedulerSettings(KafkaSettings):
     """Where gateways reach it, host:port. Unset: the address it is bound to, or this host's name when that is
     all of them."""
     host_token_file: FilePath | None = None
-    """File with one NAME:TOKEN a line, shared with the gateways. With it, every call needs one of them."""
+    """File with one NAME:TOKEN a line, shared with the gateways. With it, every call needs one of them. Read
+    again when it changes."""
     host_tls_cert_file: FilePath | None = None
-    """PEM file of the certificate chain that gateways are shown. Unset: they are served without TLS."""
+    """PEM file of the certificate chain that gateways are shown. Unset: they are served without TLS.
+    Read again when it changes, for new connections."""
     host_tls_key_file: FilePath | None = None
-    """PEM file of the certificate's private key."""
+    """PEM file of the certificate's private key. Read again with the certificate."""
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     """DEBUG, INFO, WARNING or ERROR."""
 
