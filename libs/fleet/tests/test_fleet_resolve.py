@@ -306,3 +306,9 @@ def test_a_stream_that_changed_after_the_launch_is_told_until_the_next_one() -> 
     assert (outdated(of, "bookings"), outdated(of, "other")) == (["d"], [])
     assert launched() == ["WIDE"]
     assert outdated(of, "bookings") == []
+
+
+def test_a_request_gets_one_descriptor_of_a_message_however_often_it_asks() -> None:
+    catalogue = resolve.Registered(fleet())
+
+    assert catalogue.message("acme.Row") is catalogue.message("acme.Row")

@@ -15,10 +15,11 @@ from fleet.fleet import Fleet
 
 
 class Registered:
-    """What the names of specs stand for: the catalogue of a fold."""
+    """What the names of specs stand for: the catalogue of a fold as it is now. Lives for one request."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self._messages: dict[str, Descriptor] = {}
         self.clusters: dict[str, spec_pb2.Cluster] = {}
         """Those that were asked for."""
 
@@ -36,7 +37,9 @@ class Registered:
 
     def message(self, name: str) -> Descriptor:
         """The descriptor of a registered message, in a pool of its own. Raises: Unresolved."""
-        return _build(descriptors(self._fleet, [name]), [name])[0]
+        if name not in self._messages:  # several rules ask for one, and a pool takes milliseconds
+            self._messages[name] = _build(descriptors(self._fleet, [name]), [name])[0]
+        return self._messages[name]
 
 
 def job(

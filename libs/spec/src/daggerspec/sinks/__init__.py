@@ -105,17 +105,14 @@ def resolve(
 def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """The names of a sink that stand for nothing."""
     yield from resolve(path, sink, asked)[1]
-    for field, message in messages(sink).items():
-        try:
-            asked.catalogue.message(message)
-        except Unresolved as error:
-            yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
+    yield from _unknown_messages(path, sink, asked)
 
 
 def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """Everything that is wrong with a sink."""
-    yield from unresolved(path, sink, asked)
-    resolved, _ = resolve(path, sink, asked)
+    resolved, wrong = resolve(path, sink, asked)
+    yield from wrong
+    yield from _unknown_messages(path, sink, asked)
     name = kind_of(sink)
     if name is None:
         return
@@ -125,6 +122,14 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violati
         upserting = " or ".join(other for other, each in kinds().items() if each.UPSERTS)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
         yield Violation(path, what, "NOT_UPSERT")
+
+
+def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+    for field, message in messages(sink).items():
+        try:
+            asked.catalogue.message(message)
+        except Unresolved as error:
+            yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
 
 
 def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
