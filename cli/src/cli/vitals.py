@@ -7,6 +7,7 @@ from daggers.v1 import dagger_pb2, events_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import spoken
+from daggerspec.limits import RECENT_S
 
 NONE = "-"
 COLUMNS = ("NAME", "PHASE", "FOR", "REC/S", "ROWS/S", "LAG", "WARNINGS")
@@ -15,6 +16,7 @@ WIDE = (
     *COLUMNS, "COMMIT", "RESTARTS", "WATERMARK", "LATE", "QUARANTINED", "STATE", "MEMORY", "TEAM", "VERSION",
     "DESIRED", "HOST",
 )  # fmt: skip
+_RECENTLY = f"in {spoken(timedelta(seconds=RECENT_S))}"
 
 
 def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str]:
@@ -72,10 +74,10 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("lag", f"{vitals.lag:,}"),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
-        ("late", f"{vitals.late_rows:,}" + (f", {recent_late:,} in 5 min" if recent_late else "")),
+        ("late", f"{vitals.late_rows:,}" + (f", {recent_late:,} {_RECENTLY}" if recent_late else "")),
         (
             "quarantined",
-            (reasons or "0") + (f"; {recent_quarantined:,} in 5 min" if recent_quarantined else ""),
+            (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
         ),
         ("state", f"{vitals.state_rows:,} rows"),
         ("memory", size(vitals.memory_bytes)),

@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 
 from daggers.v1 import telemetry_pb2
 
+from daggerspec.limits import RECENT_S
 from fleet.health import Evidence, Limits, driver_warnings, progress_age
 from fleet.trends import Backlog, Flow, Growth, flows, growth
 
 Heartbeat = telemetry_pb2.Heartbeat
 
-WINDOW: Final = timedelta(minutes=5)
+WINDOW: Final = timedelta(seconds=RECENT_S)
 """Over how long the quarantine rate is taken."""
 _LIMITS: Final = Limits()
 # Newer heartbeats overtake a late one by less than this; beyond it, the driver's clock was set back.

@@ -23,8 +23,10 @@ DRIVER_OVERHEAD_MIB: Final = 1536
 """What a driver may take beside its heap: metaspace, threads, state on disk, the Python half, its readers and
 workers. Seen with local[2], one stream and a full heap of 768 MiB: up to 2.2 GiB in all (bench/state.py)."""
 
+RECENT_S: Final = 300
+"""What was late or set aside is recent for so long; shares of it are taken over so long."""
 LATE_SHARE: Final = 0.01
-"""A driver tells of late rows when they are a greater share than this of the rows read in five minutes …"""
+"""A driver tells of late rows when they are a greater share than this of the rows read recently …"""
 LATE_ROWS: Final = 10
 """… unless they are fewer than this."""
 OVERDUE_S: Final = 300

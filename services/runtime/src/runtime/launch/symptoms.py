@@ -19,7 +19,7 @@ from daggerspec import limits
 from runtime.source.metrics import NewestRecord, ReaderMetrics
 from runtime.source.watermark import WatermarkState
 
-SPAN: Final = timedelta(minutes=5)
+SPAN: Final = timedelta(seconds=limits.RECENT_S)
 """Late rows are told for so long, and their share is taken over it."""
 OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
 """Input without output is too long when it lasts so much longer than windows, delays and silences may."""
