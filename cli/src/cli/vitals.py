@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from daggers.v1 import dagger_pb2, events_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from chassis.durations import spoken
+from chassis.durations import rough, spoken
 from daggerspec.limits import RECENT_S
 
 NONE = "-"
@@ -94,14 +94,14 @@ def warning(told: vitals_pb2.HealthWarning) -> str:
 
 def age(instant: Timestamp, now: datetime) -> str:
     """How long ago, by its greatest unit: `4 min`."""
-    return " ".join(spoken(_since(instant, now)).split(" ")[:2])
+    return rough(_since(instant, now))
 
 
 def ago(instant: Timestamp, now: datetime) -> str:
     """The same in a sentence: `4 min ago`, or `in 4 min`."""
     ahead = instant.ToDatetime(tzinfo=UTC) - now
     if ahead >= timedelta(seconds=1):
-        return f"in {' '.join(spoken(ahead).split(' ')[:2])}"
+        return f"in {rough(ahead)}"
     return f"{age(instant, now)} ago"
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from chassis.durations import spoken
+from chassis.durations import rough, spoken
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,17 @@ from chassis.durations import spoken
 )
 def test_a_duration_is_told_by_its_two_greatest_units(span: timedelta, text: str) -> None:
     assert spoken(span) == text
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (timedelta(seconds=-3), "0 s"),
+        (timedelta(seconds=59.9), "59 s"),
+        (timedelta(minutes=2, seconds=43), "2 min"),
+        (timedelta(hours=23, minutes=59), "23 h"),
+        (timedelta(days=2, hours=3), "2 d"),
+    ],
+)
+def test_a_rough_duration_is_told_by_its_greatest_unit(span: timedelta, text: str) -> None:
+    assert rough(span) == text

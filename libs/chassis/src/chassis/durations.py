@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def spoken(span: timedelta) -> str:
     """A duration by its two greatest units, such as `2 min 43 s`; below a second `0 s`."""
-    seconds = max(int(span.total_seconds()), 0)
-    for size, name, below, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= size:
-            rest = seconds % size // below
-            return f"{seconds // size} {name} {rest} {part}" if rest else f"{seconds // size} {name}"
-    return f"{seconds} s"
+    return _told(span, units=2)
+
+
+def rough(span: timedelta) -> str:
+    """A duration by its greatest unit, such as `2 min`; below a second `0 s`."""
+    return _told(span, units=1)
+
+
+def _told(span: timedelta, *, units: int) -> str:
+    """So many units, from the greatest that there is one of; what there is none of is left out."""
+    rest = max(int(span.total_seconds()), 0)
+    counts: list[tuple[int, str]] = []
+    for size, unit in _UNITS:
+        count, rest = divmod(rest, size)
+        if count or counts:
+            counts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in counts[:units] if count) or "0 s"
 
 
 def measured(value: float, unit: str) -> str:
