@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from daggers.v1 import dagger_pb2, events_pb2, vitals_pb2
+from daggers.v1 import dagger_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import rough, spoken
+from cli import error_text
 from daggerspec.limits import RECENT_S
 
 NONE = "-"
@@ -86,7 +87,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
 
 def warning(told: vitals_pb2.HealthWarning) -> str:
     """A warning in a line: whose it is, what is wrong, what to do next."""
-    whose = events_pb2.ErrorDomain.Name(told.domain).removeprefix("ERROR_DOMAIN_") if told.domain else ""
+    whose = error_text.domain(told.domain) if told.domain else ""
     next_step = f" {told.next}" if told.next else ""
     text = told.message.removesuffix(".")
     return " ".join(part for part in (whose, f"{told.code}: {text}.{next_step}") if part)
@@ -134,8 +135,5 @@ def _phase(dagger: dagger_pb2.Dagger) -> str:
 
 def _ended(ended: dagger_pb2.DriverExit, now: datetime) -> str:
     code = f", code {ended.code}" if ended.HasField("code") else ""
-    why = ""
-    if ended.HasField("error"):
-        domain = events_pb2.ErrorDomain.Name(ended.error.domain).removeprefix("ERROR_DOMAIN_")
-        why = f": {domain} {ended.error.reason}: {ended.error.detail}"
+    why = f": {error_text.sentence(ended.error)}" if ended.HasField("error") else ""
     return f"{ago(ended.time, now)}{code}{why}"

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
+from daggers.v1 import alerts_pb2, gateway_pb2
 
+from cli.error_text import domain
 from daggerclient.times import iso
 
 
@@ -14,7 +15,7 @@ def alert(what: gateway_pb2.Alert) -> dict[str, Any]:
         "condition": alerts_pb2.AlertCondition.Name(what.condition).removeprefix("ALERT_CONDITION_"),
         "incident": what.incident,
         "severity": alerts_pb2.AlertSeverity.Name(what.severity).removeprefix("ALERT_SEVERITY_"),
-        "domain": _domain(what.domain),
+        "domain": domain(what.domain) if what.domain else None,
         "summary": what.summary,
         "since": iso(what.since),
         "fire_time": iso(what.fire_time),
@@ -28,10 +29,6 @@ def alert(what: gateway_pb2.Alert) -> dict[str, Any]:
         "deliveries": [_delivery(each) for each in what.deliveries],
         "sequence": what.sequence,
     }
-
-
-def _domain(domain: events_pb2.ErrorDomain.ValueType) -> str | None:
-    return events_pb2.ErrorDomain.Name(domain).removeprefix("ERROR_DOMAIN_") if domain else None
 
 
 def _delivery(what: gateway_pb2.AlertDelivery) -> dict[str, Any]:

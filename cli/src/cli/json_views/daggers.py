@@ -4,6 +4,7 @@ from typing import Any
 
 from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
 
+from cli.error_text import domain
 from daggerclient.times import iso
 
 
@@ -44,7 +45,7 @@ def action(what: int) -> str:
 def error(what: events_pb2.DaggerError) -> dict[str, Any]:
     """Why something went wrong."""
     return {
-        "domain": events_pb2.ErrorDomain.Name(what.domain).removeprefix("ERROR_DOMAIN_"),
+        "domain": domain(what.domain),
         "reason": what.reason,
         "detail": what.detail,
         "retryable": what.retryable,
@@ -76,14 +77,10 @@ def _warning(what: vitals_pb2.HealthWarning) -> dict[str, Any]:
         "code": what.code,
         "object": what.object,
         "message": what.message,
-        "domain": _domain(what.domain),
+        "domain": domain(what.domain) if what.domain else None,
         "since": iso(what.since),
         "next": what.next,
     }
-
-
-def _domain(domain: events_pb2.ErrorDomain.ValueType) -> str | None:
-    return events_pb2.ErrorDomain.Name(domain).removeprefix("ERROR_DOMAIN_") if domain else None
 
 
 def _last_exit(what: gateway_pb2.DriverExit) -> dict[str, Any]:
