@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
 
-from cli import vitals
+from cli import error_text, vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.errors import MisusedError, RefusedError
 from cli.gateway import Gateway
@@ -19,7 +19,11 @@ from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
 
 NAMED = {"name": "NAME"}
-
+FACTS = (
+    "name", "desired", "generation", "version", "observed_generation", "observed_version", "attempt",
+    "not_before", "create_time", "update_time", "create_sequence",
+)  # fmt: skip
+"""What `get` tells of a dagger as its document does, beside what it says in words."""
 
 app = group()
 
@@ -34,24 +38,19 @@ def get(session: Session, name: Name) -> None:
     document = json_views.dagger(dagger)
 
     def text(_: object) -> None:
-        spec = {"name": name, **document.pop("spec")}
-        error = document.pop("last_error")
         told = {each.code for each in dagger.vitals.warnings}
         # a reason alone is said better by the warnings of its driver
-        noted = [each for each in document.pop("warnings") if " " in each or not told]
-        driver = document.pop("driver") or {}
-        references = document.pop("references")
-        for shown in ("phase", "phase_time", "restarts", "last_exit", "vitals"):
-            del document[shown]
-        facts = document | {f"driver_{key}": value for key, value in driver.items()}
-        facts |= {f"reference {table}": version for table, version in references.items()}
+        noted = [each for each in document["warnings"] if " " in each or not told]
+        facts = {key: document[key] for key in FACTS}
+        facts |= {f"driver_{key}": value for key, value in (document["driver"] or {}).items()}
+        facts |= {f"reference {table}": version for table, version in document["references"].items()}
         rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
         session.out.table(("", ""), [*vitals.facts(dagger, datetime.now(UTC)), *rows], empty="")
-        if error and error["reason"] not in told:
-            session.out.line(f"last error: {error['domain']} {error['reason']}: {error['detail']}")
+        if dagger.HasField("last_error") and dagger.last_error.reason not in told:
+            session.out.line(f"last error: {error_text.sentence(dagger.last_error)}")
         for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
-        session.out.line(to_yaml(spec))
+        session.out.line(to_yaml({"name": name, **document["spec"]}))
 
     session.out.show(document, text)
 
