@@ -1,6 +1,5 @@
 """The line of a query that a finding speaks of, with carets under the place."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +7,6 @@ from rich.cells import cell_len
 
 WIDTH = 100
 CUT = "…"
-
-
-def lines(sql: str) -> list[str]:
-    """The lines of a query as its findings count them."""
-    return re.split(r"\r\n|\n|\r", sql)
 
 
 def excerpt(query: list[str], found: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 import daggersql
-from cli.excerpt import excerpt, lines
+from cli.excerpt import excerpt
+from daggerspec.violation import lines
 from daggersql import Table
 
 
@@ -15,17 +16,7 @@ def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
     split = lines(query)
     findings = []
     for each in checked.findings:
-        finding = {
-            "code": each.code,
-            "severity": each.severity.value,
-            "message": each.message,
-            "line": each.line,
-            "column": each.column,
-            "end_line": each.end_line,
-            "end_column": each.end_column,
-            "suggestion": each.suggestion,
-            "edit": asdict(each.edit) if each.edit else None,
-        }
+        finding = {**asdict(each), "severity": each.severity.value}
         findings.append({**finding, "source": excerpt(split, finding)})
     columns = [
         {"name": each.name, "role": each.role.value, "key": each.key, "type": each.type}

@@ -9,7 +9,7 @@ from typing import Any
 from daggers.v1 import gateway_pb2
 
 from cli.errors import MisusedError, RefusedError, UnreachableError
-from cli.excerpt import excerpt, lines
+from cli.excerpt import excerpt
 from cli.gateway import Gateway, in_words
 from cli.json_views import findings as json_views
 from cli.session import Session
@@ -17,6 +17,7 @@ from daggerclient import InvalidFileError
 from daggerclient.daggerfile.keys import key, place
 from daggerclient.daggerfile.parse import DaggerFile, read
 from daggerclient.findings import headline
+from daggerspec.violation import lines
 
 
 @dataclass(frozen=True)

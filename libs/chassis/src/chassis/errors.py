@@ -96,7 +96,7 @@ def from_status(status: status_pb2.Status) -> ApiError:
         if detail.Unpack(info):
             error = replace(error, reason=info.reason, metadata=dict(info.metadata))
         elif detail.Unpack(findings):
-            error = replace(error, violations=tuple(map(_violation, findings.findings)))
+            error = replace(error, violations=tuple(map(violation, findings.findings)))
         elif detail.Unpack(bad) and not error.violations:  # from who has no Findings: its text as it is
             violations = tuple(Violation(v.field, v.description, v.reason) for v in bad.field_violations)
             error = replace(error, violations=violations)
@@ -153,7 +153,8 @@ def _finding(violation: Violation) -> gateway_pb2.Finding:
     )
 
 
-def _violation(finding: gateway_pb2.Finding) -> Violation:
+def violation(finding: gateway_pb2.Finding) -> Violation:
+    """A finding as its client reads it."""
     return Violation(
         finding.field,
         finding.message,

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
+def lines(text: str) -> list[str]:
+    """The lines of a text, as findings count them."""
+    return _LINE_END.split(text)
+
+
 def line_starts(text: str) -> list[int]:
     """The offset at which each line of a text begins."""
     return [0, *(match.end() for match in _LINE_END.finditer(text))]
