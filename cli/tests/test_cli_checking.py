@@ -79,12 +79,23 @@ def test_people_get_the_line_and_what_to_write(sql_check: Any) -> None:
     )
 
 
-def test_what_to_write_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = {"code": "X", "line": 1, "column": 1, "suggestion": "b", "source": "    a"}
-    messages = ("There is no a", "There is no a: did you mean b?")
-    print_findings(Printer(Format.TEXT).console, [{**finding, "message": message} for message in messages])
+@pytest.mark.parametrize(
+    ("message", "suggestion", "times"),
+    [
+        ("There is no a", "b", 1),
+        ("There is no a: did you mean b?", "b", 0),
+        ("Give this column a name: AS fare_2.", "AS fare_2", 0),
+        ("Elements are counted from 1.", "1", 1),
+        ("There is no column abc", "b", 1),
+    ],
+)
+def test_what_to_write_is_told_once(
+    message: str, suggestion: str, times: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finding = {"code": "X", "line": 1, "column": 1, "suggestion": suggestion, "source": "    a"}
+    print_findings(Printer(Format.TEXT).console, [{**finding, "message": message}])
 
-    assert capsys.readouterr().out.count("suggestion: b") == 1
+    assert capsys.readouterr().out.count(f"suggestion: {suggestion}") == times
 
 
 def test_a_warning_is_told_and_changes_nothing(sql_check: Any) -> None:

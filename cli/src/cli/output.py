@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from cli.errors import CliError
+from daggerspec.nearest import hint
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -208,8 +209,13 @@ def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]]) ->
         if source := finding.get("source"):
             console.print(Text(source, style="dim"), soft_wrap=True)
         suggestion = finding.get("suggestion")
-        if suggestion and suggestion not in finding["message"]:
+        if suggestion and not _says(finding["message"], suggestion):
             console.print(Text(f"    suggestion: {suggestion}"), soft_wrap=True)
+
+
+def _says(message: str, suggestion: str) -> bool:
+    """Whether a message ends with what to write; one that has those characters elsewhere does not say so."""
+    return message.endswith((hint(suggestion), f": {suggestion}."))
 
 
 def _sentence(finding: Mapping[str, Any]) -> str:
