@@ -5,17 +5,18 @@ Columns and types are those of the check (`analyse.scope`, `ir.types`); here the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
 from daggersql.analyse.scope import stream_columns
 from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
 from daggersql.ir.walk import METADATA
 from daggersql.plan import Table
-from daggersql.syntax.cursor import KEYWORDS
+from daggersql.syntax.cursor import written
 
 MOST: Final = 2_000
 """So many are told of a stream. A schema may be recursive, and large: the deepest are left out."""
@@ -54,7 +55,7 @@ def columns(table: Table, most: int = MOST) -> tuple[list[Described], bool]:
     """
     fields = table.message.fields_by_name
     level = [
-        _Node(_name(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,))
+        _Node(written(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,))
         for number, (name, kind) in enumerate(stream_columns(table).items())
     ]
     told: list[_Node] = []
@@ -74,7 +75,7 @@ def _below(node: _Node) -> Iterator[_Node]:
     if isinstance(kind, Message):
         for number, (name, below) in enumerate(kind.fields().items()):
             field = kind.descriptor.fields_by_name[name]
-            yield _Node(f"{path}.{_name(name)}", below, field, (*node.order, number))
+            yield _Node(f"{path}.{written(name)}", below, field, (*node.order, number))
 
 
 def _described(node: _Node) -> Described:
@@ -117,11 +118,6 @@ def _element(kind: Type) -> str:
     return ""
 
 
-def _name(name: str) -> str:
-    """As a query writes it."""
-    return f"`{name}`" if name.upper() in KEYWORDS else name
-
-
 def _sql(kind: Type) -> str:
     match kind:
         case Array(element=element):
@@ -133,31 +129,15 @@ def _sql(kind: Type) -> str:
     return kind.spark.upper()
 
 
-_SCALARS: Final[Mapping[int, str]] = {
-    FieldDescriptor.TYPE_DOUBLE: "double",
-    FieldDescriptor.TYPE_FLOAT: "float",
-    FieldDescriptor.TYPE_INT64: "int64",
-    FieldDescriptor.TYPE_UINT64: "uint64",
-    FieldDescriptor.TYPE_INT32: "int32",
-    FieldDescriptor.TYPE_FIXED64: "fixed64",
-    FieldDescriptor.TYPE_FIXED32: "fixed32",
-    FieldDescriptor.TYPE_BOOL: "bool",
-    FieldDescriptor.TYPE_STRING: "string",
-    FieldDescriptor.TYPE_BYTES: "bytes",
-    FieldDescriptor.TYPE_UINT32: "uint32",
-    FieldDescriptor.TYPE_SFIXED32: "sfixed32",
-    FieldDescriptor.TYPE_SFIXED64: "sfixed64",
-    FieldDescriptor.TYPE_SINT32: "sint32",
-    FieldDescriptor.TYPE_SINT64: "sint64",
-}
-
-
 def _protobuf(field: FieldDescriptor) -> str:
     entry = _entry(field)
     if entry is not None:
         return f"map<{_protobuf(entry.fields_by_name['key'])}, {_protobuf(entry.fields_by_name['value'])}>"
     named = field.message_type or field.enum_type
-    return str(named.full_name) if named is not None else _SCALARS[field.type]
+    if named is not None:
+        return str(named.full_name)
+    kind = FieldDescriptorProto.Type.Name(field.type)  # type: ignore[arg-type] # a descriptor has that enum
+    return kind.removeprefix("TYPE_").lower()
 
 
 def _entry(field: FieldDescriptor) -> Descriptor | None:
