@@ -35,6 +35,13 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings that an environment holds; a variable that is empty is not set."""
-        gateway, *files = (environment.get(each) or None for each in VARIABLES)
-        ca_file, token_file, state_home = (Path(file) if file else None for file in files)
-        return cls(gateway, ca_file, token_file, state_home or Path.home() / ".local" / "state")
+
+        def file(name: str) -> Path | None:
+            return Path(environment[name]) if environment.get(name) else None
+
+        return cls(
+            gateway=environment.get("DAGGERS_GATEWAY") or None,
+            ca_file=file("DAGGERS_CA_FILE"),
+            token_file=file("DAGGERS_TOKEN_FILE"),
+            state_home=file("XDG_STATE_HOME") or Path.home() / ".local" / "state",
+        )
