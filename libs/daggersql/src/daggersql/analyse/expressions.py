@@ -99,6 +99,10 @@ class Analyser:
             **dict.fromkeys(_SIGNS, self._arithmetic),
             **dict.fromkeys(_COMPARISONS, self._comparison),
         }
+        self._call_rules: dict[str, Callable[[tree.Node], Expr]] = {
+            **dict.fromkeys(("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO"), self._of_time),
+            "DATE_TRUNC": self._date_trunc,
+        }
 
     def check(self, node: tree.Node) -> Expr:
         """The checked expression; something `wrong`, with findings, when it cannot be."""
@@ -249,8 +253,8 @@ class Analyser:
         name, place = node.name.upper(), span(node)
         if isinstance(node, tree.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
             return self._window_call(node, name)
-        if name in ("EXTRACT", "FLOOR TO", "CEIL TO", "CEILING TO", "DATE_TRUNC"):
-            return self._of_time(node, name)
+        if (rule := self._call_rules.get(name)) is not None:
+            return rule(node)
         if name == "MOD" and len(node.expressions) == 2:
             left, right = (self.check(each) for each in node.expressions)
             return arithmetic.arithmetic("%", left, right, place, self.report)
@@ -364,10 +368,9 @@ class Analyser:
             return wrong(span(node))
         return replace(self._call(node.this, where), span=span(node))
 
-    def _of_time(self, node: tree.Node, name: str) -> Expr:
-        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit), DATE_TRUNC('unit', time)."""
-        if name == "DATE_TRUNC":
-            return self._date_trunc(node)
+    def _of_time(self, node: tree.Node) -> Expr:
+        """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
+        name = node.name.upper()
         first, second = node.expressions[:2]
         unit, value = (first, second) if name == "EXTRACT" else (second, first)
         return unit_of_time(name, unit, self.check(value), span(node), self.report)

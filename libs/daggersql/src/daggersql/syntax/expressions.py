@@ -108,10 +108,10 @@ class ExpressionParser(Cursor):
             if self._take_word("ESCAPE"):
                 node = tree.Escape(this=self._at(node, start), expression=self._climb(_ADD))
         elif self._take_word("ILIKE"):
-            sides = (left, self._climb(_ADD))
+            pattern = self._climb(_ADD)
             if self._is_word("ESCAPE"):
                 self._refuse("UNSUPPORTED_OPERATION", "ILIKE has no ESCAPE: write LOWER(…) LIKE … ESCAPE ….")
-            node = tree.Like(**dict(zip(("this", "expression"), map(self._lower, sides), strict=True)))
+            node = tree.Like(this=self._lower(left), expression=self._lower(pattern))
         else:
             self._expect_word("SIMILAR")
             self._expect_word("TO")
