@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from daggerspec.columns import LABEL, TAG, Column, Role, key_of, role_of
 from daggersql.findings import Report
 from daggersql.ir.expr import Expr
 from daggersql.ir.naming import RESERVED, Taken, identifier, renamed, say_unnamed
@@ -17,7 +18,6 @@ from daggersql.ir.types import (
     cut_off,
     family,
 )  # fmt: skip
-from daggersql.plan import Column, Role
 
 # Dots build nested messages in a Protobuf sink.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -41,21 +41,14 @@ def check_outputs(outputs: Sequence[Output], report: Report) -> tuple[Column, ..
 
 
 def _column(name: str, value: Expr) -> Column:
-    kind = value.type.spark
-    if name == TIME:
-        return Column(name, Role.TIME, name, kind)
-    if name.startswith("tag_"):
-        return Column(name, Role.TAG, name, kind)
-    if name.startswith("label_"):
-        return Column(name, Role.TAG, name.removeprefix("label_"), kind)
-    return Column(name, Role.FIELD, name, kind)
+    return Column(name, role_of(name), key_of(name), value.type.spark)
 
 
 def _check_name(column: Column, output: Output, names: Taken, report: Report) -> bool:
     name = column.name
     if not name.strip():
         return False  # said where the name stands
-    if name in ("tag_", "label_"):
+    if name in (TAG, LABEL):
         suggestion = name + (identifier(output.value.read[1]) if output.value.read else "name")
         report.error(
             "INVALID_COLUMN_NAME",

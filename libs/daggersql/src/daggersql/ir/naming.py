@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from daggerspec.columns import LABEL, TAG, Role, role_of
 from daggersql.findings import Report, Rewrite
 from daggersql.ir.relations import Output
 
@@ -25,6 +26,16 @@ class Taken:
             free, number = f"{name}_{number}", number + 1
         self._names.add(free.lower())
         return free
+
+
+def is_tag(output: Output) -> bool:
+    """Whether a column's name makes it a tag."""
+    return role_of(output.name or "") is Role.TAG
+
+
+def as_field(name: str) -> str:
+    """A tag's name without what makes it one."""
+    return name.removeprefix(TAG).removeprefix(LABEL)
 
 
 def say_unnamed(output: Output, names: Taken, report: Report) -> None:

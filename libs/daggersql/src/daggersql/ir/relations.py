@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
+from daggerspec.columns import WINDOW_TIMESTAMP
 from daggersql.findings import Span
 from daggersql.ir.expr import Expr, Ref, column
 from daggersql.plan import Table, Window
@@ -139,7 +140,7 @@ class Names:
         return f"{letter}{number}"
 
 
-TIME = "window_timestamp"
+TIME = WINDOW_TIMESTAMP
 """The output that is the time of its row."""
 GROUPS = "g"
 """The grouped rows of a SELECT."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from daggerspec.columns import Role, role_of
 from daggersql.findings import Report
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref
@@ -67,7 +68,7 @@ class _Rows:
                 selected(self._select.outputs, f"{self._select.window.bound('END')} AS {TIME}"),
             )
         for output in self._select.outputs:
-            if output.name == TIME or (output.name or "").startswith(("tag_", "label_")):
+            if role_of(output.name or "") is not Role.FIELD:
                 if self._changes(output.value):
                     what = f"{output.name} changes while the window is open: each value is a row"
                     self._object(output.value, what)

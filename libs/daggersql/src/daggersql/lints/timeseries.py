@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, Ref
-from daggersql.ir.naming import Taken, identifier, renamed, selected
+from daggersql.ir.naming import Taken, as_field, identifier, is_tag, renamed, selected
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import TIME, Output, Select, Union, group_column
 from daggersql.ir.types import DOUBLE, FLOAT, STRING, Family, family
@@ -26,7 +26,7 @@ _GRIDS = {"s2id": (2, 16), "geohash": (2, 7)}
 
 def warn_of_points(query: Select | Union, report: Report) -> None:
     """Rows that would overwrite each other in a time-series store, and tags with too many values."""
-    tags = [each for each in query.outputs if (each.name or "").startswith(("tag_", "label_"))]
+    tags = list(filter(is_tag, query.outputs))
     keys = {} if isinstance(query, Union) else {_key(at, key): key for at, key in enumerate(query.keys)}
     for each in tags:
         if each.value.ref not in keys and (many := _many(each.value)):
@@ -35,7 +35,7 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
                 each.value.span,
                 f"A time-series store keeps a series for each value of a tag, and {many}: select it as a"
                 " field.",
-                renamed(each, Taken(query.outputs).free(_as_field(each.name or ""))),
+                renamed(each, Taken(query.outputs).free(as_field(each.name or ""))),
             )
     if isinstance(query, Union):
         _warn_of_branches(query, report)
@@ -61,7 +61,7 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
     """Forwarded records that a store may take for one another: it has few places for those of one instant."""
     if identity(query).window is not None:
         return
-    tags = [at for at, each in enumerate(query.outputs) if (each.name or "").startswith(("tag_", "label_"))]
+    tags = [at for at, each in enumerate(query.outputs) if is_tag(each)]
     branches = query.values if isinstance(query, Union) else [[each.value for each in query.outputs]]
     selects = query.branches if isinstance(query, Union) else [query]
     for select, values in zip(selects, branches, strict=True):
@@ -81,10 +81,6 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
 
 def _key(number: int, key: Expr) -> Ref | None:
     return group_column("k", number, key).ref
-
-
-def _as_field(name: str) -> str:
-    return name.removeprefix("tag_").removeprefix("label_")
 
 
 def _many(value: Expr) -> str:
@@ -162,8 +158,7 @@ def _warn_of_branches(union: Union, report: Report) -> None:
     for at, output in enumerate(union.outputs):
         values = [branch[at] for branch in union.values]
         constant = all(value.is_constant for value in values)
-        is_tag = (output.name or "").startswith(("tag_", "label_"))
-        if is_tag and constant and len({value.literal for value in values}) == len(values):
+        if is_tag(output) and constant and len({value.literal for value in values}) == len(values):
             return
     report.warn(
         "TWO_ROWS_PER_KEY",
