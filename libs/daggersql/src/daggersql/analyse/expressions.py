@@ -55,10 +55,13 @@ class Analyser:
         scope: Scope,
         report: Report,
         window: GroupWindow | None = None,
-        grouped: Suggestion = None,
+        *,
+        has_group: bool = False,
+        group_by: Callable[[], Suggestion] = lambda: None,
     ) -> None:
-        """`grouped`: how the SELECT gets a window, where it has none."""
-        self.grouped = grouped
+        """`has_group`: whether the SELECT has a GROUP BY; `group_by`: how it gets one, where it has none."""
+        self.has_group = has_group
+        self.group_by = group_by
         self.scope = scope
         self.report = report
         self.window = window

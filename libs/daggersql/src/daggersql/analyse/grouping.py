@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from daggersql.analyse.scope import Scope
-from daggersql.analyse.windows import BOUNDS, KINDS, Checks
+from daggersql.analyse.windows import BOUNDS, KINDS, Checks, of_bound, tumble
 from daggersql.findings import Report, Rewrite
 from daggersql.functions import registry
 from daggersql.functions.general import WITHOUT_BRACKETS
@@ -16,7 +16,6 @@ from daggersql.syntax.cursor import behind, span
 
 Lacking: TypeAlias = tuple[str, Rewrite | None] | None
 """What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
-_LENGTH = "INTERVAL '1' MINUTE"
 _BY_TIME = {"FIRST_VALUE", "LAST_VALUE"}
 
 
@@ -26,13 +25,12 @@ def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | Non
         return "window_start, window_end", None
     time = scope.event_time()
     if time is not None and (bound := _bound(select)) is not None:
-        call = scope.report.text[slice(*span(bound))]
-        return bound.name.partition("_")[0] + call[call.find("(") :], None
+        return of_bound(bound, scope.report), None
     if time is not None:
-        return f"TUMBLE({time}, {_LENGTH})", None
+        return tumble(time), None
     if (missing := scope.missing_time()) is None:
         return None
-    return f"TUMBLE({missing.name}, {_LENGTH})", missing.rewrite
+    return tumble(missing.name), missing.rewrite
 
 
 def _bound(select: tree.Select) -> tree.Node | None:
@@ -44,7 +42,7 @@ def _bound(select: tree.Select) -> tree.Node | None:
 def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite | str:
     """A window in front of the keys of GROUP BY."""
     if window is None:
-        return f"add TUMBLE(rowtime, {_LENGTH}) to GROUP BY"
+        return f"add {tumble()} to GROUP BY"
     text, lacks = window
     first = span(group.expressions[0])[0]
     added = Rewrite((first, first), f"{text}, ")
@@ -54,7 +52,7 @@ def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite |
 def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
     """GROUP BY a window and whatever the SELECT names outside of aggregates, for one that has no GROUP BY."""
     if window is None or any(_is_star(each) for each in select.expressions):
-        return f"GROUP BY TUMBLE(rowtime, {_LENGTH})"
+        return f"GROUP BY {tumble()}"
     text, lacks = window
     found = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
     keys = dict.fromkeys(report.text[slice(*span(key))] for each in found for key in _outside(each))
@@ -97,9 +95,7 @@ def is_bound(key: tree.Node, select: tree.Select, checks: Checks) -> bool:
 
 def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     """Say that the window itself stands in GROUP BY, not a bound of it."""
-    text = checks.report.text
-    call = text[slice(*span(meant(key, select, checks)))]
-    window = call.partition("_")[0] + call[call.find("(") :]
+    window = of_bound(meant(key, select, checks), checks.report)
     group = select.args["group"]
     at, place = group.expressions.index(key), span(key)
     if any(each.name.upper() in KINDS for each in group.expressions):

@@ -15,7 +15,7 @@ from daggersql.ir import reach
 from daggersql.ir.expr import Expr, Kind, Ref, call
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import Alone, Join, Picked, Relation
-from daggersql.ir.types import BOOLEAN, ROWTIME, WINDOW_TIME
+from daggersql.ir.types import BOOLEAN
 from daggersql.ir.whole import has_session
 from daggersql.limits import MAX_JOIN_BOUND
 from daggersql.syntax import tree
@@ -181,7 +181,7 @@ class JoinChecker:
         if not isinstance(node, tree.Column | tree.Dot):
             return None
         value = self._analyser.check(node)
-        if value.type not in (ROWTIME, WINDOW_TIME) or value.kind is not Kind.COLUMN:
+        if not value.is_event_time:
             return None
         assert value.ref is not None
         of_right = value.ref.relation in self._names

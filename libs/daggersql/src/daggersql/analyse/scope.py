@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from daggerspec.nearest import hint, nearest
 from daggersql.findings import Report, Rewrite, Span, instead
-from daggersql.ir.expr import Expr, Kind, Ref, call, column, wrong
+from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
 from daggersql.ir.types import (
     ROWTIME,
-    WINDOW_TIME,
     Array,
     MapOf,
     Message,
@@ -152,7 +151,7 @@ class Scope:
     def event_time(self) -> str | None:
         """How the query names an event time; None when it sees none."""
         for source in self.sources:
-            times = [name for name, value in source.columns.items() if _is_time(value)]
+            times = [name for name, value in source.columns.items() if value.is_event_time]
             if times:
                 name = "rowtime" if "rowtime" in times else times[0]
                 alone = sum(name in each.columns for each in self.sources) == 1
@@ -245,10 +244,6 @@ class Scope:
                     by_leaf.setdefault(path.rpartition(".")[2], path)
         leaf = nearest(name, by_leaf)
         return by_leaf[leaf] if leaf else None
-
-
-def _is_time(value: Expr) -> bool:
-    return value.type in (ROWTIME, WINDOW_TIME) and value.kind is Kind.COLUMN
 
 
 def _paths(message: Message, prefix: str, depth: int) -> Iterator[str]:

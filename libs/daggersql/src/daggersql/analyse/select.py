@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from daggersql.analyse import grouping, windows
 from daggersql.analyse.expressions import Analyser
@@ -37,14 +38,14 @@ class SelectChecker:
         where = both(found.where, self._where(node, rows))
         table_window = next((source.window for source in found.sources if source.window), None)
         lacking = grouping.window_of(node, scope, table_window)
-        ungrouped = windows.GROUPED if node.args.get("group") else grouping.grouped(node, lacking, report)
+        has_group, group_by = "group" in node.args, partial(grouping.grouped, node, lacking, report)
         window, keys = self._group(node, rows, table_window, lacking)
-        analyser = Analyser(scope, report, window, grouped=ungrouped)
+        analyser = Analyser(scope, report, window, has_group=has_group, group_by=group_by)
         outputs = self._outputs(node, analyser)
         having_node = node.args.get("having")
         having = analyser.condition(having_node.this, "HAVING") if having_node else None
         select = Select(
-            found.relation, where, window, keys, outputs, having, grouped="group" in node.args,
+            found.relation, where, window, keys, outputs, having, grouped=has_group,
             table_window=None if window else table_window, event_time=scope.event_time(),
         )  # fmt: skip
         if node.args.get("distinct") is not None:
@@ -54,7 +55,7 @@ class SelectChecker:
                 "DISTINCT would remember every row for ever: group by a window instead.",
                 grouping.without_distinct(node, lacking, report),
             )
-        self._aggregate(node, select, ungrouped)
+        self._aggregate(node, select, group_by)
         if window is not None:
             object_to_groups(window, keys, found.relation, report)
         windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
@@ -158,15 +159,16 @@ class SelectChecker:
 
     # --- grouping --------------------------------------------------------------------------------------
 
-    def _aggregate(self, node: tree.Select, select: Select, ungrouped: Rewrite | str) -> None:
+    def _aggregate(self, node: tree.Select, select: Select, group_by: Callable[[], Rewrite | str]) -> None:
         """Turns outputs and HAVING into expressions over groups, if the query groups."""
         inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
         if node.args.get("group") is None:
             if inner or select.having is not None:
                 place: Span = inner.span if inner else span(node.args["having"])
-                words = ungrouped.words if isinstance(ungrouped, Rewrite) else ungrouped
+                change = group_by()
+                words = change.words if isinstance(change, Rewrite) else change
                 self._report.error(
-                    "UNBOUNDED_STATE", place, f"An aggregate needs a window to end: add {words}.", ungrouped
+                    "UNBOUNDED_STATE", place, f"An aggregate needs a window to end: add {words}.", change
                 )
             return
         groups = _Groups(select, span(node.args["group"])[1], self._report, self._spelling)

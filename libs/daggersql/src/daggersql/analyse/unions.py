@@ -9,7 +9,7 @@ from daggersql.findings import Report
 from daggersql.ir.expr import Expr, Ref, call, column, text_constant
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import Identity, Output, Select, Union
-from daggersql.ir.types import BIGINT, INT, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME, Type
+from daggersql.ir.types import BIGINT, EVENT_TIMES, INT, STRING, TIMESTAMP, Type
 from daggersql.ir.walk import as_text, carried, columns_of, identity
 from daggersql.operators.coercion import choose
 
@@ -50,7 +50,7 @@ def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None
 
 def _one_type(values: list[Expr], report: Report) -> list[Expr]:
     """The values, made one type; event time stays event time when all of them are."""
-    if all(value.type in (ROWTIME, WINDOW_TIME) for value in values):
+    if all(value.type in EVENT_TIMES for value in values):
         return values
     chosen = choose(values, report)
     return values if chosen is None else list(chosen[1])

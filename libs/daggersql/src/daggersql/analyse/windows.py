@@ -12,7 +12,7 @@ from daggersql.findings import Report, Rewrite, Span, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, bound_column
-from daggersql.ir.types import ROWTIME, TIMESTAMP, WINDOW_TIME
+from daggersql.ir.types import TIMESTAMP, WINDOW_TIME
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
 from daggersql.syntax import tree
@@ -28,8 +28,16 @@ _UNITS = {
 }
 KINDS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 """Window functions, and how many spans of time each takes."""
+_INTERVAL = "INTERVAL '60' SECOND"
+
+
+def tumble(time: str = "rowtime") -> str:
+    """A window of a minute by an event time, as GROUP BY names it: what is suggested where one lacks."""
+    return f"TUMBLE({time}, INTERVAL '1' MINUTE)"
+
+
 _EXAMPLE = {
-    "TUMBLE": "TUMBLE(rowtime, INTERVAL '1' MINUTE)",
+    "TUMBLE": tumble(),
     "HOP": "HOP(rowtime, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
     "SESSION": "SESSION(rowtime, INTERVAL '5' MINUTE)",
 }
@@ -48,23 +56,13 @@ _CLOCK = {
 def interval(node: tree.Node, report: Report) -> timedelta | None:
     """The span of time that an INTERVAL says; None, with a finding, when it says none that is fixed."""
     if not isinstance(node, tree.Interval):
-        report.error(
-            "BAD_INTERVAL",
-            span(node),
-            "A span of time is written INTERVAL '60' SECOND.",
-            instead(span(node), "INTERVAL '60' SECOND"),
-        )
+        _refuse_interval(node, f"A span of time is written {_INTERVAL}.", report)
         return None
     if node.meta["wrong"]:
         return None
     value, unit = node.this, node.args["unit"].name.removesuffix("S")
     if not isinstance(value, tree.Literal) or not value.is_string:
-        report.error(
-            "BAD_INTERVAL",
-            span(node),
-            "The number of an INTERVAL stands in single quotes.",
-            instead(span(node), "INTERVAL '60' SECOND"),
-        )
+        _refuse_interval(node, "The number of an INTERVAL stands in single quotes.", report)
         return None
     try:
         found = _read(value.this, unit)
@@ -76,14 +74,15 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
         )
         return None
     if found is None:
-        report.error(
-            "BAD_INTERVAL",
-            span(node),
-            "This is not a span of time of fixed length: write a number and DAY, HOUR, MINUTE or SECOND.",
-            instead(span(node), "INTERVAL '60' SECOND"),
-        )
+        fixed = "write a number and DAY, HOUR, MINUTE or SECOND"
+        _refuse_interval(node, f"This is not a span of time of fixed length: {fixed}.", report)
         return None
     return -found if node.meta.get("sign") == "-" else found
+
+
+def _refuse_interval(node: tree.Node, problem: str, report: Report) -> None:
+    """Say what is wrong with a span of time, and suggest one."""
+    report.error("BAD_INTERVAL", span(node), problem, instead(span(node), _INTERVAL))
 
 
 def _read(text: str, unit: str) -> timedelta | None:
@@ -100,17 +99,17 @@ def _read(text: str, unit: str) -> timedelta | None:
     return None
 
 
-GROUPED = ""
-"""In place of a suggestion: the SELECT has a GROUP BY, whose window is as it is."""
-
-
 class Checks(Protocol):
     """Who checks the expressions of the SELECT."""
 
     scope: Scope
     report: Report
     window: GroupWindow | None
-    grouped: Suggestion
+    has_group: bool
+    """Whether the SELECT has a GROUP BY, whatever is wrong with its window."""
+
+    def group_by(self) -> Suggestion:
+        """What gives the SELECT a window; None where nothing is known that does."""
 
     def check(self, node: tree.Node) -> Expr:
         """The checked expression."""
@@ -136,9 +135,18 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
     slide, size = lengths[0] or timedelta(), lengths[-1] or timedelta()
     if not _fits(kind, slide, size, arguments, report):
         return None
-    start, end = span(call)
-    text = report.text[start:end]
-    return GroupWindow(Window(kind, size, slide), time, (start, end), text[text.find("(") :])
+    return GroupWindow(Window(kind, size, slide), time, span(call), _arguments(call, report))
+
+
+def of_bound(call: tree.Node, report: Report) -> str:
+    """The window that a call tells a bound of, as GROUP BY names it: TUMBLE(…) of TUMBLE_END(…)."""
+    return call.name.partition("_")[0] + _arguments(call, report)
+
+
+def _arguments(call: tree.Node, report: Report) -> str:
+    """The arguments of a call as they are written, in their brackets."""
+    text = report.text[slice(*span(call))]
+    return text[text.find("(") :]
 
 
 def _time(node: tree.Node, checks: Checks) -> Expr | None:
@@ -154,7 +162,7 @@ def _time(node: tree.Node, checks: Checks) -> Expr | None:
     time = checks.check(node)
     if time.wrong:
         return None
-    if time.type not in (ROWTIME, WINDOW_TIME) or time.kind is not Kind.COLUMN:
+    if not time.is_event_time:
         hint, change = f"use {known} here", instead(time.span, known)
         missing = None if known else checks.scope.missing_time()
         if missing is not None:
@@ -171,12 +179,7 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[tree.Node], report
     fine = True
     for length, node in zip(lengths, nodes[1:], strict=True):
         if length is not None and length <= timedelta():
-            report.error(
-                "BAD_INTERVAL",
-                span(node),
-                "A window must be longer than zero.",
-                instead(span(node), "INTERVAL '60' SECOND"),
-            )
+            _refuse_interval(node, "A window must be longer than zero.", report)
         elif length is not None and length > MAX_WINDOW:
             report.error("WINDOW_TOO_LONG", span(node), f"A window is at most {MAX_WINDOW.days} days long.")
         elif length is not None and length % timedelta(milliseconds=1):
@@ -211,7 +214,7 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
     if asked is None:
         return wrong(place)
     kind, _, which = call.name.upper().partition("_")
-    if group is None and checks.grouped is GROUPED:
+    if group is None and checks.has_group:
         return wrong(place)  # what is wrong with GROUP BY was said
     if group is None:
         suggestion = f"GROUP BY {kind}{asked.arguments}"
@@ -219,7 +222,7 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
             "WINDOW_MISMATCH",
             place,
             f"{call.name} needs a window to be the bound of: {suggestion}.",
-            checks.grouped or suggestion,
+            checks.group_by() or suggestion,
         )
         return wrong(place)
     if not asked.same_as(group):

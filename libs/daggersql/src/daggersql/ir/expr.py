@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from daggersql.findings import Span
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import BINARY, BOOLEAN, NULL, UNKNOWN, Type
+from daggersql.ir.types import BINARY, BOOLEAN, EVENT_TIMES, NULL, UNKNOWN, Type
 
 
 class Kind(Enum):
@@ -103,6 +103,11 @@ class Expr:
     def is_constant(self) -> bool:
         """Whether it is written out in the query."""
         return self.op is Op.CONSTANT
+
+    @property
+    def is_event_time(self) -> bool:
+        """Whether it is a column that windows and joins can go by."""
+        return self.type in EVENT_TIMES and self.kind is Kind.COLUMN
 
     def nodes(self) -> Iterator[Expr]:
         """Itself and all below, itself first."""
