@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.conformance.corpus import public
-from tests.conformance.recounts import forwarding, joins, windows
+from tests.conformance.recounts import forwarding, joins, top, windows
 from tests.conformance.recounts.own import QUERIES, Query
 from tests.conformance.recounts.reading import Recount
 
@@ -24,5 +24,5 @@ def _of_the_corpus() -> Mapping[str, Query]:
     }
 
 
-ALL: Mapping[str, Query] = {**_of_the_corpus(), **QUERIES}
+ALL: Mapping[str, Query] = {**_of_the_corpus(), **QUERIES, **top.QUERIES}
 """Every recounted query: by its name in the corpus, or by what it shows."""

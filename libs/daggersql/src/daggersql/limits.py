@@ -27,6 +27,8 @@ MAX_INTERVAL = timedelta(days=36_525)
 """Of any INTERVAL: a timestamp and a hundred years is still a timestamp."""
 MAX_HOPS = 1_440
 """Windows that one record may be in: size / slide of a HOP."""
+MAX_TOP = 1_000
+"""Rows that a Top-N keeps of each of its groups: all of them are state."""
 MAX_TEXT = 1024 * 1024
 """Characters of a text that REPEAT or a pad function may make."""
 MAX_REGEX = 1_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from daggersql.analyse import casts, literals, windows
+from daggersql.analyse import casts, literals, topn, windows
 from daggersql.analyse.calls import call_function, find_function
 from daggersql.analyse.scope import Scope
 from daggersql.analyse.similar import similar
@@ -96,7 +96,7 @@ class Analyser:
             tree.Anonymous: self._call,
             tree.Filter: self._filter,
             tree.Star: self._star,
-            tree.Window: lambda node: wrong(span(node)),
+            tree.Window: self._over,
             tree.Subquery: self._subquery,
             tree.Exists: self._subquery,
             **dict.fromkeys(_SIGNS, self._arithmetic),
@@ -400,6 +400,9 @@ class Analyser:
             "SYNTAX_ERROR", span(node), "A star stands only in the SELECT list and in COUNT(*)."
         )
         return wrong(span(node))
+
+    def _over(self, node: tree.Node) -> Expr:
+        return topn.refuse(span(node), self.report) if "order" in node.args else wrong(span(node))
 
     def _subquery(self, node: tree.Node) -> Expr:
         self.report.error(

@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from daggersql.analyse.scope import MissingTime, Source
+from daggersql.analyse import topn
+from daggersql.analyse.expressions import Analyser
+from daggersql.analyse.scope import MissingTime, Scope, Source
 from daggersql.analyse.select import SelectChecker
-from daggersql.analyse.sources import FromChecker
+from daggersql.analyse.sources import From, FromChecker
 from daggersql.analyse.unions import unite
 from daggersql.findings import Report, instead
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref, Spelling, column
 from daggersql.ir.naming import Taken, say_unnamed, selected
 from daggersql.ir.naming import renamed as named_anew
-from daggersql.ir.relations import Names, Output, Query, Select, Union
+from daggersql.ir.relations import Names, Output, Query, Select, Union, Unnest
 from daggersql.ir.types import ROWTIME, TIMESTAMP
 from daggersql.ir.walk import all_expressions, carried, identity
 from daggersql.limits import Budget
@@ -34,8 +36,10 @@ class _Named:
 
     node: tree.CTE
     source: Source | None
-    """None: it was found to be wrong."""
+    """None: it was found to be wrong, or is checked where it is used."""
     used: bool = False
+    scope: Mapping[str, _Named] | None = None
+    """What it can name, where it is checked where it is used: as it numbers rows, that bounds them."""
 
 
 class QueryChecker:
@@ -48,30 +52,53 @@ class QueryChecker:
         self._names = Names()
         self._spelling = spelling
 
-    def check(self, node: tree.Node, outer: Mapping[str, _Named] | None = None) -> Select | Union | None:
-        """The checked query; None, with findings, when there is nothing to go on with."""
+    def check(
+        self, node: tree.Node, outer: Mapping[str, _Named] | None = None, around: tree.Select | None = None
+    ) -> Select | Union | None:
+        """The checked query; None, with findings, when there is nothing to go on with. `around` reads it."""
         own = self._with(node, outer or {})
         named = {**(outer or {}), **own}
-        checked = self._set(node, named) if isinstance(node, tree.SetOperation) else self._one(node, named)
+        checked = (
+            self._set(node, named) if isinstance(node, tree.SetOperation) else self._one(node, named, around)
+        )
         for each in own.values():
             if not each.used:
                 name = each.node.args["alias"].this
                 self._report.warn("UNUSED_TABLE", span(name), f"Nothing reads {name.name}.")
         return checked
 
-    def _one(self, node: tree.Node, named: Mapping[str, _Named]) -> Select | None:
+    def _one(self, node: tree.Node, named: Mapping[str, _Named], around: tree.Select | None) -> Select | None:
         assert isinstance(node, tree.Select)
         sources = FromChecker(
             self._tables,
             self._report,
             self._budget,
             self._names,
-            partial(self._source_of, named=named),
+            partial(self._source_of, named=named, around=node),
         )
         found = sources.check(node)
         if found is None:
             return None
+        numbering = topn.numbering(node)
+        if numbering is not None:
+            return self._top(numbering, found, around)
+        return self._select(node, found)
+
+    def _select(self, node: tree.Select, found: From) -> Select:
         return SelectChecker(self._tables, self._report, self._budget, self._spelling).check(node, found)
+
+    def _top(self, found: topn.Numbering, below: From, around: tree.Select | None) -> Select | None:
+        """The first rows of windows: groups that keep them, unfolded."""
+        keep = topn.most(around, found.name) if around is not None else None
+        rows = Analyser(Scope(below.sources, self._report, self._tables, self._budget), self._report)
+        top = topn.check(found, keep, self._select(found.plain, below), rows, self._report)
+        if top is None:
+            return None
+        groups = self._as_table("", top.groups)
+        name = self._names.fresh("u")
+        relation = Unnest(groups.relation, groups.columns[topn.ROWS], name, outer=False)
+        outputs = topn.unfolded(top, dict(groups.columns), name)
+        return Select(relation, None, None, [], outputs)
 
     # --- UNION ALL ------------------------------------------------------------------------------------
 
@@ -121,17 +148,24 @@ class QueryChecker:
                     f"WITH has {alias.name} twice: choose another.",
                 )
                 continue
-            select = self.check(each.this, {**outer, **found})
+            scope = {**outer, **found}
+            if topn.numbering(each.this) is not None:
+                found[alias.name] = _Named(each, None, scope=scope)
+                continue
+            select = self.check(each.this, scope)
             found[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
         return found
 
     # --- sub-queries ----------------------------------------------------------------------------------
 
-    def _source_of(self, node: tree.Node, named: Mapping[str, _Named]) -> Source | bool | None:
+    def _source_of(
+        self, node: tree.Node, named: Mapping[str, _Named], around: tree.Select
+    ) -> Source | bool | None:
         """A sub-query of FROM, or a query under WITH; False for anything else."""
         alias = node.args.get("alias")
         if isinstance(node, tree.Subquery):
-            return self._as_source(alias.name if alias else "", self.check(node.this, named), alias)
+            found = self.check(node.this, named, around)
+            return self._as_source(alias.name if alias else "", found, alias)
         if not isinstance(node, tree.Table) or isinstance(node.this, tree.Anonymous):
             return False
         parts = node.meta["parts"]
@@ -139,8 +173,9 @@ class QueryChecker:
             return False
         # Each use is a reading of its own: a relation has one place in FROM.
         source = query.source
-        if query.used and source is not None:
-            found = self.check(query.node.this, {**named, parts[0].name: query})
+        if query.scope is not None or (query.used and source is not None):
+            scope = {**named, parts[0].name: query} if query.scope is None else query.scope
+            found = self.check(query.node.this, scope, around)
             source = self._as_source(parts[0].name, found, query.node.args["alias"])
         query.used = True
         return replace(source, alias=alias.name if alias else parts[0].name) if source else None

@@ -77,6 +77,7 @@ TEMPLATES: Mapping[Op, str] = {
     Op.SAFE_POSITION: "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END",
     Op.KEY: "try_element_at({0}, {1})",
     Op.ENTRIES: "map_entries({0})",
+    Op.ROW: "named_struct({rest})",
     Op.COUNT: "count({0})",
     # BIGINT for every whole number: a sum that Flink would let overflow is right here.
     Op.SUM_OF_WHOLE: "try_sum({0})",
@@ -93,6 +94,8 @@ TEMPLATES: Mapping[Op, str] = {
     Op.VAR_SAMP: "var_samp(CAST({0} AS DOUBLE))",
     Op.FIRST_VALUE: "min_by({0}, {1})",
     Op.LAST_VALUE: "max_by({0}, {1})",
+    Op.GREATEST_ROWS: "max_by({0}, {1}, {2})",
+    Op.LEAST_ROWS: "min_by({0}, {1}, {2})",
 }
 """{0}, {1} … for the arguments, {rest} for those behind {0}, or all; {type} for the result's; {name}."""
 

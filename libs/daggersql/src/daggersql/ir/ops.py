@@ -93,6 +93,8 @@ class Op(Enum):
     SAFE_POSITION = auto()
     KEY = auto()
     ENTRIES = auto()
+    ROW = auto()
+    """Constants and values in turn: the names and parts of a struct."""
     # Aggregates.
     COUNT = auto()
     SUM_OF_WHOLE = auto()
@@ -108,6 +110,9 @@ class Op(Enum):
     VAR_SAMP = auto()
     FIRST_VALUE = auto()
     LAST_VALUE = auto()
+    GREATEST_ROWS = auto()
+    """A list of rows, by another row each, the greatest first; how many is a constant."""
+    LEAST_ROWS = auto()
 
 
 @dataclass(frozen=True, slots=True)

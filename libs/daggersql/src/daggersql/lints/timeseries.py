@@ -9,7 +9,7 @@ from daggersql.findings import Report, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, Ref
 from daggersql.ir.naming import Taken, as_field, identifier, is_tag, renamed, selected
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import TIME, Output, Select, Union, group_column
+from daggersql.ir.relations import TIME, Output, Select, Union, Unnest, group_column
 from daggersql.ir.types import DOUBLE, FLOAT, STRING, Family, family
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
 from daggersql.plan import Column, Role
@@ -41,6 +41,8 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
         _warn_of_branches(query, report)
     elif query.window is not None:
         _warn_of_groups(query, tags, report)
+    elif isinstance(query.relation, Unnest) and identity(query).window is not None:
+        _warn_of_unfolded(query, query.relation, tags, report)
 
 
 def warn_of_no_field(query: Select | Union, columns: Sequence[Column], report: Report) -> None:
@@ -149,6 +151,25 @@ def _tells_windows_apart(time: Expr) -> bool:
     nodes = list(time.nodes())
     cut = any(each.op in (Op.FLOOR_TIME, Op.CEIL_TIME) for each in nodes)
     return any(each.kind is Kind.WINDOW for each in nodes) and not cut
+
+
+def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[Output], report: Report) -> None:
+    """Rows of one window, such as those of a Top-N, with no tag to say which of them a row is."""
+
+    def names(output: Output, ref: Ref) -> bool:
+        return any(node.ref is not None and node.ref.is_in(ref) for node in output.value.nodes())
+
+    if any(names(each, Ref(unfolded.name)) for each in tags):
+        return
+    number = next((each for each in select.outputs if names(each, Ref(unfolded.name, ("p",)))), None)
+    report.warn(
+        "TWO_ROWS_PER_KEY",
+        (number or select.outputs[0]).span,
+        "Rows of one window differ in no tag: in a time-series store, they overwrite each other.",
+        "a tag that tells them apart"
+        if number is None
+        else renamed(number, Taken(select.outputs).free(f"tag_{identifier(number.name or '')}")),
+    )
 
 
 def _warn_of_branches(union: Union, report: Report) -> None:

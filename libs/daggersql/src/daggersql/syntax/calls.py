@@ -56,14 +56,49 @@ class CallParser(ExpressionParser):
             self._expect_symbol(")")
             call = self._at(tree.Filter(this=call, expression=where), start)
         if self._is_word("OVER"):
+            return self._over(call, start)
+        return call
+
+    def _over(self, call: tree.Node, start: int) -> tree.Node:
+        """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …); any other OVER is said, and skipped."""
+        end = self._curr.end + 1
+        if not (
+            isinstance(call, tree.Anonymous) and call.name.upper() == "ROW_NUMBER" and self._next_is("(")
+        ):
+            ranks = isinstance(call, tree.Anonymous) and call.name.upper() in ("RANK", "DENSE_RANK")
             self.report.error(
                 "UNSUPPORTED_OVER",
-                (start, self._curr.end + 1),
-                "OVER is not supported on a stream: group by TUMBLE or HOP instead.",
+                (start, end),
+                "Rows are numbered by ROW_NUMBER only."
+                if ranks
+                else "OVER is not supported on a stream: group by TUMBLE or HOP instead.",
             )
             self._skip_over()
-            call = self._at(tree.Window(this=call), start)
-        return call
+            return self._at(tree.Window(this=call), start)
+        self._advance(2)
+        partition: list[tree.Node] = []
+        if self._take_word("PARTITION"):
+            self._expect_word("BY")
+            partition = self._commas(self._expression, most=MAX_COLUMNS)
+        self._expect_word("ORDER")
+        self._expect_word("BY")
+        order = self._commas(self._sorted, most=MAX_COLUMNS)
+        self._expect_symbol(")")
+        return self._at(tree.Window(this=call, partition=partition, order=order), start)
+
+    def _sorted(self) -> tree.Node:
+        """One key of ORDER BY. NULL is the least value, as in Flink: to say so changes nothing."""
+        start = self._start
+        value = self._expression()
+        descending = self._take_word("DESC")
+        if not descending:
+            self._take_word("ASC")
+        if self._take_word("NULLS"):
+            place = "LAST" if descending else "FIRST"
+            if not self._is_word(place):
+                self._refuse("UNSUPPORTED_CLAUSE", f"NULL is the least value: here, it comes {place}.", place)
+            self._advance()
+        return self._at(tree.Sorted(this=value, descending=descending), start)
 
     def _skip_over(self) -> None:
         self._advance()

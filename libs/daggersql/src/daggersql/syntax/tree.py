@@ -222,7 +222,11 @@ class Filter(Node):
 
 
 class Window(Node):
-    """A call with its OVER."""
+    """A call with its OVER: `partition` and `order` where it numbers rows."""
+
+
+class Sorted(Node):
+    """A key of ORDER BY."""
 
 
 class Subquery(Node):

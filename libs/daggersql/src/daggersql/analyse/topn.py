@@ -1,0 +1,311 @@
+"""Top-N: the first rows of each window, as Flink writes it.
+
+    SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …) AS n FROM …)
+    WHERE n <= 3
+
+Not all rows of a window are numbered. The first N are an aggregate of its group, a list in their order, which
+is unfolded again: what can be grouped and unfolded can be numbered, and N rows are all of the state (ADR 45).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from daggersql.analyse import windows
+from daggersql.analyse.results import object_to_groups
+from daggersql.findings import Report, Span
+from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column, constant, text_constant, wrong
+from daggersql.ir.ops import Op
+from daggersql.ir.relations import GroupWindow, Output, Query, Relation, Select, group_column
+from daggersql.ir.types import (
+    BIGINT,
+    INT,
+    NULL,
+    ROWTIME,
+    STRING,
+    TIMESTAMP,
+    WINDOW_TIME,
+    Array,
+    MapOf,
+    Message,
+    Struct,
+    Type,
+)
+from daggersql.limits import MAX_TOP
+from daggersql.plan import Window
+from daggersql.syntax import tree
+from daggersql.syntax.cursor import span
+
+ROWS = "top"
+"""The column of the groups that is the list of their first rows."""
+_TIME = "__rowtime"
+_RECIPE = (
+    "number the rows of a window in a sub-query, and keep the first of them around it: SELECT … FROM"
+    " (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …) AS n FROM …)"
+    " WHERE n <= 3."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """A SELECT that numbers its rows."""
+
+    plain: tree.Select
+    """The same without the number: a constant stands in its place."""
+    over: tree.Window
+    name: str
+    """Of the number; empty without one."""
+    at: Span
+    """Where the constant stands."""
+
+
+def numbering(node: tree.Node) -> Numbering | None:
+    """What a SELECT numbers its rows by; None when it does not."""
+    if not isinstance(node, tree.Select):
+        return None
+    for at, each in enumerate(node.expressions):
+        over = each.this if isinstance(each, tree.Alias) else each
+        if isinstance(over, tree.Window) and "order" in over.args:
+            place = tree.Literal.number("1")
+            place.meta.update(over.meta)
+            alias = each.args["alias"] if isinstance(each, tree.Alias) else None
+            stands = tree.Alias(this=place, alias=alias) if alias else place
+            stands.meta.update(each.meta)
+            plain = tree.Select(**node.args)
+            plain.meta.update(node.meta)
+            plain.set("expressions", [*node.expressions[:at], stands, *node.expressions[at + 1 :]])
+            return Numbering(plain, over, alias.name if alias else "", span(over))
+    return None
+
+
+def most(around: tree.Select, name: str) -> int | None:
+    """The greatest number that WHERE around a numbering lets through; None when it sets no bound."""
+    where = around.args.get("where")
+    bounds = (_bound(each, name) for each in _conditions(where.this)) if where else ()
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _conditions(node: tree.Node) -> Iterator[tree.Node]:
+    if isinstance(node, tree.And):
+        yield from _conditions(node.this)
+        yield from _conditions(node.expression)
+    else:
+        yield node
+
+
+def _bound(node: tree.Node, name: str) -> int | None:
+    """The greatest number that a condition lets through."""
+    match node:
+        case tree.LTE() | tree.EQ() if _is(node.this, name):
+            return _number(node.expression)
+        case tree.GTE() | tree.EQ() if _is(node.expression, name):
+            return _number(node.this)
+        case tree.LT() if _is(node.this, name):
+            return _before(_number(node.expression))
+        case tree.GT() if _is(node.expression, name):
+            return _before(_number(node.this))
+        case tree.Between() if _is(node.this, name):
+            return _number(node.args["high"])
+    return None
+
+
+def _is(node: tree.Node, name: str) -> bool:
+    last = node.expression if isinstance(node, tree.Dot) else node.this
+    return (
+        isinstance(node, tree.Column | tree.Dot) and isinstance(last, tree.Identifier) and last.name == name
+    )
+
+
+def _number(node: tree.Node) -> int | None:
+    digits = node.name if isinstance(node, tree.Literal) and not node.is_string else ""
+    return int(digits) if digits.isdecimal() else None
+
+
+def _before(number: int | None) -> int | None:
+    return None if number is None else number - 1
+
+
+def refuse(place: Span, report: Report) -> Expr:
+    """Say of a number that nothing bounds how it is done."""
+    report.error("UNSUPPORTED_OVER", place, f"Rows are numbered for a Top-N only: {_RECIPE}")
+    return wrong(place)
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The groups whose first rows are kept, and how their rows are read again."""
+
+    groups: Select
+    numbered: Sequence[tuple[Output, int | None]]
+    """The columns of the SELECT, each with its place in a row of the list, or None: its own column."""
+    number: int
+    """Which of them is the number."""
+
+
+def check(
+    found: Numbering, keep: int | None, select: Select, rows: windows.Checks, report: Report
+) -> Top | None:
+    """The groups of a numbering: `select` is what it is over, `keep` how many rows; None, with findings."""
+    place = span(found.over)
+    if select.window is not None or select.grouped:
+        report.error("UNSUPPORTED_OVER", place, f"Group in a sub-query of its own: {_RECIPE}")
+        return None
+    if not found.name or keep is None:
+        refuse(place, report)
+        return None
+    if not 1 <= keep <= MAX_TOP:
+        report.error(
+            "UNSUPPORTED_OVER", place, f"A Top-N keeps 1 to {MAX_TOP:,} rows of each group, not {keep:,}."
+        )
+        return None
+    partition = [rows.check(each) for each in found.over.args["partition"]]
+    order = [(rows.check(each.this), each.args["descending"], each) for each in found.over.args["order"]]
+    relation, window, bounds = _window(select, found.over, report)
+    if window is None or not _can_order(order, report) or any(each.wrong for each in partition):
+        return None
+    keys = [each for each in partition if not _is_bound(each, bounds)]
+    if len(keys) == len(partition):
+        report.error("UNSUPPORTED_OVER", place, f"Rows are numbered window by window: {_RECIPE}")
+        return None
+    for key in keys:
+        if not _ordered(key.type):
+            report.error("TYPE_MISMATCH", key.span, "One cannot go by a map: take an element of it.")
+            return None
+    object_to_groups(window, keys, relation, report)
+    return _top(replace(select, relation=relation), window, keys, order, keep, found, report)
+
+
+def _window(
+    select: Select, over: tree.Window, report: Report
+) -> tuple[Relation, GroupWindow | None, frozenset[Ref]]:
+    """What is numbered, the window that its rows are in, and the columns that are bounds of it."""
+    relation, place = select.relation, span(over)
+    if select.table_window is not None:
+        return relation, select.table_window, frozenset()
+    inner = relation.query if isinstance(relation, Query) else None
+    if not isinstance(inner, Select) or inner.window is None or inner.window.window.kind == "SESSION":
+        what = "Rows are numbered in windows of TUMBLE or HOP"
+        report.error("UNSUPPORTED_OVER", place, f"{what}: {_RECIPE}")
+        return relation, None, frozenset()
+    assert isinstance(relation, Query)
+    bounds = {
+        Ref(relation.name, (each.name or "",)) for each in inner.outputs if each.value.kind is Kind.WINDOW
+    }
+    end = call(Op.BOUND, WINDOW_TIME, place)
+    time = Output(_TIME, replace(end, ref=windows.bounds_as_columns()["window_time"].ref), place)
+    # Windows of one length end once in each slide: by their ends, they are told apart by tumbling. These lie
+    # at the end of that, and what is in them so much less before its start.
+    slide = inner.window.window.slide
+    numbered = replace(inner, outputs=[*inner.outputs, time])
+    timed = replace(relation, query=numbered, lookback=relation.lookback - slide)
+    ends = column(Ref(relation.name, (_TIME,)), WINDOW_TIME, place)
+    return timed, GroupWindow(Window("TUMBLE", slide, slide), ends, place, ""), frozenset(bounds)
+
+
+def _is_bound(value: Expr, bounds: frozenset[Ref]) -> bool:
+    return value.kind is Kind.WINDOW or value.ref in bounds
+
+
+def _can_order(order: Sequence[tuple[Expr, bool, tree.Node]], report: Report) -> bool:
+    if any(value.wrong for value, _, _ in order):
+        return False
+    unordered = next((value for value, _, _ in order if not _ordered(value.type)), None)
+    if unordered is not None:
+        report.error("TYPE_MISMATCH", unordered.span, "Maps have no order: take an element of it.")
+        return False
+    other = next((node for _, descending, node in order if descending != order[0][1]), None)
+    if other is not None:
+        report.error(
+            "UNSUPPORTED_OVER",
+            span(other),
+            "The keys of one ORDER BY go one way, all DESC or all ASC: of a number, order by its negative.",
+        )
+        return False
+    return True
+
+
+def _ordered(kind: Type) -> bool:
+    """Whether values of a type have an order."""
+    match kind:
+        case MapOf():
+            return False
+        case Array(element=element):
+            return _ordered(element)
+        case Message() | Struct():
+            return all(map(_ordered, kind.fields().values()))
+    return True
+
+
+def _top(
+    select: Select,
+    window: GroupWindow,
+    keys: list[Expr],
+    order: Sequence[tuple[Expr, bool, tree.Node]],
+    keep: int,
+    found: Numbering,
+    report: Report,
+) -> Top | None:
+    place = span(found.over)
+    number = next(at for at, each in enumerate(select.outputs) if each.value.span == found.at)
+    kept: list[Expr] = []
+    numbered: list[tuple[Output, int | None]] = []
+    of_group: list[Output] = []
+    for at, output in enumerate(select.outputs):
+        if at == number:
+            numbered.append((output, None))
+        elif output.value.kind is Kind.WINDOW:
+            numbered.append((output, None))
+            of_group.append(replace(output, name=f"w{at}"))
+        else:
+            numbered.append((output, len(kept)))
+            kept.append(_plain(output.value))
+    # What is alike in all that is ordered by is told apart by all else: a replay keeps the same rows.
+    first_by = [value for value, _, _ in order]
+    named = {each.ref for each in first_by if each.ref}
+    by = [*first_by, *(each for each in kept if each.ref not in named and _ordered(each.type))]
+    row = _row("c", kept, place) if kept else _row("c", by, place)
+    ways = Op.GREATEST_ROWS if order[0][1] else Op.LEAST_ROWS
+    count = constant(str(keep), keep, INT, place)
+    first = Expr(ways, Array(row.type), place, (row, _row("o", by, place), count), aggregate=True)
+    windows.refuse_bounds([*([select.where] if select.where else []), *keys, first], report)
+    groups = Select(
+        select.relation, select.where, window, keys,
+        [*of_group, Output(ROWS, group_column("a", 0, first), place)],
+        grouped=True, aggregates=[first],
+    )  # fmt: skip
+    return Top(groups, numbered, number)
+
+
+def _row(letter: str, parts: Sequence[Expr], place: Span) -> Expr:
+    names = [f"{letter}{at}" for at in range(len(parts))]
+    args = [
+        each
+        for name, part in zip(names, parts, strict=True)
+        for each in (text_constant(name, STRING, place), part)
+    ]
+    kind = Struct(tuple((name, part.type) for name, part in zip(names, parts, strict=True)))
+    return call(Op.ROW, kind, place, *args)
+
+
+def _plain(value: Expr) -> Expr:
+    """The value as a part of a row: a NULL needs a type, and times are none of the row's."""
+    if value.type in (ROWTIME, WINDOW_TIME):
+        return replace(value, type=TIMESTAMP)
+    return cast(value, STRING) if value.type == NULL else value
+
+
+def unfolded(top: Top, groups: dict[str, Expr], name: str) -> list[Output]:
+    """The columns of the numbering, read from its groups, whose list is unfolded as `name`."""
+    columns = []
+    for at, (output, place) in enumerate(top.numbered):
+        if at == top.number:
+            position, one = column(Ref(name, ("p",)), INT, output.span), constant("1", 1, INT, output.span)
+            value = call(Op.ADD, BIGINT, output.span, position, one)
+        elif place is None:
+            value = groups[f"w{at}"]
+        else:
+            kind = _plain(output.value).type
+            value = column(Ref(name, ("c", f"c{place}")), kind, output.span)
+        columns.append(replace(output, value=value))
+    return columns
