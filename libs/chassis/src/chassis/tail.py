@@ -30,7 +30,7 @@ class Cursor:
     """Of the bytes before it."""
 
     @classmethod
-    def at(cls, file: BinaryIO, offset: int) -> Cursor:
+    def of(cls, file: BinaryIO, offset: int) -> Cursor:
         """The cursor at an offset of one of the files. Raises: OSError."""
         return cls(offset, _digest_of(_before(file, offset)))
 
@@ -123,7 +123,7 @@ class Tail:
 
 def _holds(file: BinaryIO, cursor: Cursor) -> bool:
     """Whether this is the file that the cursor is in."""
-    return os.fstat(file.fileno()).st_size >= cursor.offset and Cursor.at(file, cursor.offset) == cursor
+    return os.fstat(file.fileno()).st_size >= cursor.offset and Cursor.of(file, cursor.offset) == cursor
 
 
 def identity(file: Path) -> int:

@@ -119,4 +119,4 @@ def _last(log: Path, count: int, *, traces: bool) -> Cursor:
     if (count and not begins) or not offset:
         return Cursor()
     with part.open("rb") as file:
-        return Cursor.at(file, offset)
+        return Cursor.of(file, offset)
