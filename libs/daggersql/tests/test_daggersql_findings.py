@@ -35,6 +35,15 @@ LIMIT 3"""
     ]
 
 
+def test_a_column_called_as_a_bound_of_a_window_is_a_column() -> None:
+    rows = "(SELECT fare AS hop_start, rowtime FROM bookings)"
+    grouped = f"SELECT hop_start, COUNT(*) AS n FROM {rows} {WINDOW}, hop_start"
+    ungrouped = say(f"SELECT hop_start + 1 AS x, COUNT(*) AS n FROM {rows}")[0]
+
+    assert check(grouped, tables()).plan is not None
+    assert (ungrouped.code, ungrouped.suggestion) == ("UNBOUNDED_STATE", WINDOW)
+
+
 def test_a_finding_covers_the_whole_of_what_is_wrong() -> None:
     finding = say("SELECT UPPER(\n  fare\n  + tip) AS x FROM bookings")[0]
 

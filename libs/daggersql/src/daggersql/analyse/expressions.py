@@ -254,7 +254,7 @@ class Analyser:
 
     def _call(self, node: tree.Node, where: Expr | None = None) -> Expr:
         name, place = node.name.upper(), span(node)
-        if isinstance(node, tree.Anonymous) and (name in windows.KINDS or windows.BOUNDS.fullmatch(name)):
+        if isinstance(node, tree.Anonymous) and (name in windows.KINDS or windows.is_bound(node)):
             return self._window_call(node, name)
         if (rule := self._call_rules.get(name)) is not None:
             return rule(node)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from daggersql.analyse import windows
 from daggersql.analyse.scope import Scope
-from daggersql.analyse.windows import BOUNDS, KINDS, Checks, of_bound, tumble
+from daggersql.analyse.windows import KINDS, Checks, of_bound, tumble
 from daggersql.findings import Report, Rewrite
 from daggersql.functions import registry
 from daggersql.functions.general import WITHOUT_BRACKETS
@@ -36,7 +37,7 @@ def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | Non
 def _bound(select: tree.Select) -> tree.Node | None:
     """The first bound of a window that the SELECT names."""
     nodes = (node for each in select.expressions for node in _all(each))
-    return next((node for node in nodes if BOUNDS.fullmatch(node.name.upper())), None)
+    return next((node for node in nodes if windows.is_bound(node)), None)
 
 
 def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite | str:
@@ -90,7 +91,7 @@ def is_key(column: tree.Alias, select: tree.Select, checks: Checks) -> bool:
 
 def is_bound(key: tree.Node, select: tree.Select, checks: Checks) -> bool:
     """Whether a key of GROUP BY is a bound of a window, or a name of one."""
-    return BOUNDS.fullmatch(meant(key, select, checks).name.upper()) is not None
+    return windows.is_bound(meant(key, select, checks))
 
 
 def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
@@ -139,7 +140,7 @@ def _is_aggregate(node: tree.Node) -> bool:
         return False
     name = node.name.upper()
     function = registry.find(name)
-    return name in _BY_TIME or bool(BOUNDS.fullmatch(name)) or (function is not None and function.aggregate)
+    return name in _BY_TIME or windows.is_bound(node) or (function is not None and function.aggregate)
 
 
 def _is_name(node: tree.Node) -> bool:

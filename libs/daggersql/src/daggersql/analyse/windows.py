@@ -41,7 +41,7 @@ _EXAMPLE = {
     "HOP": "HOP(rowtime, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
     "SESSION": "SESSION(rowtime, INTERVAL '5' MINUTE)",
 }
-BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
+_BOUNDS = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
 _NUMBER = re.compile(r"\s*(\d{1,30})(?:\.(\d{1,6}))?\s*")
 _CLOCK = {
     "DAY TO HOUR": r"(\d+) (\d+)()()",
@@ -136,6 +136,11 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
     if not _fits(kind, slide, size, arguments, report):
         return None
     return GroupWindow(Window(kind, size, slide), time, span(call), _arguments(call, report))
+
+
+def is_bound(node: tree.Node) -> bool:
+    """Whether it is a call that tells a bound of a window."""
+    return isinstance(node, tree.Anonymous) and _BOUNDS.fullmatch(node.name.upper()) is not None
 
 
 def of_bound(call: tree.Node, report: Report) -> str:
