@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from daggersql.analyse import windows
+from daggersql.analyse.callforms import BY_TIME
+from daggersql.analyse.checks import Checks
 from daggersql.analyse.scope import Scope
-from daggersql.analyse.windows import KINDS, Checks, of_bound, tumble
+from daggersql.analyse.windows import KINDS, of_bound, tumble
 from daggersql.findings import Report, Rewrite
 from daggersql.functions import registry
 from daggersql.functions.general import WITHOUT_BRACKETS
@@ -17,7 +19,6 @@ from daggersql.syntax.cursor import behind, span
 
 Lacking: TypeAlias = tuple[str, Rewrite | None] | None
 """What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
-_BY_TIME = {"FIRST_VALUE", "LAST_VALUE"}
 
 
 def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | None) -> Lacking:
@@ -140,7 +141,7 @@ def _is_aggregate(node: tree.Node) -> bool:
         return False
     name = node.name.upper()
     function = registry.find(name)
-    return name in _BY_TIME or windows.is_bound(node) or (function is not None and function.aggregate)
+    return name in BY_TIME or windows.is_bound(node) or (function is not None and function.aggregate)
 
 
 def _is_name(node: tree.Node) -> bool:

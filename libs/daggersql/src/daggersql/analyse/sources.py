@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daggersql.analyse import scope, windows
+from daggersql.analyse.callforms import check_rows
 from daggersql.analyse.calls import find_function
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.joins import JoinChecker
@@ -244,7 +245,7 @@ class FromChecker:
                 "UNSUPPORTED_FUNCTION", span(node), f"{node.name} gives a value, not rows: call it in SELECT."
             )
             return None, None
-        value = analyser.check_rows(node)
+        value = check_rows(node, analyser)
         rows = function.rows if function is not None else None
         return value, {name: ((name,), kind) for name, kind in rows} if rows else None
 

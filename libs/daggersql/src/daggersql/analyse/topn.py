@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from daggersql.analyse import windows
+from daggersql.analyse.checks import Checks
 from daggersql.analyse.results import object_to_groups
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column, constant, text_constant, wrong
@@ -143,9 +144,7 @@ class Top:
     """Which of them is the number."""
 
 
-def check(
-    found: Numbering, keep: int | None, select: Select, rows: windows.Checks, report: Report
-) -> Top | None:
+def check(found: Numbering, keep: int | None, select: Select, rows: Checks, report: Report) -> Top | None:
     """The groups of a numbering: `select` is what it is over, `keep` how many rows; None, with findings."""
     place = span(found.over)
     if select.window is not None or select.grouped:

@@ -1,9 +1,12 @@
-"""EXTRACT, FLOOR TO and CEIL TO: calls that name a unit of time."""
+"""Calls that name a unit of time: EXTRACT, FLOOR TO, CEIL TO, DATE_TRUNC, TIMESTAMPADD, TIMESTAMPDIFF."""
 
 from __future__ import annotations
 
+from daggersql.analyse.calls import call_function
+from daggersql.analyse.checks import Checks
 from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
+from daggersql.functions.times import BY_UNIT
 from daggersql.ir.expr import Expr, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.types import BIGINT, TIMESTAMP, Family, fits
@@ -12,7 +15,42 @@ from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span
 
 
-def unit_of_time(
+def of_time(node: tree.Node, checks: Checks) -> Expr:
+    """EXTRACT(unit FROM time), FLOOR(time TO unit), CEIL(time TO unit)."""
+    name = node.name.upper()
+    first, second = node.expressions[:2]
+    unit, value = (first, second) if name == "EXTRACT" else (second, first)
+    return _unit_of_time(name, unit, checks.check(value), span(node), checks.report)
+
+
+def date_trunc(node: tree.Node, checks: Checks) -> Expr:
+    """DATE_TRUNC('unit', time) is FLOOR(time TO unit)."""
+    unit = node.expressions[0] if len(node.expressions) == 2 else None
+    if not isinstance(unit, tree.Literal) or not unit.is_string:
+        checks.report.error(
+            "INVALID_ARGUMENT",
+            span(node),
+            "DATE_TRUNC takes a constant unit and a time: 'HOUR', rowtime.",
+        )
+        return wrong(span(node))
+    word = tree.Var(this=unit.name.upper())
+    word.meta.update(unit.meta)
+    value = checks.check(node.expressions[1])
+    return _unit_of_time("FLOOR TO", word, value, span(node), checks.report, constant=True)
+
+
+def by_unit(node: tree.Node, unit: tree.Node, checks: Checks) -> Expr:
+    """TIMESTAMPADD(DAY, n, time) and TIMESTAMPDIFF(DAY, from, to)."""
+    functions = BY_UNIT[node.name.upper()]
+    function = functions.get(unit.name.upper().removeprefix("SQL_TSI_").removesuffix("S"))
+    if function is None:
+        units.refuse(unit.name, span(unit), checks.report, functions)
+        return wrong(span(node))
+    arguments = [checks.check(each) for each in node.expressions[1:]]
+    return call_function(function, arguments, span(node), checks.report)
+
+
+def _unit_of_time(
     name: str, unit: tree.Node, value: Expr, place: Span, report: Report, *, constant: bool = False
 ) -> Expr:
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp; `constant`: the unit stands in quotes."""

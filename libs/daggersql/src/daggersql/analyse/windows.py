@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Protocol
 
-from daggersql.analyse.scope import Scope
-from daggersql.findings import Report, Rewrite, Span, Suggestion, instead
+from daggersql.analyse.checks import Checks
+from daggersql.findings import Report, Rewrite, Span, instead
 from daggersql.ir.expr import Expr, Kind, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, bound_column
@@ -97,22 +96,6 @@ def _read(text: str, unit: str) -> timedelta | None:
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return sign * timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     return None
-
-
-class Checks(Protocol):
-    """Who checks the expressions of the SELECT."""
-
-    scope: Scope
-    report: Report
-    window: GroupWindow | None
-    has_group: bool
-    """Whether the SELECT has a GROUP BY, whatever is wrong with its window."""
-
-    def group_by(self) -> Suggestion:
-        """What gives the SELECT a window; None where nothing is known that does."""
-
-    def check(self, node: tree.Node) -> Expr:
-        """The checked expression."""
 
 
 def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
@@ -209,6 +192,17 @@ def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[tree.Node], 
         )
         return False
     return True
+
+
+def refuse_window(node: tree.Anonymous, checks: Checks) -> Expr:
+    """Say that a window stands in GROUP BY."""
+    name = node.name.upper()
+    checks.report.error(
+        "WINDOW_MISMATCH",
+        span(node),
+        f"{node.name} stands in GROUP BY; its bounds are {name}_START and {name}_END.",
+    )
+    return wrong(span(node))
 
 
 def bound(call: tree.Anonymous, checks: Checks) -> Expr:
