@@ -25,7 +25,7 @@ WITHOUT = (
         "libs/kafka",
         "libs/spec",
     ),
-    *("services/runtime", "services/scheduler", "services/telemetry"),
+    *("services/runtime", "services/scheduler", "services/telemetry", "cli"),
 )
 
 

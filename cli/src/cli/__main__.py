@@ -74,10 +74,10 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
     """
     as_json = wants_json(argv)
     settings = Settings.read(environment())
-    found = cache(lambda: extension or installed())
-    root = assembled(found)
+    loaded = cache(lambda: extension or installed())
+    root = assembled(loaded)
     try:
-        code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, found))
+        code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, loaded))
     except CliError as error:
         print_error(error, as_json=as_json)
         return error.exit_code

@@ -9,18 +9,18 @@ WIDTH = 100
 CUT = "…"
 
 
-def excerpt(query: list[str], found: Mapping[str, Any]) -> str | None:
+def excerpt(query: list[str], finding: Mapping[str, Any]) -> str | None:
     """The finding's line of the query, indented, and carets under it; None when it has no place there.
 
     A long line is cut around the place. Tabs stay tabs, and a wide character has two carets, so that they
     stand right; what does not print, or would move what follows it, is shown as a replacement character.
     """
-    line, column = found.get("line"), found.get("column")
+    line, column = finding.get("line"), finding.get("column")
     if not line or not column or line > len(query):
         return None
     text, first = query[line - 1], column - 1
-    same_line = found.get("end_line") in (None, line)
-    last = max((found.get("end_column") or 0) - 1 if same_line else len(text), first + 1)
+    same_line = finding.get("end_line") in (None, line)
+    last = max((finding.get("end_column") or 0) - 1 if same_line else len(text), first + 1)
     begin = max(first - WIDTH // 2, 0) if len(text) > WIDTH else 0
     end = min(begin + WIDTH, len(text))
     before, marked, after = (

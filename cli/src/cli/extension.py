@@ -67,7 +67,7 @@ def installed() -> Extension:
     """The extension that is installed."""
     from importlib.metadata import entry_points  # takes longer than the rest: only for who asks
 
-    for found in entry_points(group=GROUP):
-        extension: type[Extension] = found.load()
+    for entry in entry_points(group=GROUP):
+        extension: type[Extension] = entry.load()
         return extension()
     return Missing()

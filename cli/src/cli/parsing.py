@@ -120,7 +120,7 @@ class Command(TyperCommand):
             given, rest, _ = self.make_parser(ctx).parse_args(args=words)
         except TyperException:
             return []
-        found = []
+        findings = []
         for parameter in self.get_params(ctx):
             try:
                 parameter.handle_parse_result(ctx, given, rest)
@@ -129,5 +129,5 @@ class Command(TyperCommand):
                 # a parameter that is missing has no message of its own
                 missing = {"code": "MISSING", "message": "is missing"}
                 wrong = {"code": "BAD_VALUE", "message": error.message}
-                found.append({**(wrong if error.message else missing), "field": name})
-        return found
+                findings.append({**(wrong if error.message else missing), "field": name})
+        return findings

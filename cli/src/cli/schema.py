@@ -51,15 +51,15 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
 def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
     """A serialised FileDescriptorSet."""
     try:
-        found = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes())
+        descriptors = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes())
     except DecodeError as error:
         raise RefusedError(
             f"{file} is neither a .proto file nor a descriptor set (protoc --include_imports)",
             reason="INVALID_SCHEMA",
         ) from error
-    if not found.file:
+    if not descriptors.file:
         raise RefusedError(f"{file} is an empty descriptor set", reason="INVALID_SCHEMA")
-    return found
+    return descriptors
 
 
 def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descriptor_pb2.FileDescriptorSet:

@@ -34,7 +34,7 @@ class Series:
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     values[tags, name].append(float(value))
                     last[tags, name] = iso(row.time) if row.time else ""
-        series = [Series(*key, tuple(found), last[key]) for key, found in values.items()]
+        series = [Series(*key, tuple(points), last[key]) for key, points in values.items()]
         return sorted(series, key=lambda each: (each.last, each.values[-1]), reverse=True)
 
 

@@ -38,11 +38,11 @@ def tables(file: Path, imports: Sequence[Path]) -> list[Table]:
     Raises: RefusedError with everything that is wrong with it, MisusedError when it cannot be read.
     """
     reading = _Reading(file.parent, imports)
-    found = [reading.table(name, stream) for name, stream in _parsed(file).items()]
+    read = [reading.table(name, stream) for name, stream in _parsed(file).items()]
     if reading.findings:
         message = f"{file}: {headline(reading.findings)}"
         raise RefusedError(message, reason="INVALID_STREAMS", findings=reading.findings)
-    return [table for table in found if table is not None]
+    return [table for table in read if table is not None]
 
 
 def _parsed(file: Path) -> dict[str, Any]:
@@ -129,6 +129,6 @@ def _are_texts(value: Any) -> bool:
 def _is_timestamp(message: Descriptor, path: str) -> bool:
     owner: Descriptor | None = message
     for part in path.split("."):
-        found = owner.fields_by_name.get(part) if owner else None
-        owner = found.message_type if found and not found.is_repeated else None
+        step = owner.fields_by_name.get(part) if owner else None
+        owner = step.message_type if step and not step.is_repeated else None
     return owner is not None and owner.full_name == TIMESTAMP

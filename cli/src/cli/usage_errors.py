@@ -22,8 +22,8 @@ class UsageErrors:
 
     def pair(self, flag: str, text: str) -> tuple[str, str] | None:
         """Name and value of NAME=VALUE; None, and noted, when it is something else."""
-        name, found, value = text.partition("=")
-        if name and found:
+        name, equals, value = text.partition("=")
+        if name and equals:
             return name, value
         self.add(flag, "must be NAME=VALUE")
         return None

@@ -78,8 +78,8 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
     try:
         with session.connect() as gateway:
             for dagger in daggers:
-                found, columns[dagger.name] = _asked(gateway, dagger)
-                findings += (each for each in _placed(found, dagger, path) if not _is_told(each, dagger))
+                told, columns[dagger.name] = _asked(gateway, dagger)
+                findings += (each for each in _placed(told, dagger, path) if not _is_told(each, dagger))
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
@@ -109,17 +109,17 @@ def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) 
     return [_place(finding, query, file, path) for finding in findings]
 
 
-def _place(found: Mapping[str, Any], query: list[str], file: DaggerFile, path: str) -> dict[str, Any]:
-    named = {**found, "dagger": file.name, "field": key(found["field"]), "file": path}
-    source = excerpt(query, found)
+def _place(finding: Mapping[str, Any], query: list[str], file: DaggerFile, path: str) -> dict[str, Any]:
+    named = {**finding, "dagger": file.name, "field": key(finding["field"]), "file": path}
+    source = excerpt(query, finding)
     if source is not None:
-        file_line = {"file_line": file.sql_line + found["line"] - 1} if file.sql_line else {}
+        file_line = {"file_line": file.sql_line + finding["line"] - 1} if file.sql_line else {}
         return {**named, **file_line, "source": source}
     where = place(named["field"], file.places)
     return {**named, "line": where[0], "column": where[1]} if where else named
 
 
-def _is_told(found: Mapping[str, Any], file: DaggerFile) -> bool:
+def _is_told(finding: Mapping[str, Any], file: DaggerFile) -> bool:
     """Whether the file's own findings say it: what cannot be read, the gateway finds missing or default."""
-    field = found["field"]
+    field = finding["field"]
     return any(field.startswith(each) or each.startswith(field) for each in file.wrong)

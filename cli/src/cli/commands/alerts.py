@@ -32,9 +32,9 @@ def list_alerts(
 ) -> None:
     """The alerts that are open, by dagger."""
     with session.connect(FLAGS) as gateway:
-        found = list(_listed(gateway, name, resolved))
-    documents = [view(each) for each in found]
-    session.out.show(documents, lambda _: table(session.out, found, resolved=resolved))
+        shown = list(_listed(gateway, name, resolved))
+    documents = [view(each) for each in shown]
+    session.out.show(documents, lambda _: table(session.out, shown, resolved=resolved))
 
 
 @command(alerts, "watch", example="daggers alerts watch completed_bookings")
@@ -51,7 +51,7 @@ def watch(
         session.out.stream(watched(gateway, name, since), line, view)
 
 
-def table(out: Printer, found: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
+def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
     """Print alerts; with when they were over, if those are among them."""
     columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
     rows = [
@@ -63,7 +63,7 @@ def table(out: Printer, found: Sequence[gateway_pb2.Alert], *, resolved: bool) -
             what(each),
             told(each),
         )
-        for each in found
+        for each in shown
     ]
     out.table(columns, rows, empty="no alert has fired" if resolved else "no alert is open")
 
@@ -90,10 +90,10 @@ def told(alert: gateway_pb2.Alert) -> str:
 def line(alert: gateway_pb2.Alert) -> str:
     """An alert on a line, as it is now."""
     over = alert.HasField("until")
-    at = _second(alert.until if over else alert.since)
+    when = _second(alert.until if over else alert.since)
     turn = "RESOLVED" if over else "OPEN"
     return (
-        f"{alert.sequence:>6}  {at}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
+        f"{alert.sequence:>6}  {when}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
         f"  {what(alert)}; told: {told(alert)}"
     )
 

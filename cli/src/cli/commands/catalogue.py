@@ -82,10 +82,10 @@ def register_cluster(
 def list_clusters(session: Session) -> None:
     """Every registered cluster."""
     with session.connect() as gateway:
-        found = gateway.clusters()
-    rows = [(c.name, c.kafka.bootstrap_servers, c.spark_master, c.influx.url) for c in found]
+        registered = gateway.clusters()
+    rows = [(c.name, c.kafka.bootstrap_servers, c.spark_master, c.influx.url) for c in registered]
     session.out.show(
-        [cluster_view(cluster) for cluster in found],
+        [cluster_view(cluster) for cluster in registered],
         lambda _: session.out.table(("NAME", "KAFKA", "SPARK", "INFLUX"), rows, empty="no clusters yet"),
     )
 
@@ -178,12 +178,12 @@ def list_streams(
 ) -> None:
     """Registered streams: pick a message, get its topics."""
     with session.connect() as gateway:
-        found = gateway.streams(message)
+        registered = gateway.streams(message)
     session.out.show(
-        [stream_view(stream) for stream in found],
+        [stream_view(stream) for stream in registered],
         lambda _: session.out.table(
             ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD"),
-            _stream_rows(found),
+            _stream_rows(registered),
             empty="no streams yet",
         ),
     )
@@ -216,19 +216,22 @@ def _values(column: gateway_pb2.StreamColumn) -> str:
     return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
 
 
-def _stream_rows(found: Sequence[spec_pb2.Stream]) -> list[tuple[str, ...]]:
-    return [(s.name, s.cluster, " ".join(s.topics), s.message, s.time_field) for s in found]
+def _stream_rows(registered: Sequence[spec_pb2.Stream]) -> list[tuple[str, ...]]:
+    return [(s.name, s.cluster, " ".join(s.topics), s.message, s.time_field) for s in registered]
 
 
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:
     """The flag that fills each field of the request."""
-    kafka, at = cluster.kafka, "cluster.kafka"
+    kafka, base = cluster.kafka, "cluster.kafka"
     return {
         "cluster": "--kafka, --spark-master, --influx-url",
         "cluster.name": "NAME",
         "cluster.kafka": "--kafka",
-        **{f'{at}.properties["{name}"]': f"--kafka-property {name}" for name in kafka.properties},
-        **{f'{at}.secret_properties["{name}"]': f"--kafka-secret {name}" for name in kafka.secret_properties},
+        **{f'{base}.properties["{name}"]': f"--kafka-property {name}" for name in kafka.properties},
+        **{
+            f'{base}.secret_properties["{name}"]': f"--kafka-secret {name}"
+            for name in kafka.secret_properties
+        },
         "cluster.spark_master": "--spark-master",
         "cluster.influx.url": "--influx-url",
         "cluster.influx.org": "--influx-org",

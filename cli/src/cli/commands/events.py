@@ -77,11 +77,11 @@ def _events(
         return gateway.watch(request, deadline_s=120 if until_end else None)
 
     if tail is not None or not follow:
-        found: Iterator[gateway_pb2.Event] | deque[gateway_pb2.Event]
-        found = (each for each in _told(steps(since, until_end=True)) if wanted(each))
+        replayed: Iterator[gateway_pb2.Event] | deque[gateway_pb2.Event]
+        replayed = (each for each in _told(steps(since, until_end=True)) if wanted(each))
         if tail is not None:
-            found = deque(found, maxlen=tail)
-        for each in found:
+            replayed = deque(replayed, maxlen=tail)
+        for each in replayed:
             since = each.sequence
             yield each
     if follow:

@@ -54,13 +54,13 @@ def init(
 ) -> None:
     """Write a dagger file that counts the records of a stream per minute, to be changed from there."""
     with session.connect() as gateway:
-        found = {each.name: each for each in gateway.streams()}
-        if stream not in found:
-            known = ", ".join(sorted(found)) or "none yet"
+        registered = {each.name: each for each in gateway.streams()}
+        if stream not in registered:
+            known = ", ".join(sorted(registered)) or "none yet"
             raise RefusedError(f"there is no stream {stream}; registered are: {known}", reason="NOT_FOUND")
-        schema = gateway.schema(found[stream].message)
+        schema = gateway.schema(registered[stream].message)
     name = name or f"{stream}_per_minute"
-    text = draft(found[stream], columns(schema, found[stream].message), name, team)
+    text = draft(registered[stream], columns(schema, registered[stream].message), name, team)
     target = file or Path(f"{name}.yaml")
     if target.exists() and not force:
         raise RefusedError(f"{target} is there already: name another by --file, or replace it by --force")

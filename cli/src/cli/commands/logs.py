@@ -40,9 +40,9 @@ def logs(
             session.out.stream(_followed(session, gateway, request), str, str)
             return
         last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
-    found = [line for step in last for line in step.lines]
-    document = {"name": name, "log": last[0].path, "lines": found}
-    session.out.show(document, lambda out: out.lines(found))
+    newest = [line for step in last for line in step.lines]
+    document = {"name": name, "log": last[0].path, "lines": newest}
+    session.out.show(document, lambda out: out.lines(newest))
 
 
 def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:

@@ -50,10 +50,10 @@ def rows(
 ) -> None:
     """The newest output rows, newest first, read from where the dagger writes them."""
     with session.connect() as gateway:
-        found = newest(gateway, name, limit or (JSON_ROWS if session.out.json else TEXT_ROWS), sink or "")
-    cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in found]
+        output = newest(gateway, name, limit or (JSON_ROWS if session.out.json else TEXT_ROWS), sink or "")
+    cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in output]
     session.out.show(
-        [document(row) for row in found],
+        [document(row) for row in output],
         lambda _: session.out.table(("WINDOW TIMESTAMP", "TAGS", "FIELDS"), cells, empty="no rows yet"),
     )
 

@@ -8,10 +8,10 @@ from chassis.errors import violation
 from daggerclient import findings
 
 
-def finding(found: gateway_pb2.Finding) -> dict[str, Any]:
+def finding(given: gateway_pb2.Finding) -> dict[str, Any]:
     """A finding of the gateway; its place is null outside of SQL."""
-    severity = gateway_pb2.Severity.Name(found.severity).removeprefix("SEVERITY_").lower()
-    return {**findings.finding(violation(found)), "severity": severity}
+    severity = gateway_pb2.Severity.Name(given.severity).removeprefix("SEVERITY_").lower()
+    return {**findings.finding(violation(given)), "severity": severity}
 
 
 def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
