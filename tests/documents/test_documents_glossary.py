@@ -19,6 +19,7 @@ WITHOUT = (
     *(
         "libs/chassis",
         "libs/client",
+        "libs/daggersql",
         "libs/election",
         "libs/eventlog",
         "libs/fleet",

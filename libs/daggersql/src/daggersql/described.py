@@ -148,6 +148,6 @@ def _entry(field: FieldDescriptor) -> Descriptor | None:
 
 def _enum(field: FieldDescriptor) -> EnumDescriptor:
     entry = _entry(field)
-    found = (entry.fields_by_name["value"] if entry else field).enum_type
-    assert found is not None, "its column is an enum's"
-    return found
+    enum = (entry.fields_by_name["value"] if entry else field).enum_type
+    assert enum is not None, "its column is an enum's"
+    return enum

@@ -139,10 +139,10 @@ class Report:
         """Several changes of the text as one, of all that lies between the first and the last."""
         ordered = sorted(rewrites, key=lambda each: each.span)
         start, end = ordered[0].span[0], ordered[-1].span[1]
-        parts, at = [], start
+        parts, offset = [], start
         for each in ordered:
-            parts += [self.text[at : each.span[0]], each.text]
-            at = each.span[1]
+            parts += [self.text[offset : each.span[0]], each.text]
+            offset = each.span[1]
         return Rewrite((start, end), "".join(parts), words)
 
     @property

@@ -36,8 +36,8 @@ def find_function(name: str, place: Span, report: Report) -> Function | None:
         report.error("UNSUPPORTED_FUNCTION", place, f"The function {name} is not supported yet.")
     else:
         suggestion = names.SYNONYMS.get(upper) or nearest(name, registry.known_names())
-        at = (place[0], place[0] + len(name))
-        rewrite = instead(at, suggestion) if report.text[slice(*at)] == name else suggestion
+        name_place = (place[0], place[0] + len(name))
+        rewrite = instead(name_place, suggestion) if report.text[slice(*name_place)] == name else suggestion
         report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint(suggestion)}", rewrite)
     return None
 

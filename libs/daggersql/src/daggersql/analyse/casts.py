@@ -61,12 +61,12 @@ def check_cast(value: Expr, to: tree.DataType, place: Span, report: Report) -> E
 
 
 def _converted(value: Expr, kind: Type) -> Expr:
-    found = family(value.type)
-    if kind == STRING and found is Family.TIMESTAMP:
+    before = family(value.type)
+    if kind == STRING and before is Family.TIMESTAMP:
         return call(Op.TEXT_OF_TIME, STRING, value.span, value)
-    if kind == STRING and found is Family.BINARY:
+    if kind == STRING and before is Family.BINARY:
         return call(Op.TEXT_OF_BYTES, STRING, value.span, value)
-    if found in NUMERIC - {Family.INTEGER} and kind == BOOLEAN:
+    if before in NUMERIC - {Family.INTEGER} and kind == BOOLEAN:
         return call(Op.UNEQUAL, BOOLEAN, value.span, value, constant("0", 0, INT, value.span))
     return cast(value, kind)
 

@@ -56,8 +56,8 @@ def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | s
     if window is None or any(_is_star(each) for each in select.expressions):
         return f"GROUP BY {tumble()}"
     text, lacks = window
-    found = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
-    keys = dict.fromkeys(report.text[slice(*span(key))] for each in found for key in _outside(each))
+    selected = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
+    keys = dict.fromkeys(report.text[slice(*span(key))] for each in selected for key in _outside(each))
     last = select.args.get("where") or (select.args.get("joins") or [select.args["from_"]])[-1]
     group = behind(last, f"GROUP BY {', '.join([text, *keys])}")
     return report.together(f"GROUP BY {text}", *([lacks] if lacks else []), group)
@@ -99,10 +99,10 @@ def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     """Say that the window itself stands in GROUP BY, not a bound of it."""
     window = of_bound(meant(key, select, checks), checks.report)
     group = select.args["group"]
-    at, place = group.expressions.index(key), span(key)
+    index, place = group.expressions.index(key), span(key)
     if any(each.name.upper() in KINDS for each in group.expressions):
-        start = span(group.expressions[at - 1])[1] if at else place[0]
-        end = place[1] if at else span(group.expressions[1])[0]
+        start = span(group.expressions[index - 1])[1] if index else place[0]
+        end = place[1] if index else span(group.expressions[1])[0]
         change = Rewrite((start, end), "", "leave it out")
     else:
         change = Rewrite(place, window)

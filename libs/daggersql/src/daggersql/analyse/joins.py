@@ -79,9 +79,9 @@ class JoinChecker:
         on = call(Op.TRUE, BOOLEAN, on.span) if comma else on
         if not outer and where is not None and (has_session(left) or has_session(right)):
             on = self._with_where(on, _conjuncts(where.this))
-        found = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
-        object_to_join(found, place, self._report)
-        return found
+        joined = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
+        object_to_join(joined, place, self._report)
+        return joined
 
     def _with_where(self, on: Expr, conditions: Iterator[tree.Node]) -> Expr:
         """The condition with the keys and bounds of WHERE, which partial sessions pass."""

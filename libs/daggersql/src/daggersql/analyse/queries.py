@@ -76,22 +76,22 @@ class QueryChecker:
             self._names,
             partial(self._source_of, named=named, around=node),
         )
-        found = sources.check(node)
-        if found is None:
+        below = sources.check(node)
+        if below is None:
             return None
         numbering = topn.numbering(node)
         if numbering is not None:
-            return self._top(numbering, found, around)
-        return self._select(node, found)
+            return self._top(numbering, below, around)
+        return self._select(node, below)
 
-    def _select(self, node: tree.Select, found: From) -> Select:
-        return SelectChecker(self._tables, self._report, self._budget, self._spelling).check(node, found)
+    def _select(self, node: tree.Select, below: From) -> Select:
+        return SelectChecker(self._tables, self._report, self._budget, self._spelling).check(node, below)
 
-    def _top(self, found: topn.Numbering, below: From, around: tree.Select | None) -> Select | None:
+    def _top(self, numbering: topn.Numbering, below: From, around: tree.Select | None) -> Select | None:
         """The first rows of windows: groups that keep them, unfolded."""
-        keep = topn.most(around, found.name) if around is not None else None
+        keep = topn.most(around, numbering.name) if around is not None else None
         rows = Analyser(Scope(below.sources, self._report, self._tables, self._budget), self._report)
-        top = topn.check(found, keep, self._select(found.plain, below), rows, self._report)
+        top = topn.check(numbering, keep, self._select(numbering.plain, below), rows, self._report)
         if top is None:
             return None
         groups = self._as_table("", top.groups)
@@ -138,23 +138,23 @@ class QueryChecker:
 
     def _with(self, node: tree.Node, outer: Mapping[str, _Named]) -> dict[str, _Named]:
         clause = node.args.get("with_")
-        found: dict[str, _Named] = {}
+        named: dict[str, _Named] = {}
         for each in clause.expressions if clause is not None else ():
             alias = each.args["alias"]
-            if alias.name in found:
+            if alias.name in named:
                 self._report.error(
                     "DUPLICATE_TABLE",
                     span(alias.this),
                     f"WITH has {alias.name} twice: choose another.",
                 )
                 continue
-            scope = {**outer, **found}
+            scope = {**outer, **named}
             if topn.numbering(each.this) is not None:
-                found[alias.name] = _Named(each, None, scope=scope)
+                named[alias.name] = _Named(each, None, scope=scope)
                 continue
             select = self.check(each.this, scope)
-            found[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
-        return found
+            named[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
+        return named
 
     # --- sub-queries ----------------------------------------------------------------------------------
 
@@ -164,8 +164,8 @@ class QueryChecker:
         """A sub-query of FROM, or a query under WITH; False for anything else."""
         alias = node.args.get("alias")
         if isinstance(node, tree.Subquery):
-            found = self.check(node.this, named, around)
-            return self._as_source(alias.name if alias else "", found, alias)
+            below = self.check(node.this, named, around)
+            return self._as_source(alias.name if alias else "", below, alias)
         if not isinstance(node, tree.Table) or isinstance(node.this, tree.Anonymous):
             return False
         parts = node.meta["parts"]
@@ -175,8 +175,8 @@ class QueryChecker:
         source = query.source
         if query.scope is not None or (query.used and source is not None):
             scope = {**named, parts[0].name: query} if query.scope is None else query.scope
-            found = self.check(query.node.this, scope, around)
-            source = self._as_source(parts[0].name, found, query.node.args["alias"])
+            below = self.check(query.node.this, scope, around)
+            source = self._as_source(parts[0].name, below, query.node.args["alias"])
         query.used = True
         return replace(source, alias=alias.name if alias else parts[0].name) if source else None
 
@@ -223,20 +223,20 @@ class QueryChecker:
         """A query that has a layer of its own."""
         name = query.name if isinstance(query, Union) else self._names.fresh("q")
         selects = query.branches if isinstance(query, Union) else (query,)
-        found = identity(query)
+        own = identity(query)
         names = [self._column(name, number, output, query).ref for number, output in enumerate(query.outputs)]
         relation = Query(
             name,
             query,
             tuple(each for select in selects for each in all_expressions(select)),
             tuple(select.relation for select in selects),
-            found if isinstance(query, Union) else carried(found, name),
+            own if isinstance(query, Union) else carried(own, name),
             max(map(whole.size, selects)),
             tuple(select.window.window if select.window else None for select in selects),
             max(map(whole.before_row, selects)),
             whole.tells(query) or not isinstance(query, Union),
             any(map(whole.has_sessions, selects)),
-            frozenset(ref for at in whole.results_of(query) if (ref := names[at]) is not None),
+            frozenset(ref for index in whole.results_of(query) if (ref := names[index]) is not None),
             whole.mixed(query),
         )
         columns = {

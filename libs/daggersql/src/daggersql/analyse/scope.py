@@ -92,22 +92,25 @@ class Scope:
         first, place = parts[0].name, (span(parts[0])[0], span(parts[-1])[1])
         qualified = [source for source in self.sources if source.alias == first] if len(parts) > 1 else []
         if qualified:
-            found, fields, at = qualified, parts[2:], parts[1]
+            sources, fields, name = qualified, parts[2:], parts[1]
         else:
-            found, fields, at = list(self.sources), parts[1:], parts[0]
-        owners = [(source, column) for source in found if (column := source.columns.get(at.name))]
+            sources, fields, name = list(self.sources), parts[1:], parts[0]
+        owners = [(source, column) for source in sources if (column := source.columns.get(name.name))]
         if len(owners) > 1:
-            choices = ", ".join(f"{source.alias}.{at.name}" for source, _ in owners)
+            choices = ", ".join(f"{source.alias}.{name.name}" for source, _ in owners)
             self.report.error(
-                "AMBIGUOUS_COLUMN", span(at), f"{at.name} may be any of {choices}: name the table.", choices
+                "AMBIGUOUS_COLUMN",
+                span(name),
+                f"{name.name} may be any of {choices}: name the table.",
+                choices,
             )
             return wrong(place)
         if not owners:
-            self._unknown(parts, at, qualified)
+            self._unknown(parts, name, qualified)
             return wrong(place)
         column = owners[0][1]
         self.budget.spend(column.size, place)
-        value = replace(column, span=(place[0], span(at)[1]))
+        value = replace(column, span=(place[0], span(name)[1]))
         for each in fields:
             value = self.field(value, each)
         return value
@@ -165,7 +168,7 @@ class Scope:
     # --- what is wrong ---------------------------------------------------------------------------------
 
     def _unknown(
-        self, parts: Sequence[tree.Identifier], at: tree.Identifier, owners: Sequence[Source]
+        self, parts: Sequence[tree.Identifier], unknown: tree.Identifier, owners: Sequence[Source]
     ) -> None:
         """Nothing has this name: say what comes nearest."""
         sources = owners or self.sources
@@ -174,30 +177,30 @@ class Scope:
         if qualified and not owners:
             self._unknown_table(parts[0])
             return
-        if at.name == "rowtime" and self._say_timeless(at):
+        if unknown.name == "rowtime" and self._say_timeless(unknown):
             return
-        suggestion = nearest(at.name, known) or self._nested(at.name, sources)
+        suggestion = nearest(unknown.name, known) or self._nested(unknown.name, sources)
         elsewhere = [
             table.name
             for table in self.tables
-            if at.name in table.message.fields_by_name and table not in {s.table for s in sources}
+            if unknown.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
         names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
         otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
         self.report.error(
             "UNKNOWN_COLUMN",
-            span(at),
-            f"There is no column {at.name} in {names}{hint(suggestion, otherwise)}",
-            instead(span(at), suggestion and written(suggestion)),
+            span(unknown),
+            f"There is no column {unknown.name} in {names}{hint(suggestion, otherwise)}",
+            instead(span(unknown), suggestion and written(suggestion)),
         )
 
-    def _say_timeless(self, at: tree.Identifier) -> bool:
+    def _say_timeless(self, name: tree.Identifier) -> bool:
         """Say that no sub-query has an event time, and how one gets it; whether that is so."""
         missing = None if self.event_time() else self.missing_time()
         if missing is not None:
             self.report.error(
                 "UNKNOWN_COLUMN",
-                span(at),
+                span(name),
                 f"The sub-query has no event time: add {missing.column} to its columns.",
                 missing.rewrite,
             )

@@ -30,13 +30,13 @@ class SelectChecker:
         self._budget = budget
         self._spelling = spelling
 
-    def check(self, node: tree.Select, found: From) -> Select:
+    def check(self, node: tree.Select, below: From) -> Select:
         """The checked SELECT over its FROM. Findings go to the report."""
         report = self._report
-        scope = Scope(found.sources, report, self._tables, self._budget)
+        scope = Scope(below.sources, report, self._tables, self._budget)
         rows = Analyser(scope, report)
-        where = both(found.where, self._where(node, rows))
-        table_window = next((source.window for source in found.sources if source.window), None)
+        where = both(below.where, self._where(node, rows))
+        table_window = next((source.window for source in below.sources if source.window), None)
         lacking = grouping.window_of(node, scope, table_window)
         has_group, group_by = "group" in node.args, partial(grouping.grouped, node, lacking, report)
         window, keys = self._group(node, rows, table_window, lacking)
@@ -45,7 +45,7 @@ class SelectChecker:
         having_node = node.args.get("having")
         having = analyser.condition(having_node.this, "HAVING") if having_node else None
         select = Select(
-            found.relation, where, window, keys, outputs, having, grouped=has_group,
+            below.relation, where, window, keys, outputs, having, grouped=has_group,
             table_window=None if window else table_window, event_time=scope.event_time(),
         )  # fmt: skip
         if node.args.get("distinct") is not None:
@@ -57,7 +57,7 @@ class SelectChecker:
             )
         self._aggregate(node, select, group_by)
         if window is not None:
-            object_to_groups(window, keys, found.relation, report)
+            object_to_groups(window, keys, below.relation, report)
         windows.refuse_bounds([*([where] if where else []), *keys, *select.aggregates], report)
         return select
 
@@ -81,7 +81,7 @@ class SelectChecker:
         self, node: tree.Select, rows: Analyser, table_window: GroupWindow | None, lacking: grouping.Lacking
     ) -> tuple[GroupWindow | None, list[Expr]]:
         clause = node.args.get("group")
-        found: list[GroupWindow] = []
+        read: list[GroupWindow] = []
         keys: list[Expr] = []
         seen_window = False
         for each in clause.expressions if clause is not None else ():
@@ -95,14 +95,14 @@ class SelectChecker:
                     continue
                 seen_window = True
                 window = windows.read_window(each, rows)
-                found += [window] if window else []
+                read += [window] if window else []
                 continue
             if grouping.is_bound(each, node, rows):
                 grouping.refuse_bound(each, node, rows)
                 continue
             key = rows.check(grouping.meant(each, node, rows))
             if key.kind is Kind.WINDOW and table_window is not None:
-                found = [table_window]
+                read = [table_window]
                 seen_window = True
             else:
                 keys += self._key(key, keys)
@@ -112,7 +112,7 @@ class SelectChecker:
             self._report.error(
                 "UNBOUNDED_STATE", span(clause), f"Groups without a window never end: {words}.", change
             )
-        return (found[0] if found else None), keys
+        return (read[0] if read else None), keys
 
     def _key(self, key: Expr, before: Sequence[Expr]) -> list[Expr]:
         if key.wrong or any(self._spelling(key) == self._spelling(each) for each in before):
@@ -154,8 +154,8 @@ class SelectChecker:
             )
             return []
         alias = node.this.this if isinstance(node, tree.Dot) and isinstance(node.this, tree.Column) else None
-        found = analyser.scope.stars(alias, place)
-        return [Output(name, value, place, star=True) for name, value in found]
+        columns = analyser.scope.stars(alias, place)
+        return [Output(name, value, place, star=True) for name, value in columns]
 
     # --- grouping --------------------------------------------------------------------------------------
 
@@ -188,9 +188,9 @@ class _Groups:
         self._keys = {spelling(key): number for number, key in enumerate(select.keys)}
         tops = [each.value for each in select.outputs] + ([select.having] if select.having else [])
         # In the order of their spelling: moving an output column about must not change the state.
-        found = {spelling(node): node for top in tops for node in _aggregates(top)}
-        select.aggregates = [found[spelt] for spelt in sorted(found)]
-        self._aggregates = {spelt: number for number, spelt in enumerate(sorted(found))}
+        by_spelling = {spelling(node): node for top in tops for node in _aggregates(top)}
+        select.aggregates = [by_spelling[spelt] for spelt in sorted(by_spelling)]
+        self._aggregates = {spelt: number for number, spelt in enumerate(sorted(by_spelling))}
         self._clause = ""
         self._whole: Expr | None = None
 

@@ -71,10 +71,10 @@ class FromChecker:
                     self._source(node)  # for what else is wrong, and what is read
             return None
         first = self._source(clause.this)
-        found = From((first,), first.relation, first.where) if first else None
+        joined = From((first,), first.relation, first.where) if first else None
         for join in select.args.get("joins") or ():
-            found = self._join(found, join, select)
-        return found
+            joined = self._join(joined, join, select)
+        return joined
 
     # --- one source ------------------------------------------------------------------------------------
 
@@ -175,19 +175,19 @@ class FromChecker:
             return source
         return self._picked(From((source,), source.relation, source.where)).sources[0]
 
-    def _picked(self, found: From) -> From:
+    def _picked(self, below: From) -> From:
         """The same, as one table of its own."""
         name = self._names.fresh("p")
         columns: dict[str, Expr] = {}
         sources = []
-        for number, source in enumerate(found.sources):
+        for number, source in enumerate(below.sources):
             above = {}
             for field, value in source.columns.items():
                 own = f"{number}.{field}"
                 columns[own] = value
                 above[field] = column(Ref(name, (own,)), value.type, value.span, value.read)
             sources.append((source, above))
-        relation = Picked(found.relation, name, columns, found.where)
+        relation = Picked(below.relation, name, columns, below.where)
         return From(
             tuple(replace(each, columns=above, relation=relation, where=None) for each, above in sources),
             relation,
@@ -279,8 +279,8 @@ class FromChecker:
                 more_names(names, given.split(", "), given),
             )
             return None
-        for at, name in enumerate(names):
-            if name.name in {before.name for before in names[:at]}:
+        for index, name in enumerate(names):
+            if name.name in {before.name for before in names[:index]}:
                 message = f"Two columns are called {name.name}."
                 self._report.object_to("DUPLICATE_COLUMN", span(name), message)
         return {name.name: value for name, value in zip(names, columns.values(), strict=True)}

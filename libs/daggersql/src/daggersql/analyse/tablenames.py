@@ -51,8 +51,8 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
     if len(parts) > 1 and (parts[0].name.lower() in _FORMATS or "/" in parts[-1].name):
         report.error("FORBIDDEN_SOURCE", place, "Files and other data sources cannot be read: name a stream.")
         return None
-    found = next((table for table in tables if len(parts) == 1 and table.name == name), None)
-    if found is None:
+    stream = next((table for table in tables if len(parts) == 1 and table.name == name), None)
+    if stream is None:
         known = [table.name for table in tables]
         suggestion = nearest(name, known)
         report.error(
@@ -61,4 +61,4 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
             f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(known)}."),
             instead(place, suggestion and written(suggestion)),
         )
-    return found
+    return stream

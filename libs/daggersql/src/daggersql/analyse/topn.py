@@ -57,7 +57,7 @@ class Numbering:
     over: tree.Window
     name: str
     """Of the number; empty without one."""
-    at: Span
+    place: Span
     """Where the constant stands."""
 
 
@@ -65,7 +65,7 @@ def numbering(node: tree.Node) -> Numbering | None:
     """What a SELECT numbers its rows by; None when it does not."""
     if not isinstance(node, tree.Select):
         return None
-    for at, each in enumerate(node.expressions):
+    for index, each in enumerate(node.expressions):
         over = each.this if isinstance(each, tree.Alias) else each
         if isinstance(over, tree.Window) and "order" in over.args:
             place = tree.Literal.number("1")
@@ -75,7 +75,7 @@ def numbering(node: tree.Node) -> Numbering | None:
             stands.meta.update(each.meta)
             plain = tree.Select(**node.args)
             plain.meta.update(node.meta)
-            plain.set("expressions", [*node.expressions[:at], stands, *node.expressions[at + 1 :]])
+            plain.set("expressions", [*node.expressions[:index], stands, *node.expressions[index + 1 :]])
             return Numbering(plain, over, alias.name if alias else "", span(over))
     return None
 
@@ -144,13 +144,13 @@ class Top:
     """Which of them is the number."""
 
 
-def check(found: Numbering, keep: int | None, select: Select, rows: Checks, report: Report) -> Top | None:
+def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, report: Report) -> Top | None:
     """The groups of a numbering: `select` is what it is over, `keep` how many rows; None, with findings."""
-    place = span(found.over)
+    place = span(numbering.over)
     if select.window is not None or select.grouped:
         report.error("UNSUPPORTED_OVER", place, f"Group in a sub-query of its own: {_RECIPE}")
         return None
-    if not found.name or keep is None:
+    if not numbering.name or keep is None:
         refuse(place, report)
         return None
     if not 1 <= keep <= MAX_TOP:
@@ -158,9 +158,9 @@ def check(found: Numbering, keep: int | None, select: Select, rows: Checks, repo
             "UNSUPPORTED_OVER", place, f"A Top-N keeps 1 to {MAX_TOP:,} rows of each group, not {keep:,}."
         )
         return None
-    partition = [rows.check(each) for each in found.over.args["partition"]]
-    order = [(rows.check(each.this), each.args["descending"], each) for each in found.over.args["order"]]
-    relation, window, bounds = _window(select, found.over, report)
+    partition = [rows.check(each) for each in numbering.over.args["partition"]]
+    order = [(rows.check(each.this), each.args["descending"], each) for each in numbering.over.args["order"]]
+    relation, window, bounds = _window(select, numbering.over, report)
     if window is None or not _can_order(order, report) or any(each.wrong for each in partition):
         return None
     keys = [each for each in partition if not _is_bound(each, bounds)]
@@ -172,7 +172,7 @@ def check(found: Numbering, keep: int | None, select: Select, rows: Checks, repo
             report.error("TYPE_MISMATCH", key.span, "One cannot go by a map: take an element of it.")
             return None
     object_to_groups(window, keys, relation, report)
-    return _top(replace(select, relation=relation), window, keys, order, keep, found, report)
+    return _top(replace(select, relation=relation), window, keys, order, keep, numbering, report)
 
 
 def _window(
@@ -242,20 +242,20 @@ def _top(
     keys: list[Expr],
     order: Sequence[tuple[Expr, bool, tree.Node]],
     keep: int,
-    found: Numbering,
+    numbering: Numbering,
     report: Report,
 ) -> Top | None:
-    place = span(found.over)
-    number = next(at for at, each in enumerate(select.outputs) if each.value.span == found.at)
+    place = span(numbering.over)
+    number = next(index for index, each in enumerate(select.outputs) if each.value.span == numbering.place)
     kept: list[Expr] = []
     numbered: list[tuple[Output, int | None]] = []
     of_group: list[Output] = []
-    for at, output in enumerate(select.outputs):
-        if at == number:
+    for index, output in enumerate(select.outputs):
+        if index == number:
             numbered.append((output, None))
         elif output.value.kind is Kind.WINDOW:
             numbered.append((output, None))
-            of_group.append(replace(output, name=f"w{at}"))
+            of_group.append(replace(output, name=f"w{index}"))
         else:
             numbered.append((output, len(kept)))
             kept.append(_plain(output.value))
@@ -277,7 +277,7 @@ def _top(
 
 
 def _row(letter: str, parts: Sequence[Expr], place: Span) -> Expr:
-    names = [f"{letter}{at}" for at in range(len(parts))]
+    names = [f"{letter}{index}" for index in range(len(parts))]
     args = [
         each
         for name, part in zip(names, parts, strict=True)
@@ -297,12 +297,12 @@ def _plain(value: Expr) -> Expr:
 def unfolded(top: Top, groups: dict[str, Expr], name: str) -> list[Output]:
     """The columns of the numbering, read from its groups, whose list is unfolded as `name`."""
     columns = []
-    for at, (output, place) in enumerate(top.numbered):
-        if at == top.number:
+    for index, (output, place) in enumerate(top.numbered):
+        if index == top.number:
             position, one = column(Ref(name, ("p",)), INT, output.span), constant("1", 1, INT, output.span)
             value = call(Op.ADD, BIGINT, output.span, position, one)
         elif place is None:
-            value = groups[f"w{at}"]
+            value = groups[f"w{index}"]
         else:
             kind = _plain(output.value).type
             value = column(Ref(name, ("c", f"c{place}")), kind, output.span)

@@ -33,18 +33,20 @@ def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None
         )
     if uneven:
         return None
-    columns = [_one_type([branch.outputs[at].value for branch in branches], report) for at in range(width)]
+    columns = [
+        _one_type([branch.outputs[index].value for branch in branches], report) for index in range(width)
+    ]
     outputs = tuple(
         Output(
-            branches[0].outputs[at].name,
-            column(Ref(name, (f"c{at}",)), values[0].type, values[0].span),
-            branches[0].outputs[at].span,
-            branches[0].outputs[at].star,
+            branches[0].outputs[index].name,
+            column(Ref(name, (f"c{index}",)), values[0].type, values[0].span),
+            branches[0].outputs[index].span,
+            branches[0].outputs[index].star,
         )
-        for at, values in enumerate(columns)
+        for index, values in enumerate(columns)
     )
     keys, above = _identities(branches, name)
-    values = tuple(tuple(column[at] for column in columns) for at in range(len(branches)))
+    values = tuple(tuple(column[index] for column in columns) for index in range(len(branches)))
     return Union(name, tuple(branches), values, keys, above, outputs)
 
 
@@ -60,12 +62,12 @@ def _identities(
     branches: Sequence[Select], name: str
 ) -> tuple[tuple[tuple[tuple[Expr, str], ...], ...], Identity]:
     """The columns that carry each branch's identity, and the identity above them."""
-    found = [identity(branch) for branch in branches]
-    windowed = all(each.window for each in found)
-    keys = [_keys(each, windowed=windowed) for each in found]
+    identities = [identity(branch) for branch in branches]
+    windowed = all(each.window for each in identities)
+    keys = [_keys(each, windowed=windowed) for each in identities]
     most = max(map(len, keys))
     alike = []
-    for number, (each, own) in enumerate(zip(found, keys, strict=True)):
+    for number, (each, own) in enumerate(zip(identities, keys, strict=True)):
         branch = text_constant(str(number), STRING, _NOWHERE)
         padded = (*own, *[_nothing(STRING)] * (most - len(own)), branch)
         time = None if windowed else each.time or _nothing(TIMESTAMP)

@@ -64,19 +64,19 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
         _refuse_interval(node, "The number of an INTERVAL stands in single quotes.", report)
         return None
     try:
-        found = _read(value.this, unit)
+        length = _read(value.this, unit)
     except OverflowError:
-        found = timedelta.max
-    if found is not None and abs(found) > MAX_INTERVAL:
+        length = timedelta.max
+    if length is not None and abs(length) > MAX_INTERVAL:
         report.error(
             "INTERVAL_TOO_LONG", span(node), f"An INTERVAL is at most {MAX_INTERVAL.days} days long."
         )
         return None
-    if found is None:
+    if length is None:
         fixed = "write a number and DAY, HOUR, MINUTE or SECOND"
         _refuse_interval(node, f"This is not a span of time of fixed length: {fixed}.", report)
         return None
-    return -found if node.meta.get("sign") == "-" else found
+    return -length if node.meta.get("sign") == "-" else length
 
 
 def _refuse_interval(node: tree.Node, problem: str, report: Report) -> None:

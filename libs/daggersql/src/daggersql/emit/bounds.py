@@ -15,14 +15,14 @@ _ENDS = "When it closes the dagger ends with RESULT_TOO_LARGE: group by more."
 
 def bounds(nodes: Iterable[Expr]) -> tuple[Bound, ...]:
     """The bounds of a query's groups, from all of its expressions."""
-    found: dict[str, dict[str, Keeps]] = {}
+    kept: dict[str, dict[str, Keeps]] = {}
     for node in nodes:
         if node.aggregate and isinstance(node.op, Form) and (keeps := node.op.keeps) is not None:
             own = registry.find(node.function) if node.function else None
-            found.setdefault(keeps.kind, {})[own.name if own else keeps.name] = keeps
+            kept.setdefault(keeps.kind, {})[own.name if own else keeps.name] = keeps
     return tuple(
         Bound(kind, tuple(sorted(by_name)), _MOST[kind], _words(by_name.values()))
-        for kind, by_name in sorted(found.items())
+        for kind, by_name in sorted(kept.items())
     )
 
 

@@ -34,9 +34,9 @@ def functions() -> frozenset[str]:
     ours = {function.name.lower() for function in registry.own()}
     # A function of ours may need more than one of Spark's: `features` and `features_toomany`.
     of_ours = {name for form in registry.forms() for name in names(form.template)}
-    found = {name for template in shared for name in names(template)}
-    found |= {name for name in of_ours if name.partition("_")[0] not in ours}
-    return (AROUND_EXPRESSIONS | found) - _SYNTAX - {RAISES}
+    called = {name for template in shared for name in names(template)}
+    called |= {name for name in of_ours if name.partition("_")[0] not in ours}
+    return (AROUND_EXPRESSIONS | called) - _SYNTAX - {RAISES}
 
 
 def names(template: str) -> list[str]:

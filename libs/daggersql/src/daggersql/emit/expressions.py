@@ -16,12 +16,12 @@ def sql(expression: Expr) -> str:
     """The expression as Spark is told it."""
     if expression.spelt is None:
         # Not by recursion: columns of sub-queries stand for whole expressions, so trees may be deep.
-        stack, found = [expression], []
+        stack, ordered = [expression], []
         while stack:
             node = stack.pop()
-            found.append(node)
+            ordered.append(node)
             stack += [each for each in node.args if each.spelt is None]
-        for node in reversed(found):
+        for node in reversed(ordered):
             object.__setattr__(node, "spelt", _spelt(node))
     assert expression.spelt is not None
     return expression.spelt
@@ -69,7 +69,7 @@ def _filled(template: str, texts: list[str], node: Expr, separator: str = ", ") 
 def _case(texts: list[str]) -> str:
     """All conditions, then the value of each, then that of ELSE."""
     count = len(texts) // 2
-    whens = "".join(f" WHEN {texts[at]} THEN {texts[count + at]}" for at in range(count))
+    whens = "".join(f" WHEN {texts[index]} THEN {texts[count + index]}" for index in range(count))
     default = f" ELSE {texts[-1]}" if len(texts) % 2 else ""
     return f"CASE{whens}{default} END"
 

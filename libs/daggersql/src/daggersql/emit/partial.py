@@ -72,7 +72,7 @@ class _Columns:
             where = f" WHERE {sql(self._over(select.where, 's'))}"
         columns = [*self._keys.values(), *self._partials.values(), "n"]
         inner = [
-            *(f"{text} AS `k{at}`" for at, text in enumerate(keys)),
+            *(f"{text} AS `k{index}`" for index, text in enumerate(keys)),
             "`s`.`rowtime` AS `t`",
             *(f"`s`.`{name}`" for name in columns),
         ]
@@ -80,13 +80,13 @@ class _Columns:
         text = queries.grouped(
             window,
             inner,
-            [f"k{at}" for at in range(len(keys))],
-            [f"{text} AS `a{at}`" for at, text in enumerate(merged)],
+            [f"k{index}" for index in range(len(keys))],
+            [f"{text} AS `a{index}`" for index, text in enumerate(merged)],
             f"{quote_name(stream.table.name)} AS `s`{where}",
         )
         called = {node.function for top in over_groups(select) for node in top.nodes()}
         pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
-        found = PartialAggregation(
+        made = PartialAggregation(
             spark_sql=queries.spark_sql(select, text),
             pane=pane * _MILLISECOND,
             keys=tuple(self._keys),
@@ -94,7 +94,7 @@ class _Columns:
             functions=tuple(sorted(name for name in called if name)),
         )
         wanted = sql(select.where) if select.where else ""
-        return found, json.dumps([text, wanted, repr(found.keys), repr(found.partials)])
+        return made, json.dumps([text, wanted, repr(made.keys), repr(made.partials)])
 
     def _over(self, expression: Expr, alias: str) -> Expr:
         """The expression over columns of the view, which is called `alias`."""

@@ -42,11 +42,11 @@ from daggersql.quoting import quote_name
 
 def hidden_columns(query: Result) -> tuple[str, ...]:
     """The columns behind the visible ones: the row's time and key."""
-    found = identity(query)
-    first = (WINDOW_START, WINDOW_END) if found.window else (RECORD_TIME,)
-    of_window = found.window is not None and whole.mixed(query)
+    own = identity(query)
+    first = (WINDOW_START, WINDOW_END) if own.window else (RECORD_TIME,)
+    of_window = own.window is not None and whole.mixed(query)
     since = (SINCE_OF_WINDOW if of_window else SINCE,) if whole.tells(query) else ()
-    return (*first, *(f"{KEY}{number}" for number in range(len(found.keys))), *since)
+    return (*first, *(f"{KEY}{number}" for number in range(len(own.keys))), *since)
 
 
 def spark_sql(query: Result, groups: str | None = None) -> str:
@@ -173,9 +173,9 @@ def _duration(length: timedelta) -> str:
     return f"{length // timedelta(milliseconds=1)} milliseconds"
 
 
-def _hidden(found: Identity, names: Sequence[str], since: str) -> list[str]:
-    first = found.window or (found.time or call(Op.TYPED_NULL, TIMESTAMP, (0, 0)),)
-    texts = (*map(sql, (*first, *found.keys)), since)[: len(names)]
+def _hidden(own: Identity, names: Sequence[str], since: str) -> list[str]:
+    first = own.window or (own.time or call(Op.TYPED_NULL, TIMESTAMP, (0, 0)),)
+    texts = (*map(sql, (*first, *own.keys)), since)[: len(names)]
     return [f"{text} AS `{name}`" for text, name in zip(texts, names, strict=True)]
 
 

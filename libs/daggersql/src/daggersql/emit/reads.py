@@ -13,17 +13,17 @@ from daggersql.plan import Read
 def reads(query: Result) -> tuple[Read, ...]:
     """The Protobuf paths that must be decoded of each stream, in the order of FROM."""
     selects = query.branches if isinstance(query, Union) else (query,)
-    found: dict[str, set[str]] = {}
+    by_table: dict[str, set[str]] = {}
     for select in selects:
         for stream in streams(select.relation):
-            paths = found.setdefault(stream.table.name, set())
+            paths = by_table.setdefault(stream.table.name, set())
             if identity(select).window is None:
                 paths.update(METADATA_KEYS)
         for expression in expressions(select):
             for table, path in _paths(expression):
-                found.setdefault(table, set()).add(path)
+                by_table.setdefault(table, set()).add(path)
     equal = tuple(each for each in conditions(query) if each is not None)
-    return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in found.items())
+    return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in by_table.items())
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:

@@ -21,23 +21,23 @@ EVERYTHING: CodePoints = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 
 def union(*sets: CodePoints) -> CodePoints:
     """What is in any of them."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for low, high in sorted(each for one in sets for each in one):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            found.append((low, high))
-    return tuple(found)
+            merged.append((low, high))
+    return tuple(merged)
 
 
 def complement(one: CodePoints) -> CodePoints:
     """What is not in it."""
-    found, start = [], 0
+    gaps, start = [], 0
     for low, high in union(one, ((0xD800, 0xDFFF),)):
         if start < low:
-            found.append((start, low - 1))
+            gaps.append((start, low - 1))
         start = high + 1
-    return (*found, (start, sys.maxunicode)) if start <= sys.maxunicode else tuple(found)
+    return (*gaps, (start, sys.maxunicode)) if start <= sys.maxunicode else tuple(gaps)
 
 
 def intersection(one: CodePoints, other: CodePoints) -> CodePoints:
@@ -62,16 +62,16 @@ def both_cases(one: CodePoints) -> CodePoints:
 @lru_cache(maxsize=1)
 def by_category() -> dict[str, CodePoints]:
     """The characters of each of Unicode's categories: of `Lu`, and of all of `L`."""
-    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    categories: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for low, high in EVERYTHING:
         start, before = low, unicodedata.category(chr(low))
         for number in range(low + 1, high + 1):
             category = unicodedata.category(chr(number))
             if category != before:
-                found[before].append((start, number - 1))
+                categories[before].append((start, number - 1))
                 start, before = number, category
-        found[before].append((start, high))
-    exact = {name: union(tuple(ranges)) for name, ranges in found.items()}
+        categories[before].append((start, high))
+    exact = {name: union(tuple(ranges)) for name, ranges in categories.items()}
     groups = {name[0] for name in exact}
     return exact | {
         group: union(*(ranges for name, ranges in exact.items() if name[0] == group)) for group in groups

@@ -26,12 +26,12 @@ _FORMS = (
 
 def signatures(kept: int, answer: str = "{n}", keeps: Keeps | None = None) -> tuple[Signature, ...]:
     """One for each kind of value; the sketch keeps 2^`kept` of them. `answer` is SQL over the number {n}."""
-    found = []
+    made = []
     for kind, form in _FORMS:
         sketch = f"theta_sketch_estimate(theta_sketch_agg({form}, {kept}))"
         number = f"coalesce(CAST(round({sketch}) AS BIGINT), 0L)"
-        found.append(Signature((kind,), BIGINT, Form(answer.replace("{n}", number), keeps=keeps)))
-    return tuple(found)
+        made.append(Signature((kind,), BIGINT, Form(answer.replace("{n}", number), keeps=keeps)))
+    return tuple(made)
 
 
 _TOO_MANY = (

@@ -24,10 +24,10 @@ def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) 
     kind: Type = STRING
     if not is_known_later(name):
         message = message_type(name, report)
-        found = leaf(message, path, report) if message is not None else None
-        if found is None:
+        field = leaf(message, path, report) if message is not None else None
+        if field is None:
             return None
-        kind = found.type
+        kind = field.type
     elif not isinstance(path.value, str):
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
         return None

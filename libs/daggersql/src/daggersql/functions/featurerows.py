@@ -94,10 +94,10 @@ _REAL_OF_TEXT = Form(f"CASE WHEN NOT {SPARK_KNOWS_BETTER} THEN try_cast({{0}} AS
 
 def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
     """The feature whose slot follows from the value's type; None, with a finding, when there is none."""
-    found = family(value.type)
-    if found is Family.NULL:
+    kind = family(value.type)
+    if kind is Family.NULL:
         return _row(key, None, None, report)
-    slot = _NUMBERS.get(value.type.spark) or _UNTYPED.get(found)
+    slot = _NUMBERS.get(value.type.spark) or _UNTYPED.get(kind)
     if slot is None:
         report.error(
             "UNSUPPORTED_TYPE",
@@ -169,10 +169,10 @@ def _row(key: Expr, slot: str | None, value: Expr | None, report: Report) -> Exp
 
 
 def _text(value: Expr) -> Expr | None:
-    found = family(value.type)
-    if found is Family.TIMESTAMP:
+    kind = family(value.type)
+    if kind is Family.TIMESTAMP:
         return call(Op.TEXT_OF_TIME, STRING, value.span, value)
-    return cast(value, STRING) if found in (*_TEXT_OF, Family.NULL) else None
+    return cast(value, STRING) if kind in (*_TEXT_OF, Family.NULL) else None
 
 
 # --- what each named type makes of a value; None when it cannot hold such values ------------------------

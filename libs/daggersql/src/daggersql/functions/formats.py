@@ -34,16 +34,16 @@ def parse(pattern: str) -> tuple[tuple[str | Hole, ...], tuple[str, ...]]:
     with what follows it: they stand for themselves.
     """
     parts: list[str | Hole] = []
-    odd, at = [], 0
-    while (begin := pattern.find("%", at)) >= 0:
-        parts.append(pattern[at:begin])
-        found = _FORMAT.match(pattern, begin)
-        part = None if found is None else _part(found)
-        if found is None or part is None:
+    odd, offset = [], 0
+    while (begin := pattern.find("%", offset)) >= 0:
+        parts.append(pattern[offset:begin])
+        match = _FORMAT.match(pattern, begin)
+        part = None if match is None else _part(match)
+        if match is None or part is None:
             odd.append(pattern[begin : begin + 2])
         parts.append("%" if part is None else part)
-        at = begin + 1 if found is None or part is None else found.end()
-    parts.append(pattern[at:])
+        offset = begin + 1 if match is None or part is None else match.end()
+    parts.append(pattern[offset:])
     return tuple(parts), tuple(odd)
 
 
@@ -52,17 +52,17 @@ def fill(parts: Sequence[str | Hole], text: str) -> str:
     return "".join(part if isinstance(part, str) else _put(part, text) for part in parts)
 
 
-def _part(found: re.Match[str]) -> str | Hole | None:
+def _part(match: re.Match[str]) -> str | Hole | None:
     """What one format stands for; None for what Java takes for none."""
-    width, left = int(found["width"] or 0), bool(found["left"])
+    width, left = int(match["width"] or 0), bool(match["left"])
     if width > _LONGEST or (left and not width):
         return None
-    if found["what"] in "sS":
-        most = None if found["most"] is None else int(found["most"])
-        return Hole(found["what"] == "S", left, width, most)
-    if found["place"] or found["most"] or (found["what"] == "n" and width):
+    if match["what"] in "sS":
+        most = None if match["most"] is None else int(match["most"])
+        return Hole(match["what"] == "S", left, width, most)
+    if match["place"] or match["most"] or (match["what"] == "n" and width):
         return None
-    return "\n" if found["what"] == "n" else _filled("%", left, width)
+    return "\n" if match["what"] == "n" else _filled("%", left, width)
 
 
 def _put(hole: Hole, text: str) -> str:

@@ -38,26 +38,26 @@ class ClassReader:
     text: str
     native: bool
     """Whether Java itself will run the pattern, so that what only Java can match is let through."""
-    at: int = 0
+    offset: int = 0
     depth: int = 0
 
     def comment(self) -> bool:
         """Whether what comes next means nothing under the flag x; if so, it is passed."""
-        found = _COMMENT.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found is not None
+        match = _COMMENT.match(self.text, self.offset)
+        self.offset = match.end() if match else self.offset
+        return match is not None
 
     def quoted(self) -> str:
         """From Q up to the E that ends it, or the end."""
-        text, _, _ = self.text[self.at + 1 :].partition("\\E")
-        self.at = min(len(self.text), self.at + 1 + len(text) + 2)
+        text, _, _ = self.text[self.offset + 1 :].partition("\\E")
+        self.offset = min(len(self.text), self.offset + 1 + len(text) + 2)
         return text
 
     def set_of_escape(self, flags: frozenset[str]) -> CodePoints | None:
         """The characters that an escape stands for; None, and nothing is read, when it is another."""
-        letter = self.text[self.at : self.at + 1]
+        letter = self.text[self.offset : self.offset + 1]
         if letter in CLASSES:
-            self.at += 1
+            self.offset += 1
             return CLASSES[letter]
         if letter in ("p", "P"):
             return self.property(letter == "P", flags)
@@ -70,29 +70,29 @@ class ClassReader:
     def character(self) -> int | None:
         """The one character that an escape stands for."""
         for pattern, base in _NUMBERS:
-            found = pattern.match(self.text, self.at)
-            if found is not None:
-                self.at = found.end()
-                return min(int(found[1], base), EVERYTHING[-1][1])
-        letter = self.text[self.at : self.at + 1]
-        if letter == "c" and self.at + 1 < len(self.text):
-            self.at += 2
-            return ord(self.text[self.at - 1]) ^ 64
+            match = pattern.match(self.text, self.offset)
+            if match is not None:
+                self.offset = match.end()
+                return min(int(match[1], base), EVERYTHING[-1][1])
+        letter = self.text[self.offset : self.offset + 1]
+        if letter == "c" and self.offset + 1 < len(self.text):
+            self.offset += 2
+            return ord(self.text[self.offset - 1]) ^ 64
         if letter in _CONTROLS or (letter and not (letter.isascii() and letter.isalnum())):
-            self.at += 1
+            self.offset += 1
             return ord(_CONTROLS.get(letter, letter))
         return None
 
     def property(self, other: bool, flags: frozenset[str]) -> CodePoints:
         r"""From the p of `\p{name}` on; `other` for all but those."""
-        found = re.compile(r"[pP](?:\{([\w=]+)\}|([A-Z]))", re.ASCII).match(self.text, self.at)
-        if found is None:
+        match = re.compile(r"[pP](?:\{([\w=]+)\}|([A-Z]))", re.ASCII).match(self.text, self.offset)
+        if match is None:
             raise re.error("\\p is followed by the name of a class in braces")
-        self.at = found.end()
-        one = named(found[1] or found[2], ignore_case="i" in flags)
+        self.offset = match.end()
+        one = named(match[1] or match[2], ignore_case="i" in flags)
         if one is None:
             if not self.native:
-                raise re.error(f"\\p{{{found[1]}}} is not supported here")
+                raise re.error(f"\\p{{{match[1]}}} is not supported here")
             one = EVERYTHING
         return complement(one) if other else one
 
@@ -105,14 +105,14 @@ class ClassReader:
         sides: list[CodePoints] = []
         side, empty = NOTHING, True
         while empty or not self.next_is("]"):
-            if self.at >= len(self.text):
+            if self.offset >= len(self.text):
                 raise re.error("a [ is not closed")
             if self.take("&&"):
                 sides += [side] * (side != NOTHING)
                 side, empty = NOTHING, False
             elif not ("x" in flags and self.comment()):
                 side, empty = union(side, self.member(flags)), False
-        self.at += 1
+        self.offset += 1
         self.depth -= 1
         sides += [side] * (side != NOTHING)
         one = reduce(intersection, sides, EVERYTHING)
@@ -122,17 +122,21 @@ class ClassReader:
         """One character, a range of them, or a class in a class."""
         if self.take("["):
             return self.of_class(flags)
-        if self.text.startswith("\\Q", self.at):
-            self.at += 1
+        if self.text.startswith("\\Q", self.offset):
+            self.offset += 1
             one = characters(self.quoted())
             return both_cases(one) if "i" in flags else one
         low = self.end_of_range(flags)
         if isinstance(low, tuple):
             return low
         high = low
-        following = self.text[self.at + 1 : self.at + 2]
-        if self.next_is("-") and following not in ("]", "[", "") and not self.text.startswith("-&&", self.at):
-            self.at += 1
+        following = self.text[self.offset + 1 : self.offset + 2]
+        if (
+            self.next_is("-")
+            and following not in ("]", "[", "")
+            and not self.text.startswith("-&&", self.offset)
+        ):
+            self.offset += 1
             upper = self.end_of_range(flags)
             if isinstance(upper, tuple) or upper < low:
                 raise re.error("a range in a class runs backwards")
@@ -143,22 +147,22 @@ class ClassReader:
     def end_of_range(self, flags: frozenset[str]) -> int | CodePoints:
         """A character, or the class that an escape stands for."""
         if not self.take("\\"):
-            self.at += 1
-            return ord(self.text[self.at - 1])
+            self.offset += 1
+            return ord(self.text[self.offset - 1])
         number = self.character()
         if number is not None:
             return number
         one = self.set_of_escape(flags)
         if one is None:
-            raise re.error(f"\\{self.text[self.at : self.at + 1]} is not supported in a class")
+            raise re.error(f"\\{self.text[self.offset : self.offset + 1]} is not supported in a class")
         return one
 
     def next_is(self, text: str) -> bool:
         """Whether this comes next."""
-        return self.text.startswith(text, self.at)
+        return self.text.startswith(text, self.offset)
 
     def take(self, text: str) -> bool:
         """Whether this comes next; if so, it is read."""
-        found = self.next_is(text)
-        self.at += len(text) * found
-        return found
+        taken = self.next_is(text)
+        self.offset += len(text) * taken
+        return taken

@@ -46,7 +46,7 @@ def compiled(text: str, *, ignore_case: bool = False, native: bool = False) -> r
     """
     reader = _Reader(text, native)
     body = reader.body(frozenset("i" if ignore_case else ""))
-    if reader.at < len(text):
+    if reader.offset < len(text):
         raise re.error("a ) closes nothing")
     return re.compile(f"(?i:{body})" if ignore_case else body, re.ASCII)
 
@@ -54,9 +54,9 @@ def compiled(text: str, *, ignore_case: bool = False, native: bool = False) -> r
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Every match from left to right, as Java finds them: behind an empty one, one character further on."""
     start = 0
-    while start <= len(text) and (found := pattern.search(text, start)) is not None:
-        yield found
-        start = found.end() + (found.end() == found.start())
+    while start <= len(text) and (match := pattern.search(text, start)) is not None:
+        yield match
+        start = match.end() + (match.end() == match.start())
 
 
 @dataclass(slots=True)
@@ -69,24 +69,24 @@ class _Reader(ClassReader):
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise re.error("its groups are nested too deeply")
-        found: list[str] = []
+        written: list[str] = []
         scopes: list[str] = []
-        while self.at < len(self.text) and not self.next_is(")"):
-            setting = _FLAGS.match(self.text, self.at)
+        while self.offset < len(self.text) and not self.next_is(")"):
+            setting = _FLAGS.match(self.text, self.offset)
             if self.take("|"):
-                found += [")" * len(scopes), "|", *scopes]
+                written += [")" * len(scopes), "|", *scopes]
             elif setting is not None and setting[3] == ")":
                 flags, scope = self.changed(flags, setting)
                 scopes.append(scope)
-                found.append(scope)
+                written.append(scope)
             elif not ("x" in flags and self.comment()):
-                found += [self.atom(flags), self.quantifier(flags)]
+                written += [self.atom(flags), self.quantifier(flags)]
         self.depth -= 1
-        return "".join(found) + ")" * len(scopes)
+        return "".join(written) + ")" * len(scopes)
 
     def changed(self, flags: frozenset[str], setting: re.Match[str]) -> tuple[frozenset[str], str]:
         """The flags from here on, and how Python opens a group with them."""
-        self.at = setting.end()
+        self.offset = setting.end()
         on, off = frozenset(setting[1]), frozenset(setting[2] or "")
         if unknown := (on | off) - frozenset("imsxduU" if self.native else "imsx"):
             raise re.error(f"the flag {min(unknown)} is not supported")
@@ -97,9 +97,9 @@ class _Reader(ClassReader):
         """How often; empty for once."""
         while "x" in flags and self.comment():
             pass
-        found = _QUANTIFIER.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found[0] if found else ""
+        match = _QUANTIFIER.match(self.text, self.offset)
+        self.offset = match.end() if match else self.offset
+        return match[0] if match else ""
 
     def atom(self, flags: frozenset[str]) -> str:
         """What a quantifier may follow."""
@@ -109,8 +109,8 @@ class _Reader(ClassReader):
             return written(self.of_class(flags))
         if self.take("\\"):
             return self.escape(flags)
-        letter = self.text[self.at]
-        self.at += 1
+        letter = self.text[self.offset]
+        self.offset += 1
         if letter in "^$":
             return _ANCHORS[letter, "m" in flags]
         if letter == ".":
@@ -121,9 +121,9 @@ class _Reader(ClassReader):
 
     def group(self, flags: frozenset[str]) -> str:
         """A group and its parentheses."""
-        setting, known = _FLAGS.match(self.text, self.at), _GROUP.match(self.text, self.at)
+        setting, known = _FLAGS.match(self.text, self.offset), _GROUP.match(self.text, self.offset)
         if known is not None:
-            self.at = known.end()
+            self.offset = known.end()
             opened = known[0]
             if known[1]:
                 opened = f"(?P<{known[1]}>"
@@ -134,10 +134,10 @@ class _Reader(ClassReader):
                 opened = opened.replace("<", "")
         elif setting is not None:
             flags, opened = self.changed(flags, setting)
-        elif self.text.startswith("(?", self.at):
-            raise re.error(f"Java does not know {self.text[self.at : self.at + 3]}")
+        elif self.text.startswith("(?", self.offset):
+            raise re.error(f"Java does not know {self.text[self.offset : self.offset + 3]}")
         else:
-            self.at += 1
+            self.offset += 1
             self.groups += 1
             opened = "("
         body = self.body(flags)
@@ -152,18 +152,18 @@ class _Reader(ClassReader):
         one = self.set_of_escape(flags)
         if one is not None:
             return written(one)
-        letter = self.text[self.at : self.at + 1]
-        self.at += 1
+        letter = self.text[self.offset : self.offset + 1]
+        self.offset += 1
         if letter in _PLACES and letter:
             return self.place(letter)
         if letter == "R":
             # Repeated, it does not take the two halves of \r\n for two ends of lines.
-            return f"(?>{_BREAK}" if _QUANTIFIER.match(self.text, self.at) else f"(?:{_BREAK}"
+            return f"(?>{_BREAK}" if _QUANTIFIER.match(self.text, self.offset) else f"(?:{_BREAK}"
         if letter == "k":
-            name = re.compile(r"<(\w+)>", re.ASCII).match(self.text, self.at)
+            name = re.compile(r"<(\w+)>", re.ASCII).match(self.text, self.offset)
             if name is None or name[1] not in self.names:
                 raise re.error("\\k names no group before it")
-            self.at = name.end()
+            self.offset = name.end()
             return f"(?P={name[1]})"
         if letter in "123456789" and letter:
             return self.reference(letter)
@@ -179,9 +179,9 @@ class _Reader(ClassReader):
 
     def reference(self, digits: str) -> str:
         """What a group matched: as many digits as make the number of a group."""
-        while (more := self.text[self.at : self.at + 1]) in "0123456789" and more:
+        while (more := self.text[self.offset : self.offset + 1]) in "0123456789" and more:
             if int(digits + more) > self.groups:
                 break
             digits += more
-            self.at += 1
+            self.offset += 1
         return f"(?:\\{digits})"

@@ -52,7 +52,7 @@ class FilterReader:
     """Reads from left to right; where a filter names a path, `path` reads it."""
 
     text: str
-    at: int
+    offset: int
     depth: int = 0
     inside: int = 0
     """How many filters are open around this place."""
@@ -66,7 +66,7 @@ class FilterReader:
     @property
     def rest(self) -> str:
         """What is still to be read."""
-        return self.text[self.at :]
+        return self.text[self.offset :]
 
     def filter(self) -> Condition:
         """Behind the question mark."""
@@ -99,21 +99,21 @@ class FilterReader:
     def condition(self) -> Condition:
         """One condition, and the blanks around it."""
         self.blanks()
-        found: Condition
+        parsed: Condition
         if self.take("!"):
             self.blanks()
             path = self.rest[:1] in ("@", "$")
-            found = self.condition()
-            if path and isinstance(found, Comparison) and found.operator != "exists":
+            parsed = self.condition()
+            if path and isinstance(parsed, Comparison) and parsed.operator != "exists":
                 self.objections.append("What ! is about stands in parentheses: !(@.a == 1).")
-            found = Junction("not", (found,))
+            parsed = Junction("not", (parsed,))
         elif self.take("("):
-            found = self.either()
+            parsed = self.either()
             self.must(")")
         else:
-            found = self.comparison()
+            parsed = self.comparison()
         self.blanks()
-        return found
+        return parsed
 
     def comparison(self) -> Condition:
         """Two sides, or a path that must lead somewhere."""
@@ -139,8 +139,8 @@ class FilterReader:
     def side(self) -> Inner | Constant | Regex:
         """A path, a pattern or a constant."""
         if self.rest[:1] in ("@", "$"):
-            self.at += 1
-            inner = Inner(self.text[self.at - 1] == "$", self.path())
+            self.offset += 1
+            inner = Inner(self.text[self.offset - 1] == "$", self.path())
             if self.rest[:1] in ("&", "|"):
                 self.objections.append("A blank stands between a path and && or || in a filter.")
             return inner
@@ -178,35 +178,35 @@ class FilterReader:
 
     def several(self, read: Callable[[], _Part], end: str) -> list[_Part]:
         """Some, or none, with commas between them, up to what ends them."""
-        found: list[_Part] = []
+        values: list[_Part] = []
         self.blanks()
         while not self.take(end):
-            if found:
+            if values:
                 self.must(",")
                 self.blanks()
-            found.append(read())
+            values.append(read())
             self.blanks()
-        return found
+        return values
 
     def quoted(self) -> str:
         """A text in quotes."""
-        found = self.match(_QUOTED)
-        if found is None:
+        match = self.match(_QUOTED)
+        if match is None:
             raise ValueError("A text in quotes is missing, or a quote is not closed, in this JSON path.")
-        return _ESCAPED.sub(_unescaped, found[1] if found[1] is not None else found[2])
+        return _ESCAPED.sub(_unescaped, match[1] if match[1] is not None else match[2])
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """What comes next, if it is this."""
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.offset)
+        if match is not None:
+            self.offset = match.end()
+        return match
 
     def take(self, text: str) -> bool:
         """Whether this comes next; if so, it is read."""
-        found = self.text.startswith(text, self.at)
-        self.at += len(text) * found
-        return found
+        taken = self.text.startswith(text, self.offset)
+        self.offset += len(text) * taken
+        return taken
 
     def must(self, text: str) -> None:
         """This comes next."""
@@ -216,7 +216,7 @@ class FilterReader:
     def blanks(self) -> None:
         """Blanks do not matter here."""
         while self.rest[:1] == " ":
-            self.at += 1
+            self.offset += 1
 
 
 def _check_sides(word: str, left: object, right: object) -> None:

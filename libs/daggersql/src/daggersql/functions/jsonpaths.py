@@ -59,7 +59,7 @@ def _read(text: str) -> tuple[Path, list[str]]:
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("A JSON path is not empty.")
-    reader = _Reader(trimmed if trimmed[0] in "$@" else f"$.{trimmed}", at=1)
+    reader = _Reader(trimmed if trimmed[0] in "$@" else f"$.{trimmed}", offset=1)
     path = reader.path()
     if reader.rest:
         raise ValueError(f"A JSON path goes on with . or [, not with {reader.rest[:20]!r}.")
@@ -76,7 +76,7 @@ def constant_path(path: Expr, report: Report) -> Path | None:
         )
         return None
     try:
-        found, objections = _read(path.value)
+        parsed, objections = _read(path.value)
     except ValueError as wrong:
         joined = re.sub(r"\s+", "", path.value)
         rewrite = instead_of_constant(path.span, joined if _reads(joined) else None)
@@ -84,7 +84,7 @@ def constant_path(path: Expr, report: Report) -> Path | None:
         return None
     for each in objections:
         report.object_to("INVALID_JSON_PATH", path.span, each)
-    return found
+    return parsed
 
 
 def _reads(path: str) -> bool:
@@ -99,16 +99,16 @@ def check_json_path(number: int, *, place_only: bool = False) -> Check:
     """A check that argument `number` is a constant JSON path; with `place_only` to places in a document."""
 
     def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
-        found = constant_path(arguments[number], report)
-        if found is None or not place_only:
+        path = constant_path(arguments[number], report)
+        if path is None or not place_only:
             return
-        if found.function is not None:
+        if path.function is not None:
             detail = "A function has no place in the document that could be changed."
             report.error("INVALID_JSON_PATH", arguments[number].span, detail)
-        elif any(_turns_back(found.steps[at:]) for at in range(len(found.steps))):
+        elif any(_turns_back(path.steps[index:]) for index in range(len(path.steps))):
             detail = "With a filter behind ..* json-path changes the list around what the filter finds."
             report.object_to("INVALID_JSON_PATH", arguments[number].span, detail)
-        elif not found.steps:
+        elif not path.steps:
             detail = "The path leads to the whole document, which stays as it is."
             report.warn("INVALID_JSON_PATH", arguments[number].span, detail)
 
@@ -121,26 +121,26 @@ class _Reader(FilterReader):
 
     def path(self) -> Path:
         """All steps up to what is none, and a function behind them."""
-        found: list[Step] = []
+        steps: list[Step] = []
         function = None
         while function is None:
             if self.take(".."):
-                found += [Deep(), self.bracket() if self.take("[") else self.name()]
+                steps += [Deep(), self.bracket() if self.take("[") else self.name()]
             elif self.take("."):
                 function = self.function()
                 if function is None:
-                    found.append(self.bracket() if self.take("[") else self.name())
+                    steps.append(self.bracket() if self.take("[") else self.name())
             elif self.take("["):
-                found.append(self.bracket())
+                steps.append(self.bracket())
             else:
                 break
-        behind = found[1:] if function else found[1:-1]
+        behind = steps[1:] if function else steps[1:-1]
         if any(
             isinstance(step, Deep) and isinstance(each, Indexes | Slice)
-            for step, each in zip(found, behind, strict=False)
+            for step, each in zip(steps, behind, strict=False)
         ):
             self.objections.append("A position behind .. ends a JSON path: json-path would not look at it.")
-        return Path(tuple(found), function)
+        return Path(tuple(steps), function)
 
     def name(self) -> Step:
         """Behind a dot."""
@@ -155,19 +155,19 @@ class _Reader(FilterReader):
 
     def function(self) -> Function | None:
         """Behind a dot, the function that ends a path; None, and nothing is read, for a name."""
-        start = self.at
+        start = self.offset
         name = self.match(_INNER_NAME)
         if name is None or not self.take("("):
-            self.at = start
+            self.offset = start
             return None
         if name[0] not in (*_OF_LENGTH, *_OF_VALUES):
             known = ", ".join((*_OF_LENGTH, *_OF_VALUES))
             raise ValueError(f"There is no function {name[0]}() in a JSON path: there are {known}.")
-        first = self.at
+        first = self.offset
         parameters = tuple(self.several(self.parameter, ")"))
         if parameters and (self.inside or name[0] in _OF_LENGTH):
             raise ValueError(f"The function {name[0]}() has no parameters here.")
-        if self.at - first == 2 and parameters:
+        if self.offset - first == 2 and parameters:
             raise ValueError("A parameter of one character is not seen by json-path: write 4.0 for 4.")
         if self.rest[:1] in (".", "["):
             raise ValueError("A function ends a JSON path.")
@@ -176,7 +176,7 @@ class _Reader(FilterReader):
     def parameter(self) -> Constant | Inner:
         """A number without a sign, a text in double quotes, or a path to one place."""
         if self.rest[:1] in ("$", "@"):
-            self.at += 1
+            self.offset += 1
             self.inside += 1
             path = self.path()
             self.inside -= 1
@@ -217,19 +217,19 @@ class _Reader(FilterReader):
 
     def list_of(self, read: Callable[[], _Part]) -> tuple[_Part, ...]:
         """One or more, with commas between them."""
-        found: list[_Part] = []
-        while not found or self.take(","):
+        parts: list[_Part] = []
+        while not parts or self.take(","):
             self.blanks()
-            found.append(read())
+            parts.append(read())
             self.blanks()
-        return tuple(found)
+        return tuple(parts)
 
     def whole(self) -> int:
         """A position."""
-        found = self.match(_WHOLE)
-        if found is None:
+        match = self.match(_WHOLE)
+        if match is None:
             raise ValueError("Brackets hold 'names', positions, a slice, * or ?(a filter).")
-        return int(found[0])
+        return int(match[0])
 
 
 def _turns_back(steps: Sequence[Step]) -> bool:

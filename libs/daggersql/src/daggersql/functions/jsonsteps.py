@@ -74,7 +74,7 @@ class Path:
     def definite(self) -> bool:
         """Whether it can lead to one place only."""
         last = len(self.steps) - 1 if self.function is None else None
-        return all(is_definite(step, last=at == last) for at, step in enumerate(self.steps))
+        return all(is_definite(step, last=index == last) for index, step in enumerate(self.steps))
 
 
 @dataclass(frozen=True, slots=True)

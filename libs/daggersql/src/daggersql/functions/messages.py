@@ -45,8 +45,8 @@ class Leaf:
 
 def message_type(name: Expr, report: Report) -> Message | None:
     """The message type that a constant names; None, with a finding, when there is none."""
-    found = report.environment.message(name.value) if isinstance(name.value, str) else None
-    if found is None:
+    descriptor = report.environment.message(name.value) if isinstance(name.value, str) else None
+    if descriptor is None:
         suggestion = (
             nearest(str(name.value), report.environment.messages()) if name.value is not None else None
         )
@@ -57,7 +57,7 @@ def message_type(name: Expr, report: Report) -> Message | None:
             instead_of_constant(name.span, suggestion),
         )
         return None
-    return of_message(found)
+    return of_message(descriptor)
 
 
 def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:

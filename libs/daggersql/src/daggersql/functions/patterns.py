@@ -38,8 +38,8 @@ def parse(pattern: str) -> tuple[Part, ...]:
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"A pattern has at most {MAX_PATTERN} characters.")
     parts = []
-    for found in _PARTS.finditer(pattern):
-        text, letter = found[0], found[1] or ""
+    for part in _PARTS.finditer(pattern):
+        text, letter = part[0], part[1] or ""
         if text == "'":
             raise ValueError("A quote is not closed in this pattern.")
         if not letter:

@@ -17,10 +17,10 @@ SPARK_KNOWS_BETTER: Final = "(rlike({0}, '(?i)inf|nan') AND NOT rlike({0}, 'Infi
 
 def digits(text: str) -> str | None:
     """The text without blanks around it and a letter behind it; None when it is no number."""
-    found = _REAL.fullmatch(text.strip(_BLANK))
-    if found is None:
+    match = _REAL.fullmatch(text.strip(_BLANK))
+    if match is None:
         return None
-    return found[0].rstrip("fFdD")
+    return match[0].rstrip("fFdD")
 
 
 def read(text: str) -> float | None:

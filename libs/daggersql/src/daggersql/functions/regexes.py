@@ -87,9 +87,13 @@ def check_replacement(arguments: Sequence[Expr], place: Span, report: Report) ->
             "INVALID_ARGUMENT", replacement.span, "The replacement is written as a constant.", "'$1'"
         )
         return
-    for found in _REFERENCE.finditer(replacement.value):
-        number, name = found[1] or 0, found[2]
-        if found[0] in ("\\", "$") or int(number) > pattern.groups or name not in (None, *pattern.groupindex):
+    for reference in _REFERENCE.finditer(replacement.value):
+        number, name = reference[1] or 0, reference[2]
+        if (
+            reference[0] in ("\\", "$")
+            or int(number) > pattern.groups
+            or name not in (None, *pattern.groupindex)
+        ):
             report.error(
                 "INVALID_ARGUMENT",
                 replacement.span,

@@ -49,8 +49,8 @@ def forms() -> frozenset[Form]:
 
 def _held() -> Iterator[object]:
     """What modules below this folder hold, one by one or in mappings."""
-    for found in pkgutil.walk_packages(daggersql.functions.__path__, f"{daggersql.functions.__name__}."):
-        for value in vars(importlib.import_module(found.name)).values():
+    for module in pkgutil.walk_packages(daggersql.functions.__path__, f"{daggersql.functions.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Mapping):
                 yield from value.values()
             else:

@@ -87,7 +87,7 @@ def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple
 
     Each row has an answer of its own, and NULL is a bad value when no argument is.
     """
-    casts = ", ".join(f"CAST({{{at}}} AS {kind.spark.upper()})" for at, kind in enumerate(takes))
+    casts = ", ".join(f"CAST({{{index}}} AS {kind.spark.upper()})" for index, kind in enumerate(takes))
     return Signature(tuple(parameters), result, f"{name}({casts})", computed=takes)
 
 

@@ -18,13 +18,13 @@ def java_regex(pattern: str, escape: str | None) -> str:
 
     `escape` is the one character that takes the meaning of what follows.
     """
-    made, at, inside = [], 0, False
-    while at < len(pattern):
-        letter = pattern[at]
-        named = _NAMED.match(pattern, at) if inside else None
+    made, offset, inside = [], 0, False
+    while offset < len(pattern):
+        letter = pattern[offset]
+        named = _NAMED.match(pattern, offset) if inside else None
         if letter == escape:
-            at += 1
-            following = pattern[at : at + 1]
+            offset += 1
+            following = pattern[offset : offset + 1]
             if not following or following not in _SPECIAL + escape:
                 raise ValueError(f"{escape!r} stands only before itself or one of {_SPECIAL} here.")
             made.append(re.escape(following))
@@ -32,12 +32,12 @@ def java_regex(pattern: str, escape: str | None) -> str:
             if named[1].upper() not in _CLASSES:
                 raise ValueError(f"There is no class [:{named[1]}:]: there are {', '.join(_CLASSES)}.")
             made.append(_CLASSES[named[1].upper()])
-            at = named.end() - 1
+            offset = named.end() - 1
         elif inside:
             made.append(r"\\" if letter == "\\" else r"\[" if letter == "[" else letter)
             inside = letter != "]"
         else:
             made.append(_OUTSIDE.get(letter, letter))
             inside = letter == "["
-        at += 1
+        offset += 1
     return f"\\A(?:{''.join(made)})\\z"

@@ -81,12 +81,12 @@ def read_kind(kind: Expr, report: Report) -> str | None:
 
 def elements_as(values: Expr, kind: str, report: Report) -> Expr | None:
     """The list with elements of the declared type; None, with a finding, when they cannot be."""
-    found = values.type.element if isinstance(values.type, Array) else STRING
+    element = values.type.element if isinstance(values.type, Array) else STRING
     wanted = KINDS[kind]
-    if wanted is None or found == wanted or (wanted == BIGINT and found in INTEGERS):
+    if wanted is None or element == wanted or (wanted == BIGINT and element in INTEGERS):
         return values
     takes = {Family.TEXT, Family.INTEGER, Family.DECIMAL} | ({Family.NUMBER} if wanted == DOUBLE else set())
-    if family(found) not in takes:
+    if family(element) not in takes:
         what = "whole numbers" if wanted == BIGINT else "numbers"
         report.error("TYPE_MISMATCH", values.span, f"{kind} is for {what}, not for {describe(values)}.")
         return None

@@ -17,14 +17,14 @@ def closing(query: Select | Union) -> dict[str, tuple[Window, ...]]:
 
     Of windows inside windows and joins the innermost, wherever the table stands; none where rows only pass.
     """
-    found: dict[str, dict[Window, None]] = {}
+    by_table: dict[str, dict[Window, None]] = {}
     for select in query.branches if isinstance(query, Union) else (query,):
         own = select.window.window if select.window else None
         for table, window in _nearest(select.relation, own):
-            windows = found.setdefault(table, {})
+            windows = by_table.setdefault(table, {})
             if window is not None:
                 windows[window] = None
-    return {table: tuple(windows) for table, windows in found.items()}
+    return {table: tuple(windows) for table, windows in by_table.items()}
 
 
 def _nearest(of: Relation, above: Window | None) -> Iterator[tuple[str, Window | None]]:

@@ -104,12 +104,12 @@ class Message(Type):
 
     def fields(self) -> Mapping[str, Type]:
         """Its fields, in the order of the schema, without those beyond the recursion limit."""
-        found = {}
+        fields = {}
         for each in self.descriptor.fields:
             kind = of_field(each, self.above)
             if kind is not None:
-                found[str(each.name)] = kind
-        return found
+                fields[str(each.name)] = kind
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +214,11 @@ NUMERIC = frozenset({Family.INTEGER, Family.DECIMAL, Family.NUMBER})
 
 def fits(kind: Type, wanted: Family) -> bool:
     """Whether a value of this type may stand where `wanted` is asked for."""
-    found = family(kind)
+    own = family(kind)
     return (
-        (wanted is Family.ANY and found is not Family.CONDITION)
-        or found in (wanted, Family.NULL)
-        or (found in (Family.INTEGER, Family.DECIMAL) and wanted is Family.NUMBER)
+        (wanted is Family.ANY and own is not Family.CONDITION)
+        or own in (wanted, Family.NULL)
+        or (own in (Family.INTEGER, Family.DECIMAL) and wanted is Family.NUMBER)
     )
 
 
@@ -297,6 +297,6 @@ def cut_off(kind: Type) -> str | None:
                 below, nested = of_field(field, above), field.message_type
                 if below is None and nested is not None and field.type != FieldDescriptor.TYPE_GROUP:
                     return str(nested.full_name)
-                if below is not None and (found := cut_off(below)) is not None:
-                    return found
+                if below is not None and (recursive := cut_off(below)) is not None:
+                    return recursive
     return None

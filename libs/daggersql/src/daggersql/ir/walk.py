@@ -73,20 +73,20 @@ def as_text(key: Expr) -> Expr:
     return call(Op.AS_TEXT, STRING, _NOWHERE, key)
 
 
-def columns_of(found: Identity) -> list[tuple[Expr, str]]:
+def columns_of(of: Identity) -> list[tuple[Expr, str]]:
     """The columns that carry an identity out of a sub-query, and their names."""
-    window = zip(found.window or (), ("__start", "__end"), strict=False)
-    time = [(found.time, "__time")] if found.time else []
-    return [*window, *time, *((key, f"__id_{at}") for at, key in enumerate(found.keys))]
+    window = zip(of.window or (), ("__start", "__end"), strict=False)
+    time = [(of.time, "__time")] if of.time else []
+    return [*window, *time, *((key, f"__id_{index}") for index, key in enumerate(of.keys))]
 
 
-def carried(found: Identity, name: str) -> Identity:
+def carried(of: Identity, name: str) -> Identity:
     """The same identity above the sub-query called `name` that carries it."""
     start, end = (column(Ref(name, (each,)), TIMESTAMP, _NOWHERE) for each in ("__start", "__end"))
-    keys = (column(Ref(name, (f"__id_{at}",)), key.type, _NOWHERE) for at, key in enumerate(found.keys))
+    keys = (column(Ref(name, (f"__id_{index}",)), key.type, _NOWHERE) for index, key in enumerate(of.keys))
     return Identity(
-        (start, end) if found.window else None,
-        column(Ref(name, ("__time",)), TIMESTAMP, _NOWHERE) if found.time else None,
+        (start, end) if of.window else None,
+        column(Ref(name, ("__time",)), TIMESTAMP, _NOWHERE) if of.time else None,
         tuple(keys),
     )
 
@@ -94,8 +94,8 @@ def carried(found: Identity, name: str) -> Identity:
 def named(of: Picked, used: Used) -> dict[str, Expr]:
     """Those of its columns that something above names, or fields of which it names; never none."""
     names = {each.path[0] for each in used if each.relation == of.name and each.path}
-    found = {name: value for name, value in of.columns.items() if name in names}
-    return found or dict(list(of.columns.items())[:1])
+    picked = {name: value for name, value in of.columns.items() if name in names}
+    return picked or dict(list(of.columns.items())[:1])
 
 
 def columns_in(expressions: Iterable[Expr]) -> Used:

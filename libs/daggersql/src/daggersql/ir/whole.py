@@ -73,13 +73,13 @@ def results_of(query: Result) -> frozenset[int]:
     """The places of its outputs that are made of results of sessions."""
     if isinstance(query, Union):
         branches = zip(query.branches, query.values, strict=True)
-        return frozenset(at for branch, values in branches for at in _places_of_results(branch, values))
+        return frozenset(index for branch, values in branches for index in _places_of_results(branch, values))
     return frozenset(_places_of_results(query, [each.value for each in query.outputs]))
 
 
 def _places_of_results(select: Select, values: Sequence[Expr]) -> Iterator[int]:
     known = _results_of_groups(select) if select.window else results.of(select.relation)
-    return (at for at, value in enumerate(values) if results.made_of(value, known))
+    return (index for index, value in enumerate(values) if results.made_of(value, known))
 
 
 def _results_of_groups(select: Select) -> list[Ref]:
@@ -88,14 +88,16 @@ def _results_of_groups(select: Select) -> list[Ref]:
         return []
     assert select.window is not None
     below = results.of(select.relation)
-    found = [Ref(GROUPS, (f"a{at}",)) for at in range(len(select.aggregates))]
-    found += [Ref(GROUPS, (f"k{at}",)) for at, key in enumerate(select.keys) if results.made_of(key, below)]
+    refs = [Ref(GROUPS, (f"a{index}",)) for index in range(len(select.aggregates))]
+    refs += [
+        Ref(GROUPS, (f"k{index}",)) for index, key in enumerate(select.keys) if results.made_of(key, below)
+    ]
     if select.window.window.kind == "SESSION":
-        found.append(bound_column("START"))
+        refs.append(bound_column("START"))
         # Sessions that a filter should not have let through join others of theirs.
         if has_session(select.relation):
-            found += [bound_column("END"), bound_column("ROWTIME")]
-    return found
+            refs += [bound_column("END"), bound_column("ROWTIME")]
+    return refs
 
 
 def mixed(query: Result) -> bool:

@@ -27,7 +27,7 @@ _GRIDS = {"s2id": (2, 16), "geohash": (2, 7)}
 def warn_of_points(query: Select | Union, report: Report) -> None:
     """Rows that would overwrite each other in a time-series store, and tags with too many values."""
     tags = list(filter(is_tag, query.outputs))
-    keys = {} if isinstance(query, Union) else {_key(at, key): key for at, key in enumerate(query.keys)}
+    keys = {} if isinstance(query, Union) else {_key(index, key): key for index, key in enumerate(query.keys)}
     for each in tags:
         if each.value.ref not in keys and (many := _many(each.value)):
             report.warn(
@@ -63,11 +63,11 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
     """Forwarded records that a store may take for one another: it has few places for those of one instant."""
     if identity(query).window is not None:
         return
-    tags = [at for at, each in enumerate(query.outputs) if is_tag(each)]
+    tags = [index for index, each in enumerate(query.outputs) if is_tag(each)]
     branches = query.values if isinstance(query, Union) else [[each.value for each in query.outputs]]
     selects = query.branches if isinstance(query, Union) else [query]
     for select, values in zip(selects, branches, strict=True):
-        read = {node.read for at in tags for node in values[at].nodes() if node.read}
+        read = {node.read for index in tags for node in values[index].nodes() if node.read}
         streams = tables([select.relation])
         if {(stream.name, key) for stream in streams for key in METADATA_KEYS} <= read:
             continue
@@ -176,8 +176,8 @@ def _warn_of_branches(union: Union, report: Report) -> None:
     """Branches that give rows of one window, with no tag to say of which branch a row is."""
     if identity(union).window is None:
         return
-    for at, output in enumerate(union.outputs):
-        values = [branch[at] for branch in union.values]
+    for index, output in enumerate(union.outputs):
+        values = [branch[index] for branch in union.values]
         constant = all(value.is_constant for value in values)
         if is_tag(output) and constant and len({value.literal for value in values}) == len(values):
             return

@@ -98,9 +98,9 @@ def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
         case _:
             scale = max(a.scale, b.scale)
             kind = bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
-    found = call(_CHECKED[sign], kind, place, cast(left, a), cast(right, b))
+    checked = call(_CHECKED[sign], kind, place, cast(left, a), cast(right, b))
     # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
-    return call(Op.CAST, kind, place, found)
+    return call(Op.CAST, kind, place, checked)
 
 
 def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:

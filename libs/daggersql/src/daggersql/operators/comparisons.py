@@ -115,9 +115,9 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
 
 
 def _escapes_well(pattern: str, mark: str) -> bool:
-    at = 0
-    while (at := pattern.find(mark, at)) >= 0:
-        if pattern[at + 1 : at + 2] not in ("%", "_", mark) or at + 1 == len(pattern):
+    offset = 0
+    while (offset := pattern.find(mark, offset)) >= 0:
+        if pattern[offset + 1 : offset + 2] not in ("%", "_", mark) or offset + 1 == len(pattern):
             return False
-        at += 2
+        offset += 2
     return True

@@ -213,12 +213,12 @@ class Cursor:
 
     def _commas(self, parse: Callable[[], T], *, most: int = MAX_LIST) -> list[T]:
         """One or more, separated by commas."""
-        found = [parse()]
+        parsed = [parse()]
         while self._take_symbol(","):
-            if len(found) == most:
+            if len(parsed) == most:
                 raise Refused("QUERY_TOO_LARGE", self._here(), f"This list has more than {most:,} elements.")
-            found.append(parse())
-        return found
+            parsed.append(parse())
+        return parsed
 
     def _deeper(self, parse: Callable[[], T]) -> T:
         """What `parse` gives, one sub-query down."""
@@ -257,16 +257,16 @@ class Cursor:
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
         """What may be meant: another keyword for a word at or before this place, or what is missing here."""
-        found = []
+        repairs = []
         for token in (self._curr, self._prev):
             if token.kind is TokenKind.WORD and token.text.upper() not in KEYWORDS:
                 place = (token.start, token.end + 1)
                 known = KEYWORDS if missing is None or token is self._prev else (missing, *KEYWORDS)
-                found += [Rewrite(place, near) for near in all_near(token.text.upper(), known)]
+                repairs += [Rewrite(place, near) for near in all_near(token.text.upper(), known)]
         if missing is not None:
             end = self._prev.end + 1 if self._prev else 0
-            found.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))
-        return found
+            repairs.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))
+        return repairs
 
     def _refuse(self, code: str, message: str, suggestion: str | None = None) -> NoReturn:
         """Raises: Refused, at the next token."""

@@ -93,12 +93,12 @@ def tokenize(sql: str, report: Report) -> list[Token]:
     if disguised := _DISGUISE.search(sql):
         raise _invalid_character(disguised.group(), disguised.span())
     tokens: list[Token] = []
-    at = 0
-    while at < len(sql):
-        match = _TOKEN.match(sql, at)
+    offset = 0
+    while offset < len(sql):
+        match = _TOKEN.match(sql, offset)
         if match is None:
-            raise _unreadable(sql, at)
-        kind, at = match.lastgroup or "", match.end()
+            raise _unreadable(sql, offset)
+        kind, offset = match.lastgroup or "", match.end()
         if kind in ("space", "comment"):
             continue
         token = _double(match, tokens, report) if kind == "double" else _token(kind, match)
@@ -150,17 +150,17 @@ def _nothing_after(sql: str, semicolon: Token, report: Report) -> None:
         )
 
 
-def _unreadable(sql: str, at: int) -> Refused:
+def _unreadable(sql: str, offset: int) -> Refused:
     """What is wrong at the place where no token begins."""
-    char, span = sql[at], (at, at + 1)
-    rest = sql[at : at + 3]
+    char, span = sql[offset], (offset, offset + 1)
+    rest = sql[offset : offset + 3]
     if rest == "/*+":
         return Refused(
-            "FORBIDDEN_SYNTAX", (at, at + 3), "Optimiser hints are not allowed: remove the comment."
+            "FORBIDDEN_SYNTAX", (offset, offset + 3), "Optimiser hints are not allowed: remove the comment."
         )
     if char in _UNCLOSED:
         close = _closing(char)
-        ends = sorted({sql.find("\n", at) % (len(sql) + 1), len(sql)})
+        ends = sorted({sql.find("\n", offset) % (len(sql) + 1), len(sql)})
         repairs = [Rewrite((end, end), close) for end in ends]
         return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs=repairs)
     if rest.startswith(_TEMPLATES):
@@ -169,11 +169,11 @@ def _unreadable(sql: str, at: int) -> Refused:
             span,
             f"{char!r} is not part of the dialect: templates, parameters and pipes are not filled in here.",
         )
-    if _NO_NAME.match(sql, at) and _BEHIND_AS.search(sql, 0, at):
-        return Refused("INVALID_COLUMN_NAME", (at, at + 2), "A column's name is not empty.")
+    if _NO_NAME.match(sql, offset) and _BEHIND_AS.search(sql, 0, offset):
+        return Refused("INVALID_COLUMN_NAME", (offset, offset + 2), "A column's name is not empty.")
     if char == '"':
         return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
-    if number := _BEGUN_BY_DIGIT.match(sql, at):
+    if number := _BEGUN_BY_DIGIT.match(sql, offset):
         name, place = number.group(), number.span()
         repairs = [Rewrite(place, f"`{name}`"), Rewrite(place, f"value_{name}")]
         problem = "A name cannot begin with a digit: quote it with backticks."

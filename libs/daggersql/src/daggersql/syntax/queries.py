@@ -209,17 +209,17 @@ class QueryParser(SourceParser):
         return self._at(select, start)
 
     def _projections(self) -> list[tree.Node]:
-        found = [self._projection()]
+        columns = [self._projection()]
         while self._take_symbol(","):
             # The best-known Dagger query has a comma before FROM.
             if self._is_word("FROM"):
                 break
-            if len(found) == MAX_COLUMNS:
+            if len(columns) == MAX_COLUMNS:
                 raise Refused(
                     "TOO_MANY_COLUMNS", self._here(), f"A query has at most {MAX_COLUMNS:,} output columns."
                 )
-            found.append(self._projection())
-        return found
+            columns.append(self._projection())
+        return columns
 
     def _projection(self) -> tree.Node:
         start = self._start

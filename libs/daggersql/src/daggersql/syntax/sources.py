@@ -110,11 +110,11 @@ class SourceParser(CallParser):
         kind = "COMMA" if self._take_symbol(",") else ""
         while self._is_word(*_JOIN_WORDS[1:], "OUTER", "SEMI", "ANTI"):
             kind = f"{kind} {self._take().text.upper()}".strip()
-        at = self._here()
+        operator = self._here()
         if kind != "COMMA":
             self._expect_word("JOIN")
         join = tree.Join(this=self._table(), kind=kind)
-        join.meta["operator"] = at if kind != "COMMA" else (start, start + 1)
+        join.meta["operator"] = operator if kind != "COMMA" else (start, start + 1)
         if self._take_word("ON"):
             join.set("on", self._expression())
         elif self._is_word("USING"):

@@ -37,16 +37,16 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         form = _FROM_START if index.value >= 0 else _FROM_END
     else:
         form = _EITHER
-    found = Expr(form, values.type.element, place, (values, index), read=values.read)
+    element = Expr(form, values.type.element, place, (values, index), read=values.read)
     if len(arguments) > 2:
         known = _names_itself(values, arguments[1], report)
         if len(arguments) == 5:
             known = _names_table(values, arguments[4], report) and known
-        below = _below(found, arguments[3], report)
+        below = _below(element, arguments[3], report)
         if not known or below is None:
             return wrong(place)
-        found = below
-    return call(_AS_TEXT.get(family(found.type), Op.AS_TEXT), STRING, place, found)
+        element = below
+    return call(_AS_TEXT.get(family(element.type), Op.AS_TEXT), STRING, place, element)
 
 
 def _names_itself(values: Expr, path: Expr, report: Report) -> bool:

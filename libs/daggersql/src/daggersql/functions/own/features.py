@@ -24,10 +24,10 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         return wrong(place)
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
     made = [untyped(key, value, report) for key, value in pairs]
-    found = [each for each in made if each is not None]
-    if len(found) < len(made):
+    rows = [each for each in made if each is not None]
+    if len(rows) < len(made):
         return wrong(place)
-    listed = list_of(found, FEATURES, place)
+    listed = list_of(rows, FEATURES, place)
     return Expr(_PAIRS, FEATURES, place, (listed, let_in(where, place)), aggregate=True)
 
 

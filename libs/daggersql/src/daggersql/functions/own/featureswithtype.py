@@ -31,8 +31,8 @@ def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Repo
         return None
     groups = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
     made = [typed(key, value, kind, function.lower(), report) for key, value, kind in groups]
-    found = [each for each in made if each is not None]
-    return list_of(found, TRIPLETS, place) if len(found) == len(made) else None
+    rows = [each for each in made if each is not None]
+    return list_of(rows, TRIPLETS, place) if len(rows) == len(made) else None
 
 
 def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:

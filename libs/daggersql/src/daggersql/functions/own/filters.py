@@ -60,12 +60,12 @@ def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, 
     parts, tests = [text_constant("b", STRING, place), values], [call(_IS_THERE, BOOLEAN, place, here)]
     for number, condition in enumerate(conditions):
         path, value = condition.args
-        found = leaf(message, path, report)
-        if found is None:
+        field = leaf(message, path, report)
+        if field is None:
             return wrong(place)
         parts += [text_constant(f"v{number}", STRING, place), value]
         given = variable(f"e.v{number}", value.type, place)
-        tests.append(_equal(found.value, given, value, path, report))
+        tests.append(_equal(field.value, given, value, path, report))
     kept = call(_WHERE, values.type, place, call(_ALL, BOOLEAN, place, *tests))
     return call(LET, values.type, place, call(_STRUCT, values.type, place, *parts), kept, name)
 
@@ -116,16 +116,16 @@ def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) ->
 
 def _equal_text(field: Expr, given: Expr) -> Expr:
     """The same for a field that came as text, its type not being known before."""
-    found, place = family(given.type), field.span
-    if found in NUMERIC:
+    kind, place = family(given.type), field.span
+    if kind in NUMERIC:
         # A whole number beyond 2^53 is no DOUBLE, and a DOUBLE may be no decimal number.
         near = _same(call(Op.CAST, DOUBLE, place, field), _strict(given, DOUBLE))
-        if found is Family.NUMBER:
+        if kind is Family.NUMBER:
             return near
         return call(_ALL, BOOLEAN, place, near, call(_SAME_DECIMALS, BOOLEAN, place, field, given))
-    if found is Family.TIMESTAMP:
+    if kind is Family.TIMESTAMP:
         return _same(call(Op.CAST, TIMESTAMP, place, field), given)
-    if found is Family.BINARY:
+    if kind is Family.BINARY:
         return call(_SAME_BYTES, BOOLEAN, place, field, given)
     return _same(field, _strict(given, STRING))
 

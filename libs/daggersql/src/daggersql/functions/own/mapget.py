@@ -33,14 +33,14 @@ def _of_pairs(values: Expr, key: Expr, place: Span, report: Report) -> Expr:
     if len(fields) < 2:
         report.error("TYPE_MISMATCH", values.span, f"MapGet takes a map, not {describe(values)}.")
         return wrong(place)
-    (name, of_key), (value, found) = fields[:2]
+    (name, of_key), (value, of_value) = fields[:2]
     if unify(of_key, key.type) is None:
         report.error("TYPE_MISMATCH", key.span, f"{name} is never {describe(key)}.")
         return wrong(place)
     key_of = call(Op.FIELD, of_key, place, variable("x", kind, place), name=name)
     pair = call(_WITH_KEY, kind, place, key_of)
-    there = call(Op.FIELD, found, place, pair, name=value)
-    return call(LET, found, place, call(_GIVEN, kind, place, values, key), there)
+    there = call(Op.FIELD, of_value, place, pair, name=value)
+    return call(LET, of_value, place, call(_GIVEN, kind, place, values, key), there)
 
 
 FUNCTION = Function(

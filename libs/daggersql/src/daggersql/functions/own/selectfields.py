@@ -23,11 +23,11 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
     if message is not None:
         if name is not None and not check_same(message, name, report):
             return wrong(place)
-        found = leaf(message, path, report)
-        if found is None:
+        field = leaf(message, path, report)
+        if field is None:
             return wrong(place)
-        read = (values.read[0], f"{values.read[1]}.{found.path}") if values.read else None
-        return Expr(_OF_EACH, Array(found.type), place, (values, found.value), read=read)
+        read = (values.read[0], f"{values.read[1]}.{field.path}") if values.read else None
+        return Expr(_OF_EACH, Array(field.type), place, (values, field.value), read=read)
     if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"SelectFields takes messages, not {describe(values)}.")
         return wrong(place)
