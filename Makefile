@@ -143,6 +143,10 @@ wheels: $(STAMPS)/venv ## Build the stubs and the client as wheels that install 
 	@for member in $(CLIENT); do $(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST) ./$$member; done
 	@ls $(DIST)/*.whl
 
+.PHONY: metrics-doc
+metrics-doc: $(STAMPS)/venv ## Write docs/metrics.md from what the services say of their metrics
+	@$(BIN)/python -m tests.documents.metrics > docs/metrics.md
+
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade

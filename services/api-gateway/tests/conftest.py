@@ -26,6 +26,7 @@ from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
+from chassis.interceptors import Concern
 from eventlog import Log
 from eventlog.memory import MemoryLog
 from eventlog.tail import LogTail
@@ -155,6 +156,7 @@ class Harness:
         *,
         database_url: str | None = None,
         host_access: HostAccess = HostAccess(here="a"),  # noqa: B008 - a constant
+        counted: Concern | None = None,
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
@@ -172,6 +174,7 @@ class Harness:
                 reference_places=("/data/tables", "https://ref.example/t/"),
                 drain_s=5,
                 host_access=lambda: host_access,
+                counted=counted,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

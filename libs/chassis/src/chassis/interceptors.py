@@ -66,17 +66,19 @@ def actor() -> str:
     return _actor.get()
 
 
-def interceptor(api: FileDescriptor, tokens: Tokens | None = None) -> Interceptor:
+def interceptor(
+    api: FileDescriptor, tokens: Tokens | None = None, counted: Concern | None = None
+) -> Interceptor:
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
-    `tokens` is asked at each call; None: everybody is anonymous. Raises: TypeError for a method that takes a
-    stream of requests: the concerns are about one.
+    `tokens` is asked at each call; None: everybody is anonymous. `counted` stands around
+    `errors`. Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
     files = (api, *api.public_dependencies)
     for service in (each for file in files for each in file.services_by_name.values()):
         if streamed := [method.full_name for method in service.methods if method.client_streaming]:
             raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
-    concerns: list[Concern] = [identity, canonical_line, errors, deadline]
+    concerns: list[Concern] = [identity, canonical_line, *([counted] if counted else []), errors, deadline]
     if tokens is not None:
         concerns.append(authentication(tokens))
     return Interceptor(concerns)

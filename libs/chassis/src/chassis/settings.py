@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from chassis.binding import is_loopback
+from chassis.binding import host_and_port, is_loopback
 
 
 class Settings(BaseSettings):
@@ -27,6 +27,21 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True, env_ignore_empty=True, use_attribute_docstrings=True, hide_input_in_errors=True
     )
+
+
+class MetricsSettings(Settings):
+    """Where Prometheus asks: a field that services mix into their settings."""
+
+    metrics_bind: str = ""
+    """Address to answer Prometheus' /metrics on, host:port, without TLS and tokens: who reaches it reads
+    counts and times, and no name of a dagger, a caller or an address. Unset: nowhere."""
+
+    @field_validator("metrics_bind")
+    @classmethod
+    def _metrics_are_at_an_address(cls, bind: str) -> str:
+        if bind:
+            host_and_port(bind)
+        return bind
 
 
 S = TypeVar("S", bound=Settings)

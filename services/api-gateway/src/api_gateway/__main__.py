@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.hosts import HostAccess
+from api_gateway.metrics import gauges
 from api_gateway.projection import Projection
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
@@ -23,6 +24,7 @@ from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import tune_gc
 from chassis.interceptors import first_token
+from chassis.metrics import Metrics
 from eventlog import LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
@@ -67,6 +69,7 @@ async def _serve(parts: Parts, asked: asyncio.Event) -> None:
 async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
     found, reached = parts.found, parts.endpoint
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
+    metrics = Metrics("api-gateway")
     kafka = found.kafka()
     await ensure_topics(kafka)
     async with (
@@ -83,8 +86,10 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             reference_places=found.allowed_references,
             away=lambda: log.away,
             host_access=parts.access,
+            counted=metrics.calls(),
             drain_s=found.drain_s,
         ) as gateway,
+        metrics.serving(found.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
     ):
         tune_gc(_ALIVE)
         host = found.bind.rpartition(":")[0]

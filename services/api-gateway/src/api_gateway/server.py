@@ -28,7 +28,7 @@ from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
-from chassis.interceptors import interceptor
+from chassis.interceptors import Concern, interceptor
 from chassis.logging import logger
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
@@ -75,6 +75,7 @@ async def serving(
     reference_places: Sequence[str] = (),
     away: Callable[[], str] = lambda: "",
     host_access: Callable[[], HostAccess] = HostAccess,
+    counted: Concern | None = None,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -82,8 +83,8 @@ async def serving(
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
     monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
     the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
-    is asked at each call of a host's scheduler; `drain_s` is how many seconds calls may take once the gateway
-    drains.
+    is asked at each call of a host's scheduler; `counted` counts calls; `drain_s` is how many
+    seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -122,6 +123,7 @@ async def serving(
             heard,
             told,
             away,
+            counted,
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
@@ -188,9 +190,10 @@ async def _served(
     heard: Heard,
     alerts: Alerts,
     away: Callable[[], str],
+    counted: Concern | None,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(gateway_pb2.DESCRIPTOR, endpoint.tokens)
+    calls = interceptor(gateway_pb2.DESCRIPTOR, endpoint.tokens, counted)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[

@@ -6,11 +6,11 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port
-from chassis.settings import go_together, only_loopback_is_open
+from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
 from kafkaclient.settings import KafkaSettings
 
 
-class GatewaySettings(KafkaSettings):
+class GatewaySettings(KafkaSettings, MetricsSettings):
     """The gRPC API of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")

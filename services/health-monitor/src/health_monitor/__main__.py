@@ -15,6 +15,7 @@ from typing import Final
 import httpx
 
 from chassis import logging, service
+from chassis.metrics import Metrics
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -24,6 +25,7 @@ from health_monitor import host, recall
 from health_monitor.addresses import Allowed
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity
+from health_monitor.metrics import gauges
 from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
@@ -81,6 +83,8 @@ async def serve(
             journal=FileJournal(configured.state_dir),
             watchdog=configured.watchdog(),
         )
+        metrics = Metrics("health-monitor")
+        await stack.enter_async_context(metrics.serving(configured.metrics_bind, lambda: gauges(monitor)))
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
         try:
             await monitor.catch_up()

@@ -86,6 +86,11 @@ class Monitor:
         return self.leadership.leads
 
     @property
+    def judged(self) -> datetime | None:
+        """When every dagger was last judged."""
+        return self._judged
+
+    @property
     def ledger(self) -> Ledger:
         """The fold of the log of alerts."""
         return self.leadership.ledger

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
+from chassis.settings import MetricsSettings
 from daggerspec.limits import LATE_SHARE, OVERDUE_S
 from fleet.health import Limits
 from health_monitor import receivers
@@ -27,7 +28,7 @@ from health_monitor.webhook import Channel
 from kafkaclient.settings import KafkaSettings
 
 
-class MonitorSettings(KafkaSettings):
+class MonitorSettings(KafkaSettings, MetricsSettings):
     """Watches the daggers and tells on-call. A secret is given by its variable or, better, by a file."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_MONITOR_", populate_by_name=True)

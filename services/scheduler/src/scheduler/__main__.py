@@ -17,6 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint
+from chassis.metrics import Metrics
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -28,6 +29,7 @@ from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
+from scheduler.metrics import FACTS, gauges
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
@@ -76,6 +78,9 @@ async def serve(
     rows = RowReader(sys.executable, environment)
     kafka = told.kafka()
     scheduler_id = identity()
+    metrics = Metrics("scheduler")
+    facts = metrics.counter(FACTS)
+    limit = told.max_drivers or room(told.driver_memory_mib, drivers)
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
         return (
@@ -87,7 +92,7 @@ async def serve(
     async with (
         KafkaLog(kafka, CONTROL) as control,
         Heartbeats(kafka, HEARTBEATS) as beats,
-        hostservice.serving(HostService(drivers.runs, drivers.host, rows), reached) as port,
+        hostservice.serving(HostService(drivers.runs, drivers.host, rows), reached, metrics.calls()) as port,
     ):
         scheduler = Scheduler(
             control,
@@ -106,18 +111,20 @@ async def serve(
             ),
             options=Options(
                 scheduler_id=scheduler_id,
-                max_drivers=told.max_drivers or room(told.driver_memory_mib, drivers),
+                max_drivers=limit,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
             ),
+            appended=lambda fact: facts.labels(fact).inc(),
         )
-        serving = asyncio.create_task(scheduler.run())
-        stopping = asyncio.create_task(asked.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
+        async with metrics.serving(told.metrics_bind, lambda: gauges(scheduler, limit)):
+            serving = asyncio.create_task(scheduler.run())
+            stopping = asyncio.create_task(asked.wait())
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
 
 
 def policy(told: SchedulerSettings) -> Policy:

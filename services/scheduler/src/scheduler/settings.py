@@ -8,14 +8,14 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_wildcard
-from chassis.settings import go_together, only_loopback_is_open
+from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
 from scheduler import retention
 from scheduler.command import ARCHIVE
 
 
-class SchedulerSettings(KafkaSettings):
+class SchedulerSettings(KafkaSettings, MetricsSettings):
     """Launches, adopts, relaunches and stops the drivers that the control topic asks for."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_SCHEDULER_")

@@ -74,7 +74,7 @@ class Scheduler:
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
     holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `serving` says
     where the logs and rows of this host are read. `clock` is this instant, UTC; `dead` proves the death of a
-    scheduler by its identity.
+    scheduler by its identity. `appended` is told the message of each fact that was appended.
     """
 
     def __init__(
@@ -92,8 +92,10 @@ class Scheduler:
         serving: events_pb2.HostServing | None = None,
         clock: Callable[[], datetime] = wall_clock,
         dead: Callable[[str], bool] = proven_dead,
+        appended: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._now = clock
+        self._appended = appended
         self._beats = beats
         self._drivers = drivers
         self._policy = policy
@@ -129,6 +131,21 @@ class Scheduler:
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}
+
+    @property
+    def leads(self) -> bool:
+        """Whether its claim is the newest, as far as it has read."""
+        return self._election.leads
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fold of the control topic."""
+        return self._fleet
+
+    @property
+    def follower(self) -> Follower[Applied]:
+        """What follows the control topic."""
+        return self._follower
 
     async def run(self) -> None:
         """Serve until cancelled; drivers go on. Raises, in an ExceptionGroup: LogDamaged."""
@@ -281,6 +298,7 @@ class Scheduler:
             fact.meta.generation = dagger.generation
         draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)
+        self._appended(type(fact).__name__)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):
             self._sweeper.retention_due = True

@@ -1,0 +1,168 @@
+"""What a service tells Prometheus: each metric declared once, calls counted, the rest asked at each scrape.
+
+A label has few values, which the code knows: a method, a status, a phase, a topic. No dagger's name, no
+caller's and no address is one; what each dagger does is told by heartbeats (`telemetry`, WatchVitals).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+import grpc
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    start_http_server,
+)
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from chassis.binding import host_and_port
+from chassis.endpoint import CannotBind
+from chassis.interceptors import Call, Concern
+
+_SCRAPE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric, as it is told and documented."""
+
+    name: str
+    kind: str
+    """counter, told with `_total` behind its name; gauge; histogram; info, with `_info` behind it."""
+    what: str
+    """One sentence, and the unit where the name has none."""
+    labels: tuple[str, ...] = ()
+
+    def family(self, values: Mapping[Any, float] | float) -> GaugeMetricFamily:
+        """A gauge's values by those of its labels, tuples of text; one value without labels."""
+        family = GaugeMetricFamily(self.name, self.what, labels=self.labels)
+        for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+            family.add_metric(labels, value)
+        return family
+
+
+SERVICE: Final = Metric(
+    "daggers_service", "info", "Which service this is, and its version.", ("service", "version")
+)
+CALLS: Final = Metric("daggers_calls", "counter", "Calls that ended, by their status.", ("method", "code"))
+OPEN_CALLS: Final = Metric(
+    "daggers_open_calls", "gauge", "Calls that go on now; watches are some.", ("method",)
+)
+CALL_SECONDS: Final = Metric(
+    "daggers_call_duration_seconds", "histogram", "How long unary calls took.", ("method",)
+)
+LOG_SEQUENCE: Final = Metric(
+    "daggers_log_sequence", "gauge", "Offset of the newest record that is folded.", ("topic",)
+)
+LOG_DAMAGED: Final = Metric(
+    "daggers_log_damaged",
+    "gauge",
+    "1 when the log is not the one that was read before, or shorter.",
+    ("topic",),
+)
+DECLARED: Final = (SERVICE, CALLS, OPEN_CALLS, CALL_SECONDS, LOG_SEQUENCE, LOG_DAMAGED)
+
+Gauges = Callable[[], Iterable[GaugeMetricFamily]]
+
+
+class Metrics:
+    """Everything that one service tells; `counter` counts, `serving` is where it is asked for."""
+
+    def __init__(self, service: str) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        Info(SERVICE.name, SERVICE.what, registry=self.registry).info(
+            {"service": service, "version": version(service)}
+        )
+
+    def counter(self, metric: Metric) -> Counter:
+        """A counter of this service."""
+        return Counter(metric.name, metric.what, metric.labels, registry=self.registry)
+
+    def calls(self) -> Concern:
+        """Counts and times calls, for `chassis.interceptors.interceptor`."""
+        ended, going = (
+            self.counter(CALLS),
+            Gauge(OPEN_CALLS.name, OPEN_CALLS.what, OPEN_CALLS.labels, registry=self.registry),
+        )
+        lasted = Histogram(CALL_SECONDS.name, CALL_SECONDS.what, CALL_SECONDS.labels, registry=self.registry)
+
+        @asynccontextmanager
+        async def counted(call: Call) -> AsyncIterator[None]:
+            begun = time.perf_counter()
+            going.labels(call.method).inc()
+            code = "CANCELLED"
+            try:
+                yield
+                code = "OK"
+            except grpc.aio.AbortError:
+                code = _code(call)
+                raise
+            finally:
+                going.labels(call.method).dec()
+                ended.labels(call.method, code).inc()
+                if call.unary:
+                    lasted.labels(call.method).observe(time.perf_counter() - begun)
+
+        return counted
+
+    @asynccontextmanager
+    async def serving(self, bind: str, gauges: Gauges) -> AsyncIterator[int]:
+        """Answer /metrics at host:port while the block runs; answers the port. Nowhere when `bind` is empty.
+
+        `gauges` is asked at each scrape, in the loop of the service: a loop that hangs fails the scrape.
+        Raises: CannotBind.
+        """
+        if not bind:
+            yield 0
+            return
+        collector = _Asked(gauges, asyncio.get_running_loop())
+        self.registry.register(collector)
+        host, port = host_and_port(bind)
+        try:
+            server, thread = start_http_server(port, host.strip("[]"), self.registry)
+        except OSError as error:
+            raise CannotBind(f"cannot serve metrics on {bind}: {error.strerror}") from error
+        try:
+            yield server.server_port
+        finally:
+            await asyncio.to_thread(server.shutdown)
+            server.server_close()
+            await asyncio.to_thread(thread.join)
+
+
+class _Asked(Collector):
+    """Gauges that are made when somebody scrapes."""
+
+    def __init__(self, gauges: Gauges, loop: asyncio.AbstractEventLoop) -> None:
+        self._gauges, self._loop = gauges, loop
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing: they are asked for at a scrape alone."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """What the service says now. Raises: TimeoutError."""
+
+        async def ask() -> list[GaugeMetricFamily]:
+            return list(self._gauges())
+
+        return iter(asyncio.run_coroutine_threadsafe(ask(), self._loop).result(_SCRAPE_S))
+
+
+def _code(call: Call) -> str:
+    """The name of the status that a call was ended with."""
+    code = call.context.code()
+    return next((each.name for each in grpc.StatusCode if code in (each, each.value[0])), "UNKNOWN")
