@@ -97,7 +97,9 @@ class Crew:
         return other is not None and not other.service.serves
 
     def disturb(self) -> None:
-        """Now and then a process stands still, or a host vanishes."""
+        """Now and then a process stands still, a host vanishes, or Kafka is away."""
+        if not self.world.kafka.away and self.world.chance(0.01, "Kafka away"):
+            self.world.kafka.leave(self.random.uniform(5, 90))
         serving = [each for each in self.members.values() if each.service.serves]
         victim = self.random.choice(serving)
         if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):
@@ -124,6 +126,7 @@ class Crew:
     def mend(self) -> None:
         """No further faults; what is away comes back, or never does."""
         self.world.faulty = False
+        self.world.kafka.come_back()
         for host in self.hosts:
             if host.cut and self.random.random() < 0.5:
                 host.gone = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
@@ -166,9 +167,10 @@ class SimulatedDriver:
         draft = world.draft("/runtime", self.name, beat)
         value = beat.SerializeToString(deterministic=True)
         delay = world.random.uniform(5, 20) if world.chance(0.02, "heartbeat late") else 0.01
-        world.later(delay, world.beats.place, draft.headers(), value)
+        land = partial(world.beats.place, draft.headers(), value)
+        world.later(delay, world.kafka.arrive, land)
         if world.chance(0.02, "heartbeat doubled"):
-            world.later(delay + 7, world.beats.place, draft.headers(), value)
+            world.later(delay + 7, world.kafka.arrive, land)
 
     def _told(self) -> telemetry_pb2.Heartbeat:
         """What it says of itself now."""

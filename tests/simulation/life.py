@@ -6,9 +6,9 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from daggers.v1 import gateway_pb2
+from daggers.v1 import alerts_pb2, gateway_pb2
 from tests.simulation.crew import Crew
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.people import People
@@ -16,10 +16,13 @@ from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
 from fleet import Dagger, Fleet, view
+from fleet.alert import PLATFORM
 
 FAULTY_S = 120.0
 QUIET_S = 400.0
 """Within this long after the last fault everything must be as it was asked."""
+KAFKA_AWAY = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
+L = TypeVar("L", bound="Life")
 LOOK_S = 5.0
 TAIL = 40
 WANTED = {
@@ -31,6 +34,11 @@ WANTED = {
 
 def simulate(seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> Counter[str]:
     """Live through the seed; the faults it bore, by kind. Raises: Violation, with the last events."""
+    return lived(Life, seed, state, faulty_s=faulty_s).world.faults
+
+
+def lived(kind: type[L], seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> L:
+    """A life of this kind, lived through. Raises: as `simulate`."""
     loop = SimulatedLoop(Random(seed))
     failed: list[BaseException] = []
 
@@ -39,14 +47,14 @@ def simulate(seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> Counter[s
         loop.stop()
 
     loop.set_exception_handler(fail)
-    life = Life(loop, Random(seed), state, faulty_s)
+    life = kind(loop, Random(seed), state, faulty_s)
     try:
         loop.run_until_complete(life.live())
     except Exception as error:
         raise Violation(f"seed {seed}: {_why(failed or [error])}\n{life.tail()}") from error
     finally:
         loop.close()
-    return life.world.faults
+    return life
 
 
 def _why(errors: list[BaseException]) -> str:
@@ -78,6 +86,11 @@ class Life:
                 self._read()
             await asyncio.sleep(random.uniform(0.5, 5))
         self.crew.mend()
+        await self.settle()
+        self._replayed()
+
+    async def settle(self) -> None:
+        """Everything becomes what was asked. Raises: Violation."""
         since = self.loop.time()
         while (wrong := self._wrong()) and self.loop.time() < since + QUIET_S:
             self.crew.keep_up()
@@ -86,7 +99,6 @@ class Life:
             await asyncio.sleep(LOOK_S)
         if wrong:
             raise Violation(f"{QUIET_S:g} s after the last fault: {'; '.join(wrong)}")
-        self._replayed()
 
     def tail(self) -> str:
         """The last events."""
@@ -120,6 +132,8 @@ class Life:
         found = [f"somebody waits for an answer to {key}" for key in self.people.waiting]
         if (behind := len(self.world.control.records) - 1 - self._read()) > 0:
             found.append(f"the tables are {behind} records behind")
+        if self.world.journal.load() is not None:
+            found.append("an outage was told, and the log does not have it yet")
         found += [
             f"incident {alert.incident} of {alert.dagger} is open, or not told"
             for alert in self.world.alert_witness.ledger.alerts.values()
@@ -156,5 +170,8 @@ class Life:
             witness.position,
         ):
             raise Violation("the fold of the log, each record twice, is another state")
+        incident = self.world.alert_witness.ledger.alert(PLATFORM, KAFKA_AWAY).incident
+        if [told for told in self.crew.webhooks.told if told[1] == KAFKA_AWAY and told[2] > incident]:
+            raise Violation("somebody was told that Kafka is away, and no log knows of it")
         if never := self.world.alert_witness.sent.keys() - set(self.crew.webhooks.told):
             raise Violation(f"recorded as sent, and no receiver has it: {sorted(never)}")

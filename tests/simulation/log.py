@@ -1,4 +1,4 @@
-"""Topics at the far end of a network: late, doubled, with lost acknowledgements, sometimes away."""
+"""Topics at the far end of a network: late, doubled, with lost acknowledgements, sometimes all away."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from eventlog.memory import MemoryLog
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+ANSWERS_S = 8.0
+"""How long a producer waits for the broker."""
 
 
 class SimulatedLog(MemoryLog):
@@ -38,6 +42,9 @@ class SimulatedLog(MemoryLog):
     async def append(self, draft: Draft) -> None:
         """As Log's. Raises: LogUnavailable, also for what lands all the same, perhaps much later."""
         world = self._world
+        if world.kafka.away:
+            await asyncio.sleep(world.random.uniform(0.1, ANSWERS_S))
+            raise LogUnavailable("Kafka is away")
         headers, value = draft.headers(), draft.message.SerializeToString(deterministic=True)
         acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -49,12 +56,16 @@ class SimulatedLog(MemoryLog):
         if world.chance(0.02, "record lost"):
             raise LogUnavailable("it never arrived")
         late = world.chance(0.02, "record late")
-        world.later(world.random.uniform(0.5, 20) if late else world.random.uniform(0.001, 0.02), land)
+        after = world.random.uniform(0.5, 20) if late else world.random.uniform(0.001, 0.02)
+        world.later(after, world.kafka.arrive, land)
         if world.chance(0.03, "record doubled"):
-            world.later(world.random.uniform(0.01, 30), land)
+            world.later(world.random.uniform(0.01, 30), world.kafka.arrive, land)
         if late or world.chance(0.03, "acknowledgement lost"):
             raise LogUnavailable("its outcome is not known")
-        await acknowledged
+        await asyncio.wait([acknowledged], timeout=ANSWERS_S)
+        if not acknowledged.done():
+            acknowledged.cancel()
+            raise LogUnavailable("it has not answered")
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """As Log's, and slow at times. Raises: LogUnavailable, before the first record."""
@@ -78,7 +89,7 @@ class SimulatedLog(MemoryLog):
         return await super().end()
 
     def _fail(self, fault: str) -> None:
-        if self._world.chance(0.01, fault):
+        if self._world.kafka.away or self._world.chance(0.01, fault):
             raise LogUnavailable("it does not answer")
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.simulation.run import main
 
 FAULTS = {
+    "Kafka away",
     "Spark UI away",
     "Spark UI broken",
     "Spark UI hung",

@@ -39,6 +39,35 @@ class SimulatedJournal:
         self._kept = b"" if report is None else report.SerializeToString()
 
 
+class Kafka:
+    """The brokers that all topics are on. While nobody reaches them, what was sent is held back."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._held: list[Callable[[], object]] = []
+        self.away = False
+        """Whether nobody reaches them now."""
+
+    def leave(self, seconds: float) -> None:
+        """Be away for so long, or until somebody mends it."""
+        self.away = True
+        self._world.later(seconds, self.come_back)
+
+    def come_back(self) -> None:
+        """Be there again. What was held back arrives, in any order."""
+        self.away = False
+        held, self._held = self._held, []
+        for land in held:
+            self._world.later(self._world.random.uniform(0.001, 1), self.arrive, land)
+
+    def arrive(self, land: Callable[[], object]) -> None:
+        """Something that was sent arrives: now, or when they are back."""
+        if self.away:
+            self._held.append(land)
+        else:
+            land()
+
+
 class World:
     """Time, chance, the topics, and the faults that happened, by kind."""
 
@@ -47,6 +76,7 @@ class World:
         self.faults: Counter[str] = Counter()
         self.faulty = True
         """Whether anything may go wrong now."""
+        self.kafka = Kafka(self)
         self.control_witness, self.alert_witness = ControlWitness(), AlertWitness()
         self.control = SimulatedLog(self, self.control_witness.sees)
         self.alerts = SimulatedLog(self, self.alert_witness.sees)
