@@ -71,6 +71,60 @@ def test_a_service_is_given_all_it_must_be_told_and_nothing_it_does_not_know(nam
     assert required <= given
 
 
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_what_a_service_keeps_outlives_its_container(name: str) -> None:
+    kept = [
+        path for variable, path in SERVICES[name]["environment"].items() if variable.endswith("_STATE_DIR")
+    ]
+    named = set(yaml.safe_load(TEXT)["volumes"])
+    volumes = [each.split(":") for each in SERVICES[name]["volumes"]]
+    lasting = [target for source, target, *mode in volumes if source in named and "ro" not in mode]
+
+    assert bool(kept) == ("state_dir" in SETTINGS[name].model_fields)
+    assert [path for path in kept if path not in lasting] == []
+
+
+def given(name: str, **operators: str) -> dict[str, str]:
+    """What a service is given when the operator says this and nothing else."""
+
+    def said(match: re.Match[str]) -> str:
+        return operators.get(match[1]) or match[2] or ""
+
+    return {
+        variable: re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", said, str(value))
+        for variable, value in SERVICES[name]["environment"].items()
+    }
+
+
+def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url, slack = tmp_path / "watchdog", tmp_path / "slack"
+    url.write_text("https://hc.example/ping/key\n")
+    slack.write_text("https://hooks.slack.example/services/T0\n")
+    operators = {
+        "DAGGERS_MONITOR_WATCHDOG_URL_FILE": str(url),
+        "DAGGERS_MONITOR_SLACK_URL_FILE": str(slack),
+        "DAGGERS_MONITOR_PORTAL_URL": "https://daggers.example",
+        "DAGGERS_ALLOWED_HOSTS": "10.0.0.7:443",
+    }
+    kind = monitor_settings()
+    read = []
+    for said in ({}, operators):
+        with monkeypatch.context() as patched:
+            for variable, value in given("health-monitor", **said).items():
+                patched.setenv(variable, value)
+            read.append(kind())
+    alone, told = read
+
+    assert (alone.watchdog(), alone.channels(), alone.portal_url) == (None, [], "")
+    assert (watchdog := told.watchdog()) is not None
+    assert watchdog.get_secret_value() == "https://hc.example/ping/key"
+    assert [channel.name for channel in told.channels()] == ["slack"]
+    assert (told.portal_url, told.allowed_hosts) == ("https://daggers.example", "10.0.0.7:443")
+    assert alone.state_dir == told.state_dir == Path("/var/lib/daggers")
+
+
 def test_our_image_is_run_by_a_user_who_is_not_root() -> None:
     last = [line for line in (COMPOSE / "Dockerfile").read_text().splitlines() if line.startswith("USER")][-1]
 

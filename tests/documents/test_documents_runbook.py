@@ -12,6 +12,7 @@ from tests.documents.pages import ROOT, Page, slug
 from fleet import advice
 from fleet.health import MEANINGS, Reason
 from health_monitor.condition import SEVERITIES
+from health_monitor.page import runbook
 
 RUNBOOK = Page(ROOT / "docs" / "operations.md")
 
@@ -31,6 +32,11 @@ def asks(anchor: str) -> set[str]:
 def test_every_alert_has_its_section(condition: alerts_pb2.AlertCondition.ValueType) -> None:
     assert condition in SEVERITIES
     assert asks(slug(f"Alert: {alert(condition)}")) == {"Symptom", "Check", "Act"}
+
+
+@pytest.mark.parametrize("condition", SEVERITIES)
+def test_a_page_names_the_section_of_its_alert(condition: alerts_pb2.AlertCondition.ValueType) -> None:
+    assert runbook(condition) == f"docs/operations.md#{slug(f'Alert: {alert(condition)}')}"
 
 
 @pytest.mark.parametrize("condition", SEVERITIES)
