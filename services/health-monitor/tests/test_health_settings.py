@@ -80,6 +80,29 @@ def test_a_secret_given_twice_is_refused() -> None:
         settings(slack_url=CANARY, slack_url_file="/file")
 
 
+def test_the_watchdog_is_called_where_a_variable_or_a_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "watchdog"
+    file.write_text(f"{CANARY}\n")
+
+    told = [settings(watchdog_url=CANARY).watchdog(), settings(watchdog_url_file=file).watchdog()]
+
+    assert told == [SecretStr(CANARY)] * 2
+    assert settings().watchdog() is None
+
+
+def test_a_watchdog_that_is_no_url_is_refused_without_being_shown() -> None:
+    with pytest.raises(ValueError, match=r"^DAGGERS_MONITOR_WATCHDOG_URL: it is not an http") as error:
+        settings(watchdog_url="hc-ping.example/canary").watchdog()
+
+    assert "canary" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["daggers.example", "https://daggers.example/<b>", "https://a|b"])
+def test_a_portal_that_would_break_a_message_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="it is not an http or https URL"):
+        settings(portal_url=url)
+
+
 def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:
     configured = settings(slack_url=CANARY, pagerduty_routing_key=KEY)
 
