@@ -20,6 +20,7 @@ from fleet.health import (
     SHOWN,
     Evidence,
     Heartbeat,
+    Limits,
     Reason,
     degradation_reasons,
     driver_warnings,
@@ -27,7 +28,7 @@ from fleet.health import (
     silent,
 )
 from fleet.phases import BACKING_OFF, DEGRADED, FAILED, PENDING, RUNNING, STARTING, UNREACHABLE
-from fleet.watch import Recent, Watch, evidence_of, recent
+from fleet.watch import Recent, Watch, evidence_of, pause, recent
 
 Warned = vitals_pb2.HealthWarning
 
@@ -60,7 +61,8 @@ def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     """What is not as it should be, what matters most first. `hearing`: as in `evidence_of`."""
     told = standstill(dagger, watch, now=now, hearing=hearing)
     if dagger.phase in _DRIVEN:
-        told += _of_its_work(dagger, watch, _evidence(watch, now, hearing), now)
+        judged_at = now if hearing is not None else watch.heard or now
+        told += _of_its_work(dagger, watch, _evidence(watch, now, hearing), judged_at)
     return [each.to_proto(dagger.name) for each in told]
 
 
@@ -138,6 +140,18 @@ def _of_its_work(dagger: Dagger, watch: Watch, evidence: Evidence, now: datetime
             yield _known(code, told[code], watch.warned.get(code, now))
     if Reason.QUARANTINE_FLOOD not in told:
         yield from _of_the_quarantine(recent(watch))
+    if dagger.phase in (RUNNING, DEGRADED):
+        yield from _of_its_input(dagger, watch, now)
+
+
+def _of_its_input(dagger: Dagger, watch: Watch, now: datetime) -> Iterator[Told]:
+    """That none comes any more, or more than it reads: as an alert says it, by the limits of no settings."""
+    limits = Limits()
+    missed = pause(watch, asked=dagger.update_time, now=now, limits=limits)
+    if missed is not None and missed.over_limit and missed.flow.steady(limits):
+        yield _known("NO_INPUT", str(missed), missed.since)
+    if watch.growth is not None and watch.growth.too_much(limits):
+        yield _known("LAG_GROWING", str(watch.growth), watch.growth.first.time)
 
 
 def _of_the_quarantine(lately: Recent) -> Iterator[Told]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from chassis.durations import spoken
 from fleet.health import Limits
 
 _PAUSES: Final = 3
@@ -40,6 +41,29 @@ class Flow:
     def steady(self, limits: Limits) -> bool:
         """Whether they came for long enough to be missed."""
         return self.last - self.begun >= limits.input_gap
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Since when no record came, after those of a flow."""
+
+    flow: Flow
+    since: datetime
+    lasted: timedelta
+    limit: timedelta
+    """How long it may last."""
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether it lasts too long, if records are to be missed at all."""
+        return self.lasted >= self.limit
+
+    def __str__(self) -> str:
+        came, longest = spoken(self.flow.last - self.flow.begun), spoken(self.flow.longest)
+        return (
+            f"no record has come for {spoken(self.lasted)};"
+            f" they had come for {came} without a pause above {longest}"
+        )
 
 
 def flows(flow: Flow | None, now: datetime, limits: Limits) -> Flow:
@@ -79,6 +103,12 @@ class Growth:
         """Of the records that came, those that were left unread."""
         came = self.records + self.last.read - self.first.read
         return self.records / came if self.records > 0 else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"its lag grew by {self.records:,} to {self.last.lag:,} records in"
+            f" {spoken(self.last.time - self.first.time)}: {self.share_left:.1%} of what came was not read"
+        )
 
     def too_much(self, limits: Limits) -> bool:
         """Whether it falls behind for good: the slope counts, not the lag."""

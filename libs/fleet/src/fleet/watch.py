@@ -17,7 +17,7 @@ from daggers.v1 import telemetry_pb2
 
 from daggerspec.limits import RECENT_S
 from fleet.health import Evidence, Limits, driver_warnings, progress_age
-from fleet.trends import Backlog, Flow, Growth, flows, growth
+from fleet.trends import Backlog, Flow, Growth, Pause, flows, growth
 
 Heartbeat = telemetry_pb2.Heartbeat
 
@@ -176,6 +176,17 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
         retrying={each.reason: watch.retrying.get(each.reason, now) for each in heartbeat.retrying},
         answers=None,
     )
+
+
+def pause(watch: Watch, *, asked: datetime, now: datetime, limits: Limits) -> Pause | None:
+    """Since when no record has come; None where none can be missed. `asked`: when a person last did: a new
+    revision may read something else.
+    """
+    flow = watch.flow
+    if flow is None or flow.last <= asked or (watch.backlogs and watch.backlogs[-1].lag):
+        return None
+    since = max(flow.last, watch.launched)
+    return Pause(flow, since, now - since, flow.patience(limits))
 
 
 def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:

@@ -15,7 +15,7 @@ from fleet.alert import Condition
 from fleet.health import Limits, Reason, driver_warnings
 from fleet.phases import FAILED
 from fleet.trends import ends_lately
-from fleet.watch import Watch
+from fleet.watch import Watch, pause
 from health_monitor.finding import Finding, Measure, seconds, why
 from health_monitor.history import History
 
@@ -45,19 +45,15 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
 
 
 def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> Finding | None:
-    """Only input that was there can be missed. A new revision may read something else."""
-    flow = watch.flow
-    if flow is None or flow.last <= dagger.update_time or (watch.backlogs and watch.backlogs[-1].lag):
+    """Only input that was there can be missed."""
+    missed = pause(watch, asked=dagger.update_time, now=now, limits=limits)
+    if missed is None:
         return None
-    since = max(flow.last, watch.launched)
-    longest = flow.patience(limits)
-    if now - since < longest:
-        return Finding(False, "records come", flow.last)
-    if not flow.steady(limits):
+    if not missed.over_limit:
+        return Finding(False, "records come", missed.flow.last)
+    if not missed.flow.steady(limits):
         return None
-    came = f"they had come for {spoken(flow.last - flow.begun)} without a pause above {spoken(flow.longest)}"
-    what = f"no record has come for {spoken(now - since)}; {came}"
-    return Finding(True, what, since, measure=seconds(now - since, longest))
+    return Finding(True, str(missed), missed.since, measure=seconds(missed.lasted, missed.limit))
 
 
 def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
@@ -67,12 +63,8 @@ def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
         return None
     if not grown.too_much(limits):
         return Finding(False, "its lag does not grow for good", grown.last.time)
-    what = (
-        f"its lag grew by {grown.records:,} to {grown.last.lag:,} records in"
-        f" {spoken(grown.last.time - grown.first.time)}: {grown.share_left:.1%} of what came was not read"
-    )
     measure = Measure(grown.share_left, limits.lag_share, "share")
-    return Finding(True, what, grown.first.time, measure=measure)
+    return Finding(True, str(grown), grown.first.time, measure=measure)
 
 
 def told_by_driver(watch: Watch, reason: Reason, well: str, limits: Limits) -> Finding | None:
