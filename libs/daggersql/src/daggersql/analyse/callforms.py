@@ -6,14 +6,14 @@ their own; whatever is left calls a function (`analyse.calls`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from daggersql.analyse import units, windows
 from daggersql.analyse.calls import call_function, find_function
 from daggersql.analyse.checks import Checks, Rule
-from daggersql.findings import Span
+from daggersql.findings import Report, Span
 from daggersql.functions import once, registry
 from daggersql.functions.distinct import COUNT_DISTINCT
 from daggersql.functions.times import BY_UNIT
@@ -65,8 +65,7 @@ def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Ex
             f"LATERAL TABLE({function.name}(…))",
         )
         return wrong(place)
-    if function.aggregate and (inner := next((each for each in arguments if each.has_aggregate), None)):
-        checks.report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
+    if function.aggregate and _has_aggregate(arguments, checks.report):
         return wrong(place)
     if where is not None and not function.aggregate:
         checks.report.error(
@@ -88,8 +87,7 @@ def check_rows(node: tree.Node, checks: Checks) -> Expr:
 def _by_time(op: Op, value: Expr, place: Span, checks: Checks, where: Expr | None) -> Expr:
     """FIRST_VALUE and LAST_VALUE: by event time, the same whatever the order in which rows come."""
     assert checks.window is not None
-    if value.has_aggregate:
-        checks.report.error("AGGREGATE_NOT_ALLOWED", value.span, "An aggregate cannot be aggregated again.")
+    if _has_aggregate([value], checks.report):
         return wrong(place)
     known = call(Op.IS_NOT_NULL, BOOLEAN, place, value)
     when = both(known, where) or known
@@ -116,12 +114,17 @@ def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, whe
             "COUNT(DISTINCT x)",
         )
         return wrong(span(node))
-    if values[0].has_aggregate:
-        checks.report.error(
-            "AGGREGATE_NOT_ALLOWED", values[0].span, "An aggregate cannot be aggregated again."
-        )
+    if _has_aggregate(values[:1], checks.report):
         return wrong(span(node))
     return call_function(function, values, span(node), checks.report, where)
+
+
+def _has_aggregate(values: Sequence[Expr], report: Report) -> bool:
+    """Whether something to be aggregated is made of an aggregate. Says so."""
+    inner = next((each for each in values if each.has_aggregate), None)
+    if inner is not None:
+        report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
+    return inner is not None
 
 
 def _filter(node: tree.Node, checks: Checks) -> Expr:

@@ -21,9 +21,9 @@ from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Output, Query, Relation, Select, group_column
 from daggersql.ir.types import (
     BIGINT,
+    EVENT_TIMES,
     INT,
     NULL,
-    ROWTIME,
     STRING,
     TIMESTAMP,
     WINDOW_TIME,
@@ -289,7 +289,7 @@ def _row(letter: str, parts: Sequence[Expr], place: Span) -> Expr:
 
 def _plain(value: Expr) -> Expr:
     """The value as a part of a row: a NULL needs a type, and times are none of the row's."""
-    if value.type in (ROWTIME, WINDOW_TIME):
+    if value.type in EVENT_TIMES:
         return replace(value, type=TIMESTAMP)
     return cast(value, STRING) if value.type == NULL else value
 

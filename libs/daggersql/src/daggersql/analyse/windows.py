@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
+from daggerspec.nearest import hint
 from daggersql.analyse.checks import Checks
 from daggersql.findings import Report, Rewrite, Span, instead
 from daggersql.ir.expr import Expr, Kind, call, wrong
@@ -151,14 +152,14 @@ def _time(node: tree.Node, checks: Checks) -> Expr | None:
     if time.wrong:
         return None
     if not time.is_event_time:
-        hint, change = f"use {known} here", instead(time.span, known)
+        words, change = f"use {known} here", instead(time.span, known)
         missing = None if known else checks.scope.missing_time()
         if missing is not None:
-            hint = f"add {missing.column} to the sub-query and use {missing.name} here"
-            change = report.together(hint, missing.rewrite, Rewrite(time.span, missing.name))
+            words = f"add {missing.column} to the sub-query and use {missing.name} here"
+            change = report.together(words, missing.rewrite, Rewrite(time.span, missing.name))
         elif known is None:
-            hint = "what is read here has none"
-        report.error("NOT_A_TIME_ATTRIBUTE", time.span, f"Windows go by event time: {hint}.", change)
+            words = "what is read here has none"
+        report.error("NOT_A_TIME_ATTRIBUTE", time.span, f"Windows go by event time: {words}.", change)
         return None
     return time
 
@@ -229,7 +230,7 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
         report.error(
             "WINDOW_MISMATCH",
             place,
-            f"The query groups by another window: did you mean {suggestion}?",
+            f"The query groups by another window{hint(suggestion)}",
             instead(place, suggestion),
         )
         return wrong(place)
