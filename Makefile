@@ -143,6 +143,17 @@ wheels: $(STAMPS)/venv ## Build the stubs and the client as wheels that install 
 	@for member in $(CLIENT); do $(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST) ./$$member; done
 	@ls $(DIST)/*.whl
 
+VERSION ?=
+IMAGE ?= daggers
+.PHONY: release
+release: $(STAMPS)/venv ## VERSION=X.Y.Z: set it, give it its section in CHANGELOG.md, build wheels and, with Docker, the image
+	@$(BIN)/python deploy/release.py $(VERSION)
+	@$(MAKE) --no-print-directory wheels DIST=$(DIST)
+	@if docker info >/dev/null 2>&1; then \
+	    docker build --file deploy/compose/Dockerfile --tag $(IMAGE):$(VERSION) .; \
+	else echo "no image was built: Docker is not here, or does not answer"; fi
+	@echo "$(VERSION) is ready: read dist/release-$(VERSION).md, commit, and tag"
+
 .PHONY: metrics-doc
 metrics-doc: $(STAMPS)/venv ## Write docs/metrics.md from what the services say of their metrics
 	@$(BIN)/python -m tests.documents.metrics > docs/metrics.md

@@ -1,0 +1,44 @@
+"""docs/capacity.md reckons with the numbers that the code has, and with those that were measured."""
+
+from __future__ import annotations
+
+import pytest
+from tests.documents.pages import ROOT, Page
+
+from daggerspec import limits
+from scheduler import capacity
+
+PAGE = Page(ROOT / "docs" / "capacity.md")
+MEASURED = Page(ROOT / "docs" / "performance.md")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        capacity.RESERVE_MIB,
+        limits.DRIVER_OVERHEAD_MIB,
+        limits.DEFAULT_DRIVER_MEMORY_MIB,
+        limits.MIN_DRIVER_MEMORY_MIB,
+        limits.MAX_STREAMS,
+        limits.MAX_SINKS,
+        limits.MAX_TOPICS,
+    ],
+)
+def test_a_limit_of_the_code_stands_in_the_page(number: int) -> None:
+    assert f" {number:,} " in PAGE.text.replace("(", " ").replace(")", " ").replace("-", " ")
+
+
+@pytest.mark.parametrize("number", ["41,667", "0.31", "0.011", "5.4 s", "10,000,000", "22057 MiB"])
+def test_a_number_of_a_bench_is_the_published_one(number: str) -> None:
+    assert number in MEASURED.text
+    assert number in PAGE.text or number == "22057 MiB"
+
+
+def test_the_formula_is_the_schedulers_and_its_examples_are_right() -> None:
+    each = limits.DEFAULT_DRIVER_MEMORY_MIB + limits.DRIVER_OVERHEAD_MIB
+    by_cores = 16 / (0.02 + 10_000 / 130_000)
+
+    assert capacity.max_drivers(61_440, limits.DEFAULT_DRIVER_MEMORY_MIB, 0) == 25
+    assert f"÷ {each:,} = 25" in PAGE.text
+    assert capacity.max_drivers(22_057, limits.DEFAULT_DRIVER_MEMORY_MIB, 0) == 8
+    assert int(by_cores) == 165
