@@ -75,7 +75,7 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         ),
         "cluster": Listed("Places where daggers run and streams live.", "cli.commands.catalogue", "clusters"),
         "schema": Listed("The Protobuf messages that streams carry.", "cli.commands.catalogue", "schemas"),
-        "stream": Listed("Topics that carry one message.", "cli.commands.catalogue", "streams"),
+        "stream": Listed("Topics that carry one message.", "cli.commands.streams", "streams"),
         "alerts": Listed("What is wrong with daggers, and who was told.", "cli.commands.alerts", "alerts"),
         "quarantine": Listed("Records that were set aside.", "cli.commands.quarantine", "quarantine"),
         "sql": Listed("Queries, without a gateway.", "cli.commands.checking", "sql"),
