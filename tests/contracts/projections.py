@@ -62,6 +62,15 @@ def history() -> list[Record]:
         events_pb2.StopRequested(meta=META, name="first_one"),
         reference("/data/one.csv"),
         reference("/data/two.csv"),
+        events_pb2.StreamRegistered(meta=META, stream=spec_pb2.Stream(name="other", message="shop.A")),
+        cluster("other"),
+        events_pb2.StreamRemoved(meta=META, name="other"),
+        events_pb2.ClusterRemoved(meta=META, name="other"),
+        events_pb2.SchemaRemoved(meta=META, name="shop.B"),
+        events_pb2.ClusterRemoved(meta=META, name="local"),
+        reference("/data/three.csv"),
+        events_pb2.ReferenceRemoved(meta=META, name="cities"),
+        reference("/data/two.csv"),
     )
 
 
@@ -116,7 +125,7 @@ class ProjectionContract:
             "daggers": 2,
             "clusters": 1,
             "streams": 1,
-            "messages": 2,
+            "messages": 1,
             "reference_tables": 1,
             "snapshot": 13,
             "projection": 1,

@@ -96,6 +96,7 @@ def state(fleet: Fleet) -> dict[str, Any]:
             ("references", fleet.references),
         )
     }
+    catalogue["removed"] = {kind: names for kind, names in sorted(fleet.catalogue.removed.items()) if names}
     answers = {
         id_: f"{answer.refusal.code}/{answer.refusal.reason}" if answer.refusal else answer.version
         for id_, answer in fleet.answers.items()

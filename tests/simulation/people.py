@@ -37,6 +37,8 @@ class People:
     async def _found(self) -> None:
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self._insist(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        keeper = spec_pb2.Stream(name="keeper", cluster="local", topics=["t"], message="m.M")
+        await self._insist(events_pb2.StreamRegistered(meta=META, stream=keeper), "keeper")
         for name in NAMES:
             spec = spec_pb2.DaggerSpec(cluster="local", sql="run")
             await self._insist(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
@@ -114,6 +116,19 @@ class People:
         for _ in range(self._random.choice([1, 1, 2, 3])):
             kind = self._random.choice(["start", "stop", "restart", "edit", "delete"])
             self._request(self._world.id(), self._message(kind, name), name)
+        if self._random.random() < 0.2:
+            self._request(self._world.id(), self._of_catalogue(name), name)
+
+    def _of_catalogue(self, name: str) -> Any:
+        """A stream with the name of a dagger comes and goes; somebody tries to remove the cluster of all."""
+        match self._random.choice(["register", "remove", "remove cluster"]):
+            case "register":
+                stream = spec_pb2.Stream(name=name, cluster="local", topics=["t"], message="m.M")
+                return events_pb2.StreamRegistered(meta=META, stream=stream)
+            case "remove":
+                return events_pb2.StreamRemoved(meta=META, name=name)
+            case _:
+                return events_pb2.ClusterRemoved(meta=META, name="local")
 
     def _message(self, kind: str, name: str) -> Any:
         match kind:

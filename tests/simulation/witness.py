@@ -28,6 +28,8 @@ class ControlWitness:
         """Of every launch the fold accepted: its dagger and who intended it, by generation."""
         self._epoch = -1
         self._effective: dict[str, int] = {}
+        self._versions: dict[tuple[str, str], int] = {}
+        """The newest version of each stream and cluster there ever was."""
         self._claims: set[str] = set()
 
     def sees(self, record: Record) -> None:
@@ -44,6 +46,7 @@ class ControlWitness:
             first = self._effective[record.id]
             raise Violation(f"{record.type} at {record.sequence} counts again, as it did at {first}")
         self._effective[record.id] = record.sequence
+        self._registered(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
             return
         if message.meta.epoch != self._epoch:
@@ -52,6 +55,18 @@ class ControlWitness:
                 f"{record.type} at {record.sequence} of the stale epoch {epoch} changed {record.subject}"
             )
         self._fact(record, message, before)
+
+    def _registered(self, record: Record, message: Any) -> None:
+        """Versions are counted once for each name, and what something names stays."""
+        for kind, entries in (("stream", self.fleet.streams), ("cluster", self.fleet.clusters)):
+            for name, entry in entries.items():
+                if entry.sequence == record.sequence:
+                    newest = self._versions.get((kind, name), 0)
+                    if entry.version != newest + 1:
+                        raise Violation(f"{kind} {name} is at version {entry.version} after {newest}")
+                    self._versions[kind, name] = entry.version
+        if isinstance(message, events_pb2.ClusterRemoved):
+            raise Violation(f"cluster {message.name} is removed at {record.sequence}, and a stream names it")
 
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
         if isinstance(message, events_pb2.LaunchIntended):

@@ -41,6 +41,10 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.SchemaRegistered: _asked(lambda it: f"schema registered: {', '.join(it.schema.messages)}"),
     events_pb2.StreamRegistered: _asked(lambda _: "stream registered"),
     events_pb2.ReferenceRegistered: _asked(lambda _: "reference table registered"),
+    events_pb2.ClusterRemoved: _asked(lambda _: "cluster removed"),
+    events_pb2.SchemaRemoved: _asked(lambda _: "message removed"),
+    events_pb2.StreamRemoved: _asked(lambda _: "stream removed"),
+    events_pb2.ReferenceRemoved: _asked(lambda _: "reference table removed"),
     events_pb2.DaggerRequested: _requested,
     events_pb2.StartRequested: _asked(lambda _: "asked to start"),
     events_pb2.StopRequested: _asked(

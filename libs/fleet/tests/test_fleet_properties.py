@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from eventlog import Record
 from eventlog.testing import record
 from fleet import Fleet
+from fleet.catalogue import REMOVALS
 from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPING, UNREACHABLE
 
 REQUESTS = (
@@ -23,16 +24,24 @@ REQUESTS = (
     events_pb2.DeleteRequested,
     events_pb2.DeathConfirmed,
 )
+CATALOGUE = (
+    events_pb2.ClusterRegistered,
+    events_pb2.StreamRegistered,
+    events_pb2.SchemaRegistered,
+    events_pb2.ReferenceRegistered,
+    *REMOVALS,
+)
 FACTS = tuple(
     GetMessageClass(kind)
     for kind in events_pb2.DESCRIPTOR.message_types_by_name.values()
     if "meta" in kind.fields_by_name and kind.fields_by_name["meta"].message_type.name == "FactMeta"
 )
+OBJECTS = {"cluster": "local", "message": "shop.{}", "stream": "{}-stream", "reference": "{}-table"}
 # (kind, dagger, what to get wrong): three in four are right about epoch, generation and version.
 Step = tuple[type[Message], str, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from([*REQUESTS, *FACTS * 3, events_pb2.SchedulerStarted]),
+        st.sampled_from([*REQUESTS, *CATALOGUE, *FACTS * 3, events_pb2.SchedulerStarted]),
         st.sampled_from(["d", "e"]),
         st.integers(0, 11),
     ),
@@ -53,13 +62,17 @@ def history(steps: list[Step]) -> list[Record]:
 def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
     if kind is events_pb2.SchedulerStarted:
         return events_pb2.SchedulerStarted(scheduler_id=name)
+    if kind in CATALOGUE:
+        return _of_catalogue(fleet, kind, name, wrong)
     dagger = fleet.daggers.get(name)
     if kind in REQUESTS:
         message = kind(name=name)
         if wrong == 0:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
-            message.spec.sql = f"SELECT {wrong % 2}"
+            message.spec.sql = f"SELECT {wrong % 2}, '{name}-table'" if wrong % 3 else "SELECT 1"
+            if wrong % 4 == 1:
+                message.spec.streams.add(stream=f"{name}-stream")
         if kind is events_pb2.DeathConfirmed and dagger:
             message.generation = dagger.generation
         return message
@@ -79,6 +92,29 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
     return message
 
 
+def _of_catalogue(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
+    """A registration or a removal: of `name`'s own stream, message and table, or of the cluster of both."""
+    message = kind()
+    if kind is events_pb2.SchemaRegistered:
+        message.schema.messages.extend([f"shop.{name}", "shop.both"])
+        return message
+    what = REMOVALS.get(kind) or registered_kind(kind)
+    of = OBJECTS[what].format(name)
+    if wrong == 0:
+        message.meta.expected_version = fleet.catalogue.version(what, of) + 1
+    if kind in REMOVALS:
+        message.name = of
+    else:
+        getattr(message, what).name = of
+    if kind is events_pb2.StreamRegistered and wrong % 2:
+        message.stream.cluster, message.stream.message = "local", f"shop.{name}"
+    return message
+
+
+def registered_kind(kind: Any) -> str:
+    return str(kind.DESCRIPTOR.name.removesuffix("Registered").lower())
+
+
 def fold(records: list[Record]) -> Fleet:
     fleet = Fleet()
     for each in records:
@@ -87,7 +123,7 @@ def fold(records: list[Record]) -> Fleet:
 
 
 def what_is_known(fleet: Fleet) -> Any:
-    return fleet.daggers, fleet.answers, fleet.leader, fleet.claims
+    return fleet.daggers, fleet.answers, fleet.leader, fleet.claims, vars(fleet.catalogue)
 
 
 def renumbered(records: list[Record]) -> Iterator[Record]:
@@ -149,3 +185,32 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
             assert dagger.phase != DELETED or dagger.desired == gateway_pb2.DESIRED_DELETED
             assert (name in fleet.occupied) == dagger.occupied
         assert fleet.sequence == each.sequence
+
+
+@given(STEPS)
+@settings(max_examples=3 * settings.default.max_examples)
+def test_versions_only_grow_and_nothing_goes_that_is_used(steps: list[Step]) -> None:
+    fleet = Fleet()
+    greatest: dict[tuple[str, str], int] = {}
+    for each in history(steps):
+        before = {kind: set(fleet.catalogue.entries(kind)) for kind in REMOVALS.values()}
+        applied = fleet.apply(each)
+        for kind, names in before.items():
+            entries, removed = fleet.catalogue.entries(kind), fleet.catalogue.removed[kind]
+            assert not entries.keys() & removed.keys()
+            for name in names - entries.keys():
+                assert (applied.changed, REMOVALS.get(type(each.message))) == (True, kind)
+                assert removed[name] == greatest[kind, name]
+                for dagger in fleet.daggers.values():
+                    read = [stream.stream for stream in dagger.spec.streams]
+                    assert dagger.phase == DELETED or kind != "stream" or name not in read
+                for stream in fleet.streams.values():
+                    assert (kind, name) not in (
+                        ("cluster", stream.value.cluster), ("message", stream.value.message),
+                    )  # fmt: skip
+            for name, entry in entries.items():
+                assert entry.version >= greatest.get((kind, name), 0)
+                if name not in names:
+                    assert entry.version == greatest.get((kind, name), 0) + 1
+                greatest[kind, name] = entry.version
+        assert fleet.joined.keys() == fleet.streams.keys()

@@ -29,8 +29,15 @@ from fleet.snapshot import ChangeSet
 pb = events_pb2
 META = pb.RequestMeta(actor="anyone")
 NAMES = ("first_one", "second_one")
+REMOVED = {
+    pb.ClusterRemoved: "local",
+    pb.SchemaRemoved: "shop.{}",
+    pb.StreamRemoved: "s{}",
+    pb.ReferenceRemoved: "cities",
+}
 KINDS = (
     pb.ClusterRegistered, pb.SchemaRegistered, pb.StreamRegistered, pb.ReferenceRegistered,
+    *REMOVED,
     pb.DaggerRequested, pb.DaggerRequested, pb.StartRequested, pb.StopRequested, pb.DeleteRequested,
     pb.SchedulerStarted, pb.LaunchIntended, pb.Launched, pb.Running, pb.Degraded, pb.Exited,
     pb.StopIssued, pb.Stopped, pb.Deleted,
@@ -51,6 +58,8 @@ STEPS = st.lists(
 def message(fleet: Fleet, kind: Any, name: str, choice: int) -> Message:
     """An event that fits into what is known, unless `choice` is 0."""
     number = str(choice)
+    if kind in REMOVED:
+        return kind(meta=META, name=REMOVED[kind].format(number))
     match kind:
         case pb.ClusterRegistered:
             influx = spec_pb2.InfluxAddress(url=f"http://{choice}:8086", bucket="b")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -20,6 +20,19 @@ Registration: TypeAlias = (
     | events_pb2.ReferenceRegistered
 )
 REGISTRATIONS: Final[tuple[type[Message], ...]] = get_args(Registration)
+Removal: TypeAlias = (
+    events_pb2.ClusterRemoved
+    | events_pb2.SchemaRemoved
+    | events_pb2.StreamRemoved
+    | events_pb2.ReferenceRemoved
+)
+REMOVALS: Final[Mapping[type[Message], str]] = {
+    events_pb2.ClusterRemoved: "cluster",
+    events_pb2.SchemaRemoved: "message",
+    events_pb2.StreamRemoved: "stream",
+    events_pb2.ReferenceRemoved: "reference",
+}
+"""Which kind each of them removes."""
 T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema, spec_pb2.ReferenceTable)
 
 
@@ -46,14 +59,26 @@ class Catalogue:
         self.references: dict[str, Entry[spec_pb2.ReferenceTable]] = {}
         self.joined: dict[str, dict[str, datetime]] = {}
         """When each topic came into a stream, by stream."""
+        self.removed: dict[str, dict[str, int]] = {kind: {} for kind in REMOVALS.values()}
+        """The version that each free name had when it was removed, by kind."""
+
+    def entries(self, kind: str) -> dict[str, Entry[Any]]:
+        """What is registered of a kind."""
+        by_kind: dict[str, dict[str, Entry[Any]]] = {
+            "cluster": self.clusters,
+            "message": self.messages,
+            "stream": self.streams,
+            "reference": self.references,
+        }
+        return by_kind[kind]
 
     def register(self, event: Registration, sequence: int, time: datetime) -> int | Refusal:
         """Take in what an event registers at `time`; answers its version."""
         match event:
             case events_pb2.ClusterRegistered(cluster=cluster, meta=meta):
-                return _put(self.clusters, "cluster", cluster.name, cluster, meta, sequence)
+                return self._put("cluster", cluster.name, cluster, meta, sequence)
             case events_pb2.ReferenceRegistered(reference=table, meta=meta):
-                return _put(self.references, "reference", table.name, table, meta, sequence)
+                return self._put("reference", table.name, table, meta, sequence)
             case events_pb2.StreamRegistered():
                 return self._register_stream(event, sequence, time)
             case events_pb2.SchemaRegistered():
@@ -63,7 +88,7 @@ class Catalogue:
         self, event: events_pb2.StreamRegistered, sequence: int, time: datetime
     ) -> int | Refusal:
         name = event.stream.name
-        answer = _put(self.streams, "stream", name, event.stream, event.meta, sequence)
+        answer = self._put("stream", name, event.stream, event.meta, sequence)
         if not isinstance(answer, Refusal):
             before = self.joined.get(name, {})
             self.joined[name] = {topic: before.get(topic, time) for topic in event.stream.topics}
@@ -75,16 +100,46 @@ class Catalogue:
         if event.meta.HasField("expected_version"):
             for name in names:
                 refusal = version_mismatch(
-                    "message", name, event.meta.expected_version, _version(self.messages, name)
+                    "message", name, event.meta.expected_version, self.version("message", name)
                 )
                 if refusal is not None:
                     return refusal
         newest = 0
         for name in names:
-            version = _version(self.messages, name) + 1
+            version = self._next("message", name)
             self.messages[name] = Entry(event.schema, version, sequence)
             newest = max(newest, version)
         return newest
+
+    def version(self, kind: str, name: str) -> int:
+        """The version of what is registered; 0 for what is not."""
+        entry = self.entries(kind).get(name)
+        return entry.version if entry else 0
+
+    def remove(self, kind: str, name: str) -> int:
+        """Take out what is registered; answers the version it had."""
+        version = self.entries(kind).pop(name).version
+        self.removed[kind][name] = version
+        if kind == "stream":
+            self.joined.pop(name, None)
+        return version
+
+    def _next(self, kind: str, name: str) -> int:
+        """The version of the next registration. A removed name counts on: no old version is met again."""
+        return (self.version(kind, name) or self.removed[kind].pop(name, 0)) + 1
+
+    def _put(
+        self, kind: str, name: str, value: Any, meta: events_pb2.RequestMeta, sequence: int
+    ) -> int | Refusal:
+        if meta.HasField("expected_version"):
+            refusal = version_mismatch(kind, name, meta.expected_version, self.version(kind, name))
+            if refusal is not None:
+                return refusal
+        before = self.entries(kind).get(name)
+        since = before.since if before and before.value == value else sequence
+        version = self._next(kind, name)
+        self.entries(kind)[name] = Entry(value, version, sequence, since)
+        return version
 
 
 def registered(event: Registration) -> str | None:
@@ -136,22 +191,3 @@ def defining_file(files: FileDescriptorSet, message: str) -> str | None:
         if definition is not None:
             return file.name
     return None
-
-
-def _version(entries: dict[str, Entry[T]], name: str) -> int:
-    entry = entries.get(name)
-    return entry.version if entry else 0
-
-
-def _put(
-    entries: dict[str, Entry[T]], kind: str, name: str, value: T, meta: events_pb2.RequestMeta, sequence: int
-) -> int | Refusal:
-    version = _version(entries, name)
-    if meta.HasField("expected_version"):
-        refusal = version_mismatch(kind, name, meta.expected_version, version)
-        if refusal is not None:
-            return refusal
-    before = entries.get(name)
-    since = before.since if before and before.value == value else sequence
-    entries[name] = Entry(value, version + 1, sequence, since)
-    return version + 1

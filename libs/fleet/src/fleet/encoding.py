@@ -129,6 +129,22 @@ def _read_schema(fleet: Fleet, data: bytes) -> None:
         fleet.catalogue.messages[each.name] = Entry(state.schema, each.version, state.sequence)
 
 
+def removed(fleet: Fleet) -> Entries:
+    """An entry for all names that are free again; none while there are none."""
+    state = state_pb2.RemovedNames()
+    for kind, names in sorted(fleet.catalogue.removed.items()):
+        for name, version in sorted(names.items()):
+            state.names.add(kind=kind, name=name, version=version)
+    return {"removed/": to_bytes(state)} if state.names else {}
+
+
+def _read_removed(fleet: Fleet, data: bytes) -> None:
+    for each in state_pb2.RemovedNames.FromString(data).names:
+        if each.kind not in fleet.catalogue.removed:
+            raise ValueError("it is of no kind")
+        fleet.catalogue.removed[each.kind][each.name] = each.version
+
+
 def claims(fleet: Fleet) -> state_pb2.Claims:
     """Who leads and led."""
     claims = state_pb2.Claims()
@@ -205,6 +221,7 @@ READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {
     "streams": _read_entry,
     "references": _read_entry,
     "schemas": _read_schema,
+    "removed": _read_removed,
     "claims": _read_claims,
     "hosts": _read_hosts,
     "answers": _read_answers,

@@ -17,8 +17,17 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, chained
+from fleet import removal
 from fleet.answers import Answer, Refusal, digest, reused
-from fleet.catalogue import REGISTRATIONS, Catalogue, Entry, Registration, registered
+from fleet.catalogue import (
+    REGISTRATIONS,
+    REMOVALS,
+    Catalogue,
+    Entry,
+    Registration,
+    Removal,
+    registered,
+)
 from fleet.dagger import DECISIONS, Dagger, decide
 from fleet.fact_changes import Ignored
 from fleet.facts import FACTS, evolve
@@ -250,6 +259,16 @@ class Fleet:
         name = registered(event)
         return self._answered(record, event, record.subject if name is None else name, apply)
 
+    def removable(self, event: Removal) -> Refusal | None:
+        """Why something registered is not removed now; None when it may be."""
+        return removal.decide(self.catalogue, self.daggers, event)
+
+    def _removal(self, record: Record, event: Removal) -> Applied:
+        def apply() -> int | Refusal:
+            return self.removable(event) or self.catalogue.remove(REMOVALS[type(event)], event.name)
+
+        return self._answered(record, event, event.name, apply)
+
     def _answered(
         self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
     ) -> Applied:
@@ -279,6 +298,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
     **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
     **dict.fromkeys(REGISTRATIONS, Fleet._registration),  # noqa: SLF001
+    **dict.fromkeys(REMOVALS, Fleet._removal),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
 }

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from eventlog import LogPosition, Record
 from fleet import encoding
-from fleet.catalogue import Entry
+from fleet.catalogue import REGISTRATIONS, REMOVALS, Entry
 from fleet.fleet import Applied, Fleet, is_of_dagger
 from fleet.horizon import STANDARD, Horizon
 
@@ -45,6 +45,7 @@ class ChangeSet:
     streams: set[str] = field(default_factory=set)
     references: set[str] = field(default_factory=set)
     schemas: bool = False
+    removed: bool = False
     claims: bool = False
     hosts: bool = False
 
@@ -52,14 +53,16 @@ class ChangeSet:
         """What a record changed."""
         if not applied.changed:
             return
+        # A registration may take up a name that was removed.
+        self.removed |= type(record.message) in REGISTRATIONS or type(record.message) in REMOVALS
         match record.message:
-            case events_pb2.ClusterRegistered(cluster=cluster):
-                self.clusters.add(cluster.name)
-            case events_pb2.StreamRegistered(stream=stream):
-                self.streams.add(stream.name)
-            case events_pb2.ReferenceRegistered(reference=reference):
-                self.references.add(reference.name)
-            case events_pb2.SchemaRegistered():
+            case events_pb2.ClusterRegistered() | events_pb2.ClusterRemoved():
+                self.clusters.add(applied.subject)
+            case events_pb2.StreamRegistered() | events_pb2.StreamRemoved():
+                self.streams.add(applied.subject)
+            case events_pb2.ReferenceRegistered() | events_pb2.ReferenceRemoved():
+                self.references.add(applied.subject)
+            case events_pb2.SchemaRegistered() | events_pb2.SchemaRemoved():
                 self.schemas = True
             case events_pb2.SchedulerStarted():
                 self.claims = True
@@ -85,17 +88,24 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     """The entries of what changed, as the fleet has it now."""
     every, since = changes.everything, -1 if changes.everything else changes.since
     entries: encoding.Entries = {}
+    gone = list(forgotten(fleet, since, "answers", "facts"))
     for name in sorted(fleet.daggers if every else changes.daggers & fleet.daggers.keys()):
         entries[f"daggers/{name}"] = encoding.to_bytes(encoding.dagger_state(fleet.daggers[name]))
     for kind, value in _CATALOGUE.items():
         held: Mapping[str, Entry[Any]] = getattr(fleet, kind)
         for name in sorted(held if every else getattr(changes, kind)):
+            key = f"{kind}/{name}"
+            if name not in held:
+                gone.append((key, f"{key} "))  # no name goes on with a space, or with what sorts before it
+                continue
             joined = fleet.joined.get(name, {}) if kind == "streams" else {}
-            entries[f"{kind}/{name}"] = encoding.to_bytes(encoding.entry_state(value, held[name], joined))
-    gone = list(forgotten(fleet, since, "answers", "facts"))
+            entries[key] = encoding.to_bytes(encoding.entry_state(value, held[name], joined))
     if every or changes.schemas:
         gone.append(("schemas/", "schemas0"))  # 0 comes behind /
         entries |= encoding.schemas(fleet)
+    if every or changes.removed:
+        gone.append(("removed/", "removed0"))
+        entries |= encoding.removed(fleet)
     if every or changes.claims:
         entries["claims/"] = encoding.to_bytes(encoding.claims(fleet))
     if every or changes.hosts:

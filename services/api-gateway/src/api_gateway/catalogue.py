@@ -1,14 +1,14 @@
-"""CatalogService: clusters, schemas, streams and reference tables."""
+"""CatalogService: clusters, schemas, streams and reference tables, registered and removed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
-from api_gateway import compatibility, describing, paging, prototext, references, schemas, validation
+from api_gateway import compatibility, references, schemas, validation
+from api_gateway.catalogue_reads import CatalogReads
 from api_gateway.missing import meant, no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -20,15 +20,12 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation, unregistered
 from fleet import Fleet, view
-from fleet.answers import about, version_mismatch
-from fleet.catalogue import Entry
+from fleet.answers import Code, about, version_mismatch
+from fleet.catalogue import REMOVALS, Entry, Removal
 from fleet.resolve import Registered
 
-_ALL: Final = 100_000
-E = TypeVar("E", bound=paging.Sized | str)
 
-
-class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
+class CatalogService(CatalogReads):
     """What daggers are made of."""
 
     def __init__(
@@ -39,11 +36,9 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         projection: Projection,
         reference_places: Sequence[str],
     ) -> None:
+        super().__init__(fleet, reader, projection)
         self._places = reference_places
-        self._fleet = fleet
         self._writer = writer
-        self._reader = reader
-        self._projection = projection
 
     async def RegisterCluster(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterClusterRequest, context: Context
@@ -57,12 +52,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         )  # fmt: skip
         return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
 
-    async def ListClusters(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.ListClustersRequest, context: Context
-    ) -> gateway_pb2.ListClustersResponse:
-        """All clusters, by name."""
-        found, more, at = await self._page(request, context, self._projection.clusters)
-        return gateway_pb2.ListClustersResponse(clusters=found, next_page_token=more, sequence=at)
+    async def DeleteCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteClusterRequest, context: Context
+    ) -> gateway_pb2.DeleteClusterResponse:
+        """Remove a cluster that nothing names."""
+        event = events_pb2.ClusterRemoved(meta=_meta(request), name=request.name)
+        return gateway_pb2.DeleteClusterResponse(sequence=await self._remove(request, event))
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
@@ -85,25 +80,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
             answer = await self._writer.write(subject, event, request.request_id, at="schema.files")
         return gateway_pb2.RegisterSchemaResponse(messages=schema.messages, sequence=answer.sequence)
 
-    async def ListSchemas(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.ListSchemasRequest, context: Context
-    ) -> gateway_pb2.ListSchemasResponse:
-        """The registered message names, sorted."""
-        found, more, at = await self._page(request, context, self._projection.messages)
-        return gateway_pb2.ListSchemasResponse(messages=found, next_page_token=more, sequence=at)
-
-    async def GetSchema(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.GetSchemaRequest, context: Context
-    ) -> gateway_pb2.GetSchemaResponse:
-        """One message's file and all it imports."""
-        check_sequence(request.min_sequence)
-        fleet, name = await self._reader.state(context, request.min_sequence), request.message
-        entry = fleet.messages.get(name)
-        if entry is None:
-            raise no_entry("message", name, fleet.messages)
-        schema = schemas.of_message(entry.value, name)
-        text = prototext.message(schema.files, name)
-        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=fleet.sequence, text=text)
+    async def DeleteSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteSchemaRequest, context: Context
+    ) -> gateway_pb2.DeleteSchemaResponse:
+        """Remove a message that nothing names."""
+        event = events_pb2.SchemaRemoved(meta=_meta(request), name=request.message)
+        return gateway_pb2.DeleteSchemaResponse(sequence=await self._remove(request, event))
 
     async def RegisterStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterStreamRequest, context: Context
@@ -122,27 +104,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
             outdated_daggers=view.outdated(self._fleet, stream.name),
         )
 
-    async def ListStreams(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.ListStreamsRequest, context: Context
-    ) -> gateway_pb2.ListStreamsResponse:
-        """All streams by name, or those of one message."""
-        found, more, at = await self._page(
-            request, context, partial(self._projection.streams, request.message), request.message
-        )
-        return gateway_pb2.ListStreamsResponse(streams=found, next_page_token=more, sequence=at)
-
-    async def DescribeStream(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.DescribeStreamRequest, context: Context
-    ) -> gateway_pb2.DescribeStreamResponse:
-        """What a query can read of one stream."""
-        check_sequence(request.min_sequence)
-        fleet = await self._reader.state(context, request.min_sequence)
-        entry = fleet.streams.get(request.name)
-        if entry is None:
-            raise no_entry("stream", request.name, fleet.streams)
-        answer = describing.stream(entry.value, fleet)
-        answer.sequence = fleet.sequence
-        return answer
+    async def DeleteStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteStreamRequest, context: Context
+    ) -> gateway_pb2.DeleteStreamResponse:
+        """Remove a stream that no dagger reads."""
+        event = events_pb2.StreamRemoved(meta=_meta(request), name=request.name)
+        return gateway_pb2.DeleteStreamResponse(sequence=await self._remove(request, event))
 
     async def RegisterReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterReferenceRequest, context: Context
@@ -156,27 +123,12 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
         )  # fmt: skip
         return gateway_pb2.RegisterReferenceResponse(reference=table, version=version, sequence=sequence)
 
-    async def ListReferences(  # noqa: N802 - gRPC's name
-        self, request: gateway_pb2.ListReferencesRequest, context: Context
-    ) -> gateway_pb2.ListReferencesResponse:
-        """All reference tables, by name."""
-        found, more, at = await self._page(request, context, self._projection.references)
-        return gateway_pb2.ListReferencesResponse(references=found, next_page_token=more, sequence=at)
-
-    async def _page(
-        self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
-    ) -> tuple[Sequence[E], str, int]:
-        """A page of a list, the token of the next, and the sequence it is of. Raises: ApiError.
-
-        `read` answers entries by name, at most `limit`, behind `after`; `of` is what was asked of the list.
-        """
-        # Who asks for no page is from before there were any, and has to be answered all.
-        page, wrong = paging.asked(request, of, default=_ALL)
-        _refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
-        found, at = await self._reader.read(
-            context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
-        )
-        return *page.cut(found, paging.name), at
+    async def DeleteReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteReferenceRequest, context: Context
+    ) -> gateway_pb2.DeleteReferenceResponse:
+        """Remove a reference table that no query names."""
+        event = events_pb2.ReferenceRemoved(meta=_meta(request), name=request.name)
+        return gateway_pb2.DeleteReferenceResponse(sequence=await self._remove(request, event))
 
     async def _put(
         self,
@@ -200,6 +152,20 @@ class CatalogService(gateway_pb2_grpc.CatalogServiceServicer):
                 return 0, 0
             answer = await self._writer.write(name, event, request.request_id, at=kind)
         return answer.version, answer.sequence
+
+    async def _remove(self, request: Removing, event: Removal) -> int:
+        """Remove what an event names: its sequence. Raises: ApiError."""
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            _refuse(list(_envelope(request)))
+            refusal = self._fleet.removable(event)
+            if refusal is not None and refusal.code == Code.NOT_FOUND:
+                kind = REMOVALS[type(event)]
+                raise no_entry(kind, event.name, self._fleet.catalogue.entries(kind))
+            if refusal is not None:
+                raise refused(refusal)
+            answer = await self._writer.write(event.name, event, request.request_id, at="name")
+        return answer.sequence
 
 
 def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
@@ -226,19 +192,6 @@ def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterato
         yield from schemas.time_field(f"{at}.time_field", stream.time_field, message)
 
 
-def check_sequence(min_sequence: int) -> None:
-    """Raises: ApiError for a min_sequence that cannot be."""
-    _refuse(list(validation.sequence("min_sequence", min_sequence)))
-
-
-Listed: TypeAlias = (
-    gateway_pb2.ListClustersRequest
-    | gateway_pb2.ListSchemasRequest
-    | gateway_pb2.ListStreamsRequest
-    | gateway_pb2.ListReferencesRequest
-)
-
-
 Versioned: TypeAlias = (
     gateway_pb2.RegisterClusterRequest
     | gateway_pb2.RegisterStreamRequest
@@ -246,6 +199,12 @@ Versioned: TypeAlias = (
 )
 
 
+Removing: TypeAlias = (
+    gateway_pb2.DeleteClusterRequest
+    | gateway_pb2.DeleteSchemaRequest
+    | gateway_pb2.DeleteStreamRequest
+    | gateway_pb2.DeleteReferenceRequest
+)
 Registration: TypeAlias = (
     events_pb2.ClusterRegistered | events_pb2.StreamRegistered | events_pb2.ReferenceRegistered
 )
@@ -263,12 +222,12 @@ def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation
             yield Violation("schema.files", f"{needs}, which {wrong.description}", wrong.reason)
 
 
-def _envelope(request: Versioned) -> Iterator[Violation]:
+def _envelope(request: Versioned | Removing) -> Iterator[Violation]:
     yield from validation.request_id("request_id", request.request_id)
     yield from validation.version("expected_version", request.expected_version)
 
 
-def _meta(request: Versioned) -> events_pb2.RequestMeta:
+def _meta(request: Versioned | Removing) -> events_pb2.RequestMeta:
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version

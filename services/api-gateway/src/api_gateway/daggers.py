@@ -10,7 +10,7 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
 from api_gateway import answers, applying, filters, paging, validation, vitals
-from api_gateway.catalogue import check_sequence
+from api_gateway.catalogue_reads import check_sequence
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard

@@ -103,8 +103,8 @@ class Projection:
                 return False
             for table, rows in change.rows.items():
                 self._put(connection, table, rows, everything=everything)
-            for names in chunks(change.gone):
-                connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(names)))
+            for table, gone in change.gone.items():
+                self._remove(connection, table, gone)
             checksum = snapshots.put(connection, change.snapshot, checksum)
             anchors = snapshots.write_anchors(change.anchors)
             position = {
@@ -193,11 +193,19 @@ class Projection:
         self, connection: Connection, table: type[SQLModel], rows: list[Row], *, everything: bool
     ) -> None:
         """Replace rows by their keys, or all of them: the same on every database."""
-        key = next(iter(table.__table__.primary_key))  # type: ignore[attr-defined] # SQLModel's
         if everything:
             connection.execute(delete(table))
         else:
-            for part in chunks(rows):
-                connection.execute(delete(table).where(key.in_([row[key.name] for row in part])))
+            self._remove(connection, table, [row[_key(table).name] for row in rows])
         if rows:
             connection.execute(insert(table), rows)
+
+    @staticmethod
+    def _remove(connection: Connection, table: type[SQLModel], keys: Sequence[str]) -> None:
+        for part in chunks(keys):
+            connection.execute(delete(table).where(_key(table).in_(part)))
+
+
+def _key(table: type[SQLModel]) -> Any:
+    """The column of a table that its rows are told apart by."""
+    return next(iter(table.__table__.primary_key))  # type: ignore[attr-defined] # SQLModel's

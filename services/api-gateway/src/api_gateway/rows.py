@@ -33,8 +33,8 @@ class Change:
     """What changes of the snapshot, and whether the tables hold nothing else afterwards."""
     rows: Mapping[type[SQLModel], list[Row]]
     """New content, for each table of lists, by key."""
-    gone: tuple[str, ...]
-    """Daggers that are no more."""
+    gone: Mapping[type[SQLModel], list[str]]
+    """What is no more, for each table, by key."""
 
 
 def change(fold: Fold, changes: ChangeSet) -> Change:
@@ -44,16 +44,24 @@ def change(fold: Fold, changes: ChangeSet) -> Change:
     # streams yet.
     shown = fleet.daggers if every or changes.clusters or changes.streams else changes.daggers
     daggers = [name for name in sorted(shown) if name in fleet.daggers]
-    gone = tuple(name for name in daggers if fleet.daggers[name].phase == DELETED)
     living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
+
+    def there(entries: Mapping[str, Any], changed: set[str]) -> list[str]:
+        return sorted(entries if every else changed & entries.keys())
+
     rows: dict[type[SQLModel], list[Row]] = {
         DaggerRow: [_dagger(fleet, name) for name in living],
-        ClusterRow: [_cluster(fleet, name) for name in sorted(fleet.clusters if every else changes.clusters)],
-        StreamRow: [_stream(fleet, name) for name in sorted(fleet.streams if every else changes.streams)],
-        ReferenceRow: [
-            _reference(fleet, name) for name in sorted(fleet.references if every else changes.references)
-        ],
+        ClusterRow: [_cluster(fleet, name) for name in there(fleet.clusters, changes.clusters)],
+        StreamRow: [_stream(fleet, name) for name in there(fleet.streams, changes.streams)],
+        ReferenceRow: [_reference(fleet, name) for name in there(fleet.references, changes.references)],
         MessageRow: _messages(fleet) if every or changes.schemas else [],
+    }
+    gone: dict[type[SQLModel], list[str]] = {
+        DaggerRow: [name for name in daggers if fleet.daggers[name].phase == DELETED],
+        ClusterRow: sorted(changes.clusters - fleet.clusters.keys()),
+        StreamRow: sorted(changes.streams - fleet.streams.keys()),
+        ReferenceRow: sorted(changes.references - fleet.references.keys()),
+        MessageRow: sorted(fleet.catalogue.removed["message"]) if changes.schemas else [],
     }
     return Change(fleet.position, fold.anchors, fold.changed(changes), rows, gone)
 

@@ -1,0 +1,76 @@
+"""Whether something registered may be removed: it is there, and nothing uses it. Pure.
+
+A specification names a cluster, a stream or a message in a field of that name, wherever it stands; so does
+every kind of sink. Reference tables stand in queries, as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from fleet.answers import Code, Refusal, about, missing, version_mismatch, worded
+from fleet.catalogue import REMOVALS, Catalogue, Removal
+from fleet.dagger import Dagger
+from fleet.phases import DELETED
+
+_SHOWN = 10
+
+
+def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) -> Refusal | None:
+    """Why something is not removed; None when it may be."""
+    kind, name, meta = REMOVALS[type(event)], event.name, event.meta
+    version = catalogue.version(kind, name)
+    if not version:
+        return missing(kind, name)
+    if meta.HasField("expected_version"):
+        refusal = version_mismatch(kind, name, meta.expected_version, version)
+        if refusal is not None:
+            return refusal
+    streams = sorted(each for each, entry in catalogue.streams.items() if name in names_of(entry.value, kind))
+    living = sorted(
+        each for each, dagger in daggers.items() if dagger.phase != DELETED and _uses(dagger, kind, name)
+    )
+    users = [*(f"stream {each}" for each in streams), *(f"dagger {each}" for each in living)]
+    if not users:
+        return None
+    users_of = {"streams": ",".join(streams[:_SHOWN]), "daggers": ",".join(living[:_SHOWN])}
+    return Refusal(
+        Code.FAILED_PRECONDITION,
+        "IN_USE",
+        f"{worded(kind, name)} is used by {_list(users)}: delete or change what uses it first",
+        # The fold keeps it: as much as a person reads, and no list of a thousand names.
+        {
+            **about(kind, name),
+            "count": str(len(users)),
+            **{key: each for key, each in users_of.items() if each},
+        },
+    )
+
+
+def names_of(message: Message, kind: str) -> Iterator[str]:
+    """The texts of fields with this name, in a message and in those it holds."""
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not _is_map(field):
+            for each in value if field.is_repeated else (value,):
+                yield from names_of(each, kind)
+        elif field.name == kind and field.type == FieldDescriptor.TYPE_STRING:
+            yield from (value if field.is_repeated else (value,))
+
+
+def _uses(dagger: Dagger, kind: str, name: str) -> bool:
+    if kind == "reference":
+        # As a launch takes tables: whatever text of the query may be one.
+        return f"'{name}'" in dagger.spec.sql
+    return name in names_of(dagger.spec, kind)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _list(users: list[str]) -> str:
+    more = len(users) - _SHOWN
+    return ", ".join(users[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,196 @@
+"""What is registered goes when nothing uses it, and its name can be used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, spec_pb2
+
+from daggerspec import defaults, rules, sinks
+from daggerspec.catalogue import Unresolved
+from eventlog.testing import given
+from fleet import Applied, Fleet
+from fleet.removal import names_of
+
+META = events_pb2.RequestMeta(actor="ada")
+CLUSTER = events_pb2.ClusterRegistered(meta=META, cluster={"name": "local"})
+STREAM = events_pb2.StreamRegistered(
+    meta=META, stream={"name": "orders", "cluster": "local", "message": "shop.Order", "topics": ["orders"]}
+)
+SCHEMA = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["shop.Order", "shop.Sum"]})
+ORDER = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["shop.Order"]})
+TABLE = events_pb2.ReferenceRegistered(meta=META, reference={"name": "cities"})
+REMOVED = {
+    "cluster": events_pb2.ClusterRemoved(meta=META, name="local"),
+    "stream": events_pb2.StreamRemoved(meta=META, name="orders"),
+    "message": events_pb2.SchemaRemoved(meta=META, name="shop.Order"),
+    "reference": events_pb2.ReferenceRemoved(meta=META, name="cities"),
+}
+REGISTERED = {"cluster": CLUSTER, "stream": STREAM, "message": ORDER, "reference": TABLE}
+
+
+def dagger(name: str = "counts", **spec: Any) -> events_pb2.DaggerRequested:
+    return events_pb2.DaggerRequested(meta=META, name=name, spec=spec_pb2.DaggerSpec(**spec))
+
+
+def kafka(**sink: Any) -> spec_pb2.Sink:
+    return spec_pb2.Sink(kafka=spec_pb2.KafkaSink(**sink))
+
+
+def folded(*events: Any) -> tuple[Fleet, Applied]:
+    """The fold of these events, and what the last one did."""
+    fleet = Fleet()
+    for record in given(*events):
+        applied = fleet.apply(record)
+    return fleet, applied
+
+
+def refused(applied: Applied) -> tuple[str, dict[str, str]]:
+    assert applied.answer is not None
+    assert applied.answer.refusal is not None
+    return applied.answer.refusal.reason, dict(applied.answer.refusal.metadata)
+
+
+@pytest.mark.parametrize("kind", REMOVED)
+def test_what_nothing_uses_goes_and_a_new_one_of_its_name_counts_on(kind: str) -> None:
+    register = REGISTERED[kind]
+    fleet, gone = folded(register, register, REMOVED[kind])
+    left = dict(fleet.catalogue.entries(kind))
+    again, registered = folded(register, register, REMOVED[kind], register)
+
+    assert (gone.changed, gone.answer and gone.answer.version) == (True, 2)
+    assert REMOVED[kind].name not in left
+    assert registered.answer
+    assert registered.answer.version == 3
+    assert again.catalogue.removed[kind] == {}
+
+
+@pytest.mark.parametrize("kind", REMOVED)
+def test_what_is_removed_does_not_exist_for_who_expects_a_version(kind: str) -> None:
+    old, new = type(REGISTERED[kind])(), type(REGISTERED[kind])()
+    for register, version in ((old, 1), (new, 0)):
+        register.CopyFrom(REGISTERED[kind])
+        register.meta.expected_version = version
+    _, late = folded(REGISTERED[kind], REMOVED[kind], old)
+    _, anew = folded(REGISTERED[kind], REMOVED[kind], new)
+    _, twice = folded(REGISTERED[kind], REMOVED[kind], REMOVED[kind])
+
+    assert refused(late)[0] == "NOT_FOUND"
+    assert anew.changed
+    assert refused(twice) == ("NOT_FOUND", {"kind": kind, "name": REMOVED[kind].name})
+
+
+@pytest.mark.parametrize("kind", REMOVED)
+def test_only_the_version_that_is_meant_is_removed(kind: str) -> None:
+    removed = type(REMOVED[kind])(meta=META, name=REMOVED[kind].name)
+    removed.meta.expected_version = 1
+    _, first = folded(REGISTERED[kind], removed)
+    _, later = folded(REGISTERED[kind], REGISTERED[kind], removed)
+
+    assert first.changed
+    assert refused(later)[0] == "VERSION_MISMATCH"
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "users"),
+    [
+        ("cluster", STREAM, {"streams": "orders"}),
+        ("cluster", dagger(cluster="local"), {"daggers": "counts"}),
+        ("cluster", dagger(cluster="far", sinks=[kafka(cluster="local")]), {"daggers": "counts"}),
+        ("stream", dagger(streams=[{"stream": "other"}, {"stream": "orders"}]), {"daggers": "counts"}),
+        ("message", STREAM, {"streams": "orders"}),
+        ("message", dagger(sinks=[kafka(topic="t"), kafka(message="shop.Order")]), {"daggers": "counts"}),
+        ("reference", dagger(sql="SELECT DartGet('cities', city)"), {"daggers": "counts"}),
+    ],
+)
+def test_what_is_used_stays_and_its_users_are_named(kind: str, user: Any, users: dict[str, str]) -> None:
+    fleet, applied = folded(CLUSTER, SCHEMA, TABLE, STREAM, user, REMOVED[kind])
+    streams = {"streams": "orders"} if kind in ("cluster", "message") else {}
+    count = len(streams | users)
+
+    assert not applied.changed
+    assert refused(applied) == (
+        "IN_USE",
+        {"kind": kind, "name": REMOVED[kind].name, "count": str(count)} | streams | users,
+    )
+    assert REMOVED[kind].name in fleet.catalogue.entries(kind)
+
+
+def test_a_dagger_that_is_deleted_uses_nothing_and_one_that_is_being_deleted_does() -> None:
+    begun = (
+        CLUSTER,
+        STREAM,
+        dagger(cluster="local", streams=[{"stream": "orders"}]),
+        events_pb2.SchedulerStarted(scheduler_id="s"),
+        events_pb2.DeleteRequested(meta=META, name="counts"),
+    )
+    gone = events_pb2.Deleted(meta=events_pb2.FactMeta(epoch=3, name="counts"))
+    _, while_it_goes = folded(*begun, REMOVED["stream"])
+    _, afterwards = folded(*begun, gone, REMOVED["stream"])
+
+    assert refused(while_it_goes)[0] == "IN_USE"
+    assert afterwards.changed
+
+
+def test_many_users_are_counted() -> None:
+    daggers = [dagger(f"counts-{number:02}", streams=[{"stream": "orders"}]) for number in range(13)]
+    _, applied = folded(STREAM, *daggers, REMOVED["stream"])
+
+    shown = ",".join(f"counts-{number:02}" for number in range(10))
+
+    assert "dagger counts-09 and 3 more: delete" in applied.refused
+    assert refused(applied)[1] == {"kind": "stream", "name": "orders", "count": "13", "daggers": shown}
+
+
+def test_topics_of_a_stream_that_is_registered_anew_have_just_come() -> None:
+    fleet, _ = folded(STREAM, REMOVED["stream"], STREAM)
+    [*_, last] = given(STREAM, REMOVED["stream"], STREAM)
+
+    assert fleet.joined["orders"] == {"orders": last.time}
+
+
+def test_the_other_messages_of_a_file_stay() -> None:
+    fleet, _ = folded(SCHEMA, REMOVED["message"])
+
+    assert list(fleet.messages) == ["shop.Sum"]
+
+
+class Asked:
+    """A catalogue that knows nothing, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[tuple[str, str]] = set()
+
+    def cluster(self, name: str) -> None:
+        self.names.add(("cluster", name))
+
+    def stream(self, name: str) -> None:
+        self.names.add(("stream", name))
+
+    def message(self, name: str) -> Any:
+        self.names.add(("message", name))
+        raise Unresolved("UNKNOWN_MESSAGE", name)
+
+
+def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
+    every = []
+    for kind in sinks.names():
+        sink = spec_pb2.Sink()
+        member = getattr(sink, kind)
+        member.SetInParent()
+        for field in member.DESCRIPTOR.fields:
+            if field.type == field.TYPE_STRING and not field.is_repeated:
+                setattr(member, field.name, f"{kind}-{field.name}")
+        every.append(sink)
+    every.append(kafka(format=spec_pb2.KafkaSink.FORMAT_PROTOBUF, message="shop.Sum", topic="t"))
+    spec = defaults.filled(
+        "counts", dagger(cluster="local", streams=[{"stream": "orders"}], sinks=every).spec
+    )
+    asked = Asked()
+    assert list(rules.unresolved("spec", "counts", spec, asked))
+
+    known = {(kind, name) for kind in ("cluster", "stream", "message") for name in names_of(spec, kind)}
+
+    assert asked.names <= known
+    assert ("message", "shop.Sum") in asked.names

@@ -1,0 +1,147 @@
+"""CatalogService's reads: what is registered. One thing is read from the fold, lists from the projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+
+from api_gateway import describing, paging, prototext, schemas, validation
+from api_gateway.missing import no_entry
+from api_gateway.projection import Projection
+from api_gateway.reader import Reader
+from chassis.errors import invalid
+from chassis.interceptors import Context
+from fleet import Fleet
+from fleet.catalogue import Entry
+
+_ALL: Final = 100_000
+E = TypeVar("E", bound=paging.Sized | str)
+
+
+class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
+    """What daggers are made of, as it is registered."""
+
+    def __init__(self, fleet: Fleet, reader: Reader, projection: Projection) -> None:
+        self._fleet = fleet
+        self._reader = reader
+        self._projection = projection
+
+    async def ListClusters(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListClustersRequest, context: Context
+    ) -> gateway_pb2.ListClustersResponse:
+        """All clusters, by name."""
+        found, more, at = await self._page(request, context, self._projection.clusters)
+        return gateway_pb2.ListClustersResponse(clusters=found, next_page_token=more, sequence=at)
+
+    async def GetCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetClusterRequest, context: Context
+    ) -> gateway_pb2.GetClusterResponse:
+        """One cluster, and its version."""
+        entry, at = await self._entry(request, context, "cluster", request.name)
+        return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=at)
+
+    async def ListSchemas(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListSchemasRequest, context: Context
+    ) -> gateway_pb2.ListSchemasResponse:
+        """The registered message names, sorted."""
+        found, more, at = await self._page(request, context, self._projection.messages)
+        return gateway_pb2.ListSchemasResponse(messages=found, next_page_token=more, sequence=at)
+
+    async def GetSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetSchemaRequest, context: Context
+    ) -> gateway_pb2.GetSchemaResponse:
+        """One message's file and all it imports."""
+        name = request.message
+        entry, at = await self._entry(request, context, "message", name)
+        schema = schemas.of_message(entry.value, name)
+        text = prototext.message(schema.files, name)
+        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=at, text=text)
+
+    async def ListStreams(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListStreamsRequest, context: Context
+    ) -> gateway_pb2.ListStreamsResponse:
+        """All streams by name, or those of one message."""
+        found, more, at = await self._page(
+            request, context, partial(self._projection.streams, request.message), request.message
+        )
+        return gateway_pb2.ListStreamsResponse(streams=found, next_page_token=more, sequence=at)
+
+    async def GetStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetStreamRequest, context: Context
+    ) -> gateway_pb2.GetStreamResponse:
+        """One stream, and its version."""
+        entry, at = await self._entry(request, context, "stream", request.name)
+        return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=at)
+
+    async def DescribeStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DescribeStreamRequest, context: Context
+    ) -> gateway_pb2.DescribeStreamResponse:
+        """What a query can read of one stream."""
+        entry, at = await self._entry(request, context, "stream", request.name)
+        answer = describing.stream(entry.value, self._fleet)
+        answer.sequence = at
+        return answer
+
+    async def ListReferences(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListReferencesRequest, context: Context
+    ) -> gateway_pb2.ListReferencesResponse:
+        """All reference tables, by name."""
+        found, more, at = await self._page(request, context, self._projection.references)
+        return gateway_pb2.ListReferencesResponse(references=found, next_page_token=more, sequence=at)
+
+    async def GetReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetReferenceRequest, context: Context
+    ) -> gateway_pb2.GetReferenceResponse:
+        """One reference table, and its version."""
+        entry, at = await self._entry(request, context, "reference", request.name)
+        return gateway_pb2.GetReferenceResponse(reference=entry.value, version=entry.version, sequence=at)
+
+    async def _page(
+        self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
+    ) -> tuple[Sequence[E], str, int]:
+        """A page of a list, the token of the next, and the sequence it is of. Raises: ApiError.
+
+        `read` answers entries by name, at most `limit`, behind `after`; `of` is what was asked of the list.
+        """
+        # Who asks for no page is from before there were any, and has to be answered all.
+        page, wrong = paging.asked(request, of, default=_ALL)
+        wrong += validation.sequence("min_sequence", request.min_sequence)
+        if wrong:
+            raise invalid(wrong)
+        found, at = await self._reader.read(
+            context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
+        )
+        return *page.cut(found, paging.name), at
+
+    async def _entry(self, request: Read, context: Context, kind: str, name: str) -> tuple[Entry[Any], int]:
+        """One thing that is registered, and the sequence it is of. Raises: ApiError."""
+        check_sequence(request.min_sequence)
+        fleet = await self._reader.state(context, request.min_sequence)
+        entries = fleet.catalogue.entries(kind)
+        if name not in entries:
+            raise no_entry(kind, name, entries)
+        return entries[name], fleet.sequence
+
+
+def check_sequence(min_sequence: int) -> None:
+    """Raises: ApiError for a min_sequence that cannot be."""
+    if wrong := list(validation.sequence("min_sequence", min_sequence)):
+        raise invalid(wrong)
+
+
+Read: TypeAlias = (
+    gateway_pb2.GetClusterRequest
+    | gateway_pb2.GetSchemaRequest
+    | gateway_pb2.GetStreamRequest
+    | gateway_pb2.DescribeStreamRequest
+    | gateway_pb2.GetReferenceRequest
+)
+Listed: TypeAlias = (
+    gateway_pb2.ListClustersRequest
+    | gateway_pb2.ListSchemasRequest
+    | gateway_pb2.ListStreamsRequest
+    | gateway_pb2.ListReferencesRequest
+)
