@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli.deleting import Yes, delete
 from cli.group import group
 from cli.json_views.clusters import cluster as cluster_view
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 
 clusters = group("Places where daggers run and streams live.")
+COLUMNS = ("NAME", "KAFKA", "SPARK", "INFLUX")
 schemas = group("The Protobuf messages that streams carry.")
 
 
@@ -78,11 +80,34 @@ def list_clusters(session: Session) -> None:
     """Every registered cluster."""
     with session.connect() as gateway:
         registered = gateway.clusters()
-    rows = [(c.name, c.kafka.bootstrap_servers, c.spark_master, c.influx.url) for c in registered]
     session.out.show(
         [cluster_view(cluster) for cluster in registered],
-        lambda _: session.out.table(("NAME", "KAFKA", "SPARK", "INFLUX"), rows, empty="no clusters yet"),
+        lambda _: session.out.table(COLUMNS, map(_row, registered), empty="no clusters yet"),
     )
+
+
+@command(clusters, "get", example="daggers cluster get local")
+def get_cluster(
+    session: Session, name: Annotated[str, typer.Argument(help="Name of a registered cluster.")]
+) -> None:
+    """One cluster, and its version."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.catalog.GetCluster, gateway_pb2.GetClusterRequest(name=name))
+    cluster = answer.cluster
+    document = cluster_view(cluster) | {"version": answer.version, "sequence": answer.sequence}
+    row = (*_row(cluster), answer.version)
+    session.out.show(document, lambda out: out.table((*COLUMNS, "VERSION"), [row], empty=""))
+
+
+@command(clusters, "delete", example="daggers cluster delete local --yes")
+def delete_cluster(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered cluster.")],
+    yes: Yes = False,
+) -> None:
+    """Delete a cluster. Refused while a stream or a dagger names it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteClusterRequest(name=name)
+    delete(session, "DeleteCluster", request, what="cluster", name=name, yes=yes)
 
 
 @command(schemas, "register", example="daggers schema register examples/schemas/booking.proto -I protos")
@@ -118,6 +143,7 @@ def list_schemas(session: Session) -> None:
     )
 
 
+@command(schemas, "get", example="daggers schema get examples.v1.Booking")
 @command(schemas, "show", example="daggers schema show examples.v1.Booking")
 def show_schema(
     session: Session,
@@ -133,6 +159,21 @@ def show_schema(
         "sequence": answer.sequence,
     }
     session.out.show(document, lambda out: out.lines(answer.text.splitlines()))
+
+
+@command(schemas, "delete", example="daggers schema delete examples.v1.Booking --yes")
+def delete_schema(
+    session: Session,
+    message: Annotated[str, typer.Argument(help="Fully-qualified name of a registered message.")],
+    yes: Yes = False,
+) -> None:
+    """Delete a registered message. Refused while a stream or a dagger names it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteSchemaRequest(message=message)
+    delete(session, "DeleteSchema", request, what="message", name=message, yes=yes)
+
+
+def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
+    return cluster.name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
 
 
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """get, list, start, stop, restart, delete: a dagger's life."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,7 +9,8 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from cli import error_text, vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
-from cli.errors import MisusedError, RefusedError
+from cli.deleting import Yes, confirm
+from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views import daggers as json_views
@@ -135,14 +135,12 @@ def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout =
 def delete(
     session: Session,
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Stop a dagger and free its name. Asks first on a terminal. --wait waits until it is gone."""
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
-    if asks and not yes and not typer.confirm(f"Delete {name}?", err=True):
-        raise RefusedError("nothing was deleted", reason="DECLINED")
+    confirm(session, name, yes=yes)
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.DeleteDagger, gateway_pb2.DeleteDaggerRequest(name=name))
         if wait:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli.deleting import Yes, delete
 from cli.group import group
 from cli.json_views.references import reference as view
 from cli.session import Session, command
@@ -68,3 +69,29 @@ def list_references(session: Session) -> None:
         documents,
         lambda _: session.out.table(("NAME", "FORMAT", "LOCATION"), rows, empty="no reference tables yet"),
     )
+
+
+@command(references, "get", example="daggers reference get cities")
+def get_reference(
+    session: Session, name: Annotated[str, typer.Argument(help="Name of a registered table.")]
+) -> None:
+    """One reference table, and its version."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.catalog.GetReference, gateway_pb2.GetReferenceRequest(name=name))
+    table = answer.reference
+    document = view(table) | {"version": answer.version, "sequence": answer.sequence}
+    row = (table.name, document["format"], table.location, answer.version)
+    session.out.show(
+        document, lambda out: out.table(("NAME", "FORMAT", "LOCATION", "VERSION"), [row], empty="")
+    )
+
+
+@command(references, "delete", example="daggers reference delete cities --yes")
+def delete_reference(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered table.")],
+    yes: Yes = False,
+) -> None:
+    """Delete a reference table. Refused while the query of a dagger names it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteReferenceRequest(name=name)
+    delete(session, "DeleteReference", request, what="reference table", name=name, yes=yes)

@@ -1,11 +1,11 @@
 """`daggers stream`: topics that carry one message."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli.deleting import Yes, delete
 from cli.group import group
 from cli.json_views.streams import description as description_view
 from cli.json_views.streams import stream as stream_view
@@ -13,6 +13,7 @@ from cli.output import Printer
 from cli.session import Session, command
 
 streams = group("Topics that carry one message.")
+COLUMNS = ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD")
 
 
 @command(
@@ -57,11 +58,35 @@ def list_streams(
     session.out.show(
         [stream_view(stream) for stream in registered],
         lambda _: session.out.table(
-            ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD"),
-            _stream_rows(registered),
+            COLUMNS,
+            map(_row, registered),
             empty="no streams yet",
         ),
     )
+
+
+@command(streams, "get", example="daggers stream get bookings")
+def get_stream(
+    session: Session, name: Annotated[str, typer.Argument(help="Name of a registered stream.")]
+) -> None:
+    """One stream, and its version."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
+    stream = answer.stream
+    document = stream_view(stream) | {"version": answer.version, "sequence": answer.sequence}
+    row = (*_row(stream), answer.version)
+    session.out.show(document, lambda out: out.table((*COLUMNS, "VERSION"), [row], empty=""))
+
+
+@command(streams, "delete", example="daggers stream delete bookings --yes")
+def delete_stream(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
+    yes: Yes = False,
+) -> None:
+    """Delete a stream. Refused while a dagger reads it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteStreamRequest(name=name)
+    delete(session, "DeleteStream", request, what="stream", name=name, yes=yes)
 
 
 @command(streams, "describe", example="daggers stream describe bookings")
@@ -91,8 +116,8 @@ def _values(column: gateway_pb2.StreamColumn) -> str:
     return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
 
 
-def _stream_rows(registered: Sequence[spec_pb2.Stream]) -> list[tuple[str, ...]]:
-    return [(s.name, s.cluster, " ".join(s.topics), s.message, s.time_field) for s in registered]
+def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
+    return stream.name, stream.cluster, " ".join(stream.topics), stream.message, stream.time_field
 
 
 def _stream_flags(stream: spec_pb2.Stream) -> dict[str, str]:
