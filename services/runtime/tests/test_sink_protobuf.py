@@ -1,5 +1,6 @@
 """Rows as Protobuf messages: by name, nested by dots, checked by type before the first row."""
 
+import pickle
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from grpc_tools import protoc
 
 from daggersql import Column, Role
-from runtime.encode.protobuf import Encoder
+from runtime.encode.protobuf import Encoder, encoder
 from runtime.encode.rows import Layout
 from runtime.errors import JobError
 
@@ -144,3 +145,12 @@ def test_every_column_that_does_not_fit_is_named_at_once() -> None:
 def test_a_message_that_is_not_registered_is_named() -> None:
     with pytest.raises(JobError, match="is not registered"):
         Encoder(Layout((), ()), pa.schema([]), FILES, "row.v1.Wor")
+
+
+def test_a_worker_keeps_the_encoder_of_a_target_that_comes_again() -> None:
+    layout = Layout((Column("count", Role.FIELD, "count", ""),), hidden=("__window_start",))
+    schema = pa.schema([("count", pa.int64()), ("__window_start", pa.timestamp("us", "UTC"))])
+    asked = layout, schema, FILES, "row.v1.Row"
+
+    assert encoder(*pickle.loads(pickle.dumps(asked))) is encoder(*asked)
+    assert encoder(layout, schema.remove(1), FILES, "row.v1.Row") is not encoder(*asked)

@@ -12,6 +12,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import pyarrow as pa
 from pyarrow import types
@@ -88,6 +89,12 @@ class Encoder:
             "NO_TIME" if micro is None else _nanoseconds(micro * 1000 + below)
             for micro, below in zip(micros, identities(self._layout, batch), strict=True)
         ]
+
+
+@lru_cache(maxsize=8)
+def encoder(layout: Layout, measurement: str) -> Encoder:
+    """As `Encoder`, kept by the worker between batches: the rule book is asked once."""
+    return Encoder(layout, measurement)
 
 
 _BAD_TIMES = {

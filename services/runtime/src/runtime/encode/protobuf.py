@@ -72,6 +72,12 @@ class Encoder:
         return message
 
 
+@lru_cache(maxsize=8)
+def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> Encoder:
+    """As `Encoder`, kept by the worker between batches: whether columns fit is judged once."""
+    return Encoder(layout, schema, descriptors, message)
+
+
 def _values(array: pa.Array) -> list[Any]:
     """The values as Python has them; where it has not (a time beyond the year 9999), what it says."""
     try:

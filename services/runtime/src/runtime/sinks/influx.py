@@ -26,7 +26,7 @@ from urllib3.exceptions import HTTPError
 
 from daggerspec.row import Row
 from runtime.clients.secrets import resolve
-from runtime.encode.line_protocol import Encoder
+from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
@@ -59,9 +59,9 @@ def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink ha
     return InfluxWriter(encoder(target), address(target))
 
 
-def encoder(target: Target) -> Encoder:
+def encoder(target: Target) -> line_protocol.Encoder:
     """How the target's rows become lines."""
-    return Encoder(target.layout, target.resolved.sink.influx.measurement)
+    return line_protocol.encoder(target.layout, target.resolved.sink.influx.measurement)
 
 
 def address(target: Target) -> spec_pb2.InfluxAddress:
@@ -72,7 +72,7 @@ def address(target: Target) -> spec_pb2.InfluxAddress:
 class InfluxWriter:
     """Writes lines in requests of a few thousand, and finds the ones that are refused."""
 
-    def __init__(self, encoder: Encoder, address: spec_pb2.InfluxAddress) -> None:
+    def __init__(self, encoder: line_protocol.Encoder, address: spec_pb2.InfluxAddress) -> None:
         self._encoder = encoder
         self._address = address
 

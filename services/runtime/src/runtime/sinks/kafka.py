@@ -72,7 +72,7 @@ class _Values:
         self._messages = None
         self.type, self.content_type = JSON_TYPE, cloudevents.JSON
         if sink.format == spec_pb2.KafkaSink.FORMAT_PROTOBUF:
-            self._messages = protobuf.Encoder(target.layout, target.schema, target.descriptors, sink.message)
+            self._messages = protobuf.encoder(target.layout, target.schema, target.descriptors, sink.message)
             self.type, self.content_type = sink.message, cloudevents.PROTOBUF
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
