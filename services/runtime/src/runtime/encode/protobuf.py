@@ -34,7 +34,7 @@ class Encoder:
     """
 
     def __init__(self, layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> None:
-        self._class = _message_class(descriptors, message)
+        self._class = message_class(descriptors, message)
         self._layout = layout
         message_type = cast(Descriptor, self._class.DESCRIPTOR)
         kinds = [schema.field(index).type for index in range(len(layout.columns))]
@@ -90,7 +90,8 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 @lru_cache(maxsize=8)
-def _message_class(descriptors: bytes, name: str) -> type[Message]:
+def message_class(descriptors: bytes, name: str) -> type[Message]:
+    """The class of a message among these files. Raises `JobError` (USER) when none has it."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
         pool.Add(file)

@@ -18,9 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from google.protobuf import json_format
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec import cloudevents
 from daggerspec.row import Row
@@ -235,10 +233,7 @@ def _decoder(source: Source) -> Callable[[bytes], dict[str, Any]]:
     sink = source.resolved.sink.kafka
     if sink.format != spec_pb2.KafkaSink.FORMAT_PROTOBUF:
         return _json_columns
-    pool = DescriptorPool()
-    for file in source.descriptors.file:
-        pool.Add(file)
-    kind = GetMessageClass(pool.FindMessageTypeByName(sink.message))
+    kind = protobuf.message_class(source.descriptors.SerializeToString(deterministic=True), sink.message)
 
     def decode(value: bytes) -> dict[str, Any]:
         columns: dict[str, Any] = json_format.MessageToDict(
