@@ -143,7 +143,8 @@ def quarantined(
     target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
 ) -> Iterator[tuple[telemetry_pb2.Quarantined, str]]:
     """For each row that a sink refused its record, visible columns as JSON, and its whole row key."""
-    layout, refused = target.layout, batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
+    layout, sink = target.layout, target.name
+    refused = batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
     texts = json_text.objects([(column.name, values) for column, values in layout.visible(refused)])
     keys = rows.keys(layout, refused)
     places: list[tuple[int, int]] = [(0, 0)] * len(refusals)
@@ -157,7 +158,7 @@ def quarantined(
     for refusal, text, key, (partition, offset) in zip(refusals, texts, keys, places, strict=True):
         record = telemetry_pb2.Quarantined(
             dagger=target.dagger,
-            topic=target.name,
+            topic=sink,
             partition=partition,
             offset=offset,
             stage="sink",
