@@ -21,7 +21,7 @@ from daggerspec import rundir
 from runtime.launch import progress
 from runtime.launch.heartbeat import HeartbeatSender
 from runtime.state.lease import Lease
-from runtime.state.store import Place, open_root
+from runtime.state.store import Place, Store, open_root
 from runtime.state.store.local import LocalStore
 from runtime.values.registration import Registration
 
@@ -49,20 +49,26 @@ class Launch:
         self._started = started
         self._asked = False
 
-    @cached_property
+    @property
     def root(self) -> Place:
         """Where its checkpoints and its lease are. Raises `JobError` (EXTERNAL)."""
-        return open_root(self.spec.checkpoint_root)[0]
+        return self._opened[0]
 
     @cached_property
     def lease(self) -> Lease:
         """Its right to write, not taken yet. Raises `JobError` (EXTERNAL)."""
-        return Lease(open_root(self.spec.checkpoint_root)[1], self.spec.generation, time.monotonic)
+        return Lease(self._opened[1], self.spec.generation, time.monotonic)
+
+    @cached_property
+    def _opened(self) -> tuple[Place, Store]:
+        """Where its checkpoints are, and its lease beside them. Raises `JobError` (EXTERNAL)."""
+        return open_root(self.spec.checkpoint_root)
 
     @property
     def lease_in_workers(self) -> LocalStore | None:
         """The lease where workers can look at it."""
-        return LocalStore(self.root.local) if self.root.local else None
+        store = self._opened[1]
+        return store if isinstance(store, LocalStore) else None
 
     @cached_property
     def session(self) -> SparkSession:
