@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -15,10 +17,12 @@ from eventlog import Draft, LogDamaged, LogError, LogUnavailable, Record, Record
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.reader import Message, Reader
+from eventlog.tail import KafkaTail
 from eventlog.testing import START, LogContract
 from kafkaclient import Connection
 
 pytestmark = pytest.mark.integration
+EVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def fresh_topic() -> str:
@@ -228,3 +232,42 @@ async def test_a_replay_that_kafka_leaves_in_the_middle_says_so(
             way.cut()
             with pytest.raises(LogUnavailable):
                 await _exhaust(replaying)
+
+
+async def test_a_tail_goes_on_where_it_was_once_kafka_is_back(kafka: str, log: KafkaLog) -> None:
+    await log.append(draft(0))
+    with Proxy(port_of(f"//{kafka}"), kafka=True) as way:
+        tail = KafkaTail(Connection(f"127.0.0.1:{way.port}"), log._topic)
+        async with asyncio.timeout(60), aclosing(tail.follow(EVER)) as arrivals:
+            first = await anext(arrivals)
+            coming = asyncio.ensure_future(anext(arrivals))
+            way.cut()
+            way.touched.clear()
+            await log.append(draft(1))
+            tried_again = await asyncio.to_thread(way.touched.wait, 30)
+            heard_meanwhile = coming.done()
+            way.open()
+            second = await coming
+
+    assert (tried_again, heard_meanwhile) == (True, False)
+    assert [(each.record.id, each.past) for each in (first, second)] == [("id-0", True), ("id-1", False)]
+
+
+async def test_a_tail_begins_with_what_came_since_then(kafka: str, log: KafkaLog) -> None:
+    await log.append(draft(0))
+    tail = KafkaTail(Connection(kafka), log._topic)
+    async with asyncio.timeout(60), aclosing(tail.follow(datetime.now(UTC) + timedelta(hours=1))) as arrivals:
+        coming = asyncio.ensure_future(anext(arrivals))
+        number = 0
+        while not coming.done():  # what was there is passed; of what comes, the first that is read
+            number += 1
+            await log.append(draft(number))
+            await asyncio.wait({coming}, timeout=0.5)
+
+    assert not coming.result().past
+    assert coming.result().record.id != "id-0"
+
+
+async def test_a_tail_without_a_broker_says_so(unused_tcp_port: int) -> None:
+    with pytest.raises(LogUnavailable, match=f"127.0.0.1:{unused_tcp_port}"):
+        await anext(KafkaTail(Connection(f"127.0.0.1:{unused_tcp_port}"), "any").follow(EVER))

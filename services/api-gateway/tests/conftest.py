@@ -29,7 +29,7 @@ from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Concern
 from eventlog import Log
 from eventlog.memory import MemoryLog
-from eventlog.tail import LogTail
+from eventlog.testing import LogTail
 
 QUERY = (
     "SELECT city AS tag_city, count(1) AS orders,"

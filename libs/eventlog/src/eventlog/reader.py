@@ -1,10 +1,16 @@
-"""One consumer of a log's topic: it knows where it stands and never jumps anywhere by itself."""
+"""Consumers of topics.
+
+A log's knows where it stands and never jumps anywhere by itself; another reads all partitions of a topic.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRangeError
@@ -35,6 +41,60 @@ def client(connection: Connection) -> dict[str, Any]:
         raise unavailable(connection, error) from error
 
 
+async def stopped(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()  # noqa: SLF001 - what `stop` had left to do
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+@asynccontextmanager
+async def all_partitions(
+    connection: Connection, topic: str, *, begin: Literal["earliest", "latest"]
+) -> AsyncGenerator[tuple[AIOKafkaConsumer, list[TopicPartition]]]:
+    """A consumer of the partitions that a topic has now, and these; no group, nothing is committed.
+
+    `begin`: where it stands in a partition until told otherwise, and where it goes on when what it was to
+    read is gone. Raises, also in the block: KafkaError, OSError, TimeoutError.
+    """
+    consumer = AIOKafkaConsumer(
+        topic,
+        **connection.aiokafka(),
+        group_id=None,
+        auto_offset_reset=begin,
+        enable_auto_commit=False,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        retry_backoff_ms=BACKOFF_MS,
+    )
+    try:
+        await consumer.start()
+        consumer.unsubscribe()  # its partitions are known now
+        numbers = sorted(consumer.partitions_for_topic(topic) or ())
+        partitions = [TopicPartition(topic, number) for number in numbers]
+        consumer.assign(partitions)
+        yield consumer, partitions
+    finally:
+        await stopped(consumer)
+
+
+async def offsets_since(
+    consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], instant: datetime
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where in each partition begins what came since then, and where it ends now.
+
+    Raises: KafkaError, OSError, TimeoutError.
+    """
+    ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
+    instant_ms = int(instant.timestamp() * 1000)
+    first = await consumer.offsets_for_times(dict.fromkeys(partitions, instant_ms))
+    return {each: start.offset if (start := first[each]) else ends[each] for each in partitions}, ends
+
+
 class Reader:
     """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
 
@@ -55,7 +115,7 @@ class Reader:
         try:
             await self._consumer.start()
         except BaseException as error:
-            await self._stop()
+            await stopped(self._consumer)
             if isinstance(error, TEMPORARY):
                 raise unavailable(self._connection, error) from error
             raise
@@ -65,18 +125,7 @@ class Reader:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stop()
-
-    async def _stop(self) -> None:
-        """Stop the consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways."""
-        task = asyncio.current_task()
-        before = task.cancelling() if task else 0
-        try:
-            await self._consumer.stop()
-        except asyncio.CancelledError:
-            await self._consumer._client.close()  # noqa: SLF001 - what `stop` had left to do
-        if task and task.cancelling() > before:
-            raise asyncio.CancelledError
+        await stopped(self._consumer)
 
     async def bounds(self) -> tuple[int, int]:
         """Sequences of the first and the last record; (0, -1) for a new topic."""

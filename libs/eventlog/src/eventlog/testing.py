@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from google.protobuf.message import Message
 
 from eventlog.log import Log, LogDamaged
 from eventlog.record import Draft, Record, read_record
+from eventlog.tail import Arrival
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _DEADLINE_S = 30.0
@@ -49,6 +51,21 @@ def subject_of(event: Any) -> str:
     if "schema" in fields:
         return ",".join(event.schema.messages)
     return str(getattr(event, "name", ""))
+
+
+class LogTail:
+    """The tail of a log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
+        """As `Tail.follow`."""
+        end = await self._log.end()
+        async with aclosing(self._log.follow()) as records:
+            async for record in records:
+                if record.sequence > end or record.time >= since:
+                    yield Arrival(record, past=record.sequence <= end)
 
 
 class LogContract:

@@ -11,8 +11,8 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from eventlog import reader
 from eventlog.admin import started
-from eventlog.reader import client
 from fleet.watch import WINDOW
 from kafkaclient import Connection
 
@@ -51,17 +51,12 @@ async def rewind(connection: Connection, *, topic: str, group: str, since: datet
     async with started(connection) as admin:
         (described,) = await admin.describe_topics([topic])
         partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
-        consumer = AIOKafkaConsumer(**client(connection), group_id=group, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(**reader.client(connection), group_id=group, enable_auto_commit=False)
         try:
             await consumer.start()
             consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            instant_ms = int(since.timestamp() * 1000)
-            starts = await consumer.offsets_for_times(dict.fromkeys(partitions, instant_ms))
-            begins = {
-                place: start.offset if (start := starts[place]) else ends[place] for place in partitions
-            }
+            begins, ends = await reader.offsets_since(consumer, partitions, since)
             await consumer.commit(begins)
         finally:
-            await consumer.stop()
+            await reader.stopped(consumer)
     return Recall({place.partition: ends[place] for place in partitions if begins[place] < ends[place]})

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlog import topics
+from eventlog.reader import all_partitions
 from kafkaclient import Connection
 
 _POLL_MS: Final = 1_000
@@ -67,29 +68,15 @@ class KafkaQuarantine:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[TopicReader, None]:
         """As `QuarantineTopic.opened`."""
-        consumer = AIOKafkaConsumer(
-            self._topic,
-            **self._connection.aiokafka(),
-            group_id=None,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            request_timeout_ms=10_000,
-        )
-        try:
-            await consumer.start()
-            consumer.unsubscribe()  # its partitions are known now
-            numbers = sorted(consumer.partitions_for_topic(self._topic) or ())
-            consumer.assign([TopicPartition(self._topic, number) for number in numbers])
-            yield _KafkaReader(consumer, self._topic, numbers)
-        finally:
-            await consumer.stop()
+        async with all_partitions(self._connection, self._topic, begin="earliest") as (consumer, partitions):
+            yield _KafkaReader(consumer, self._topic, partitions)
 
 
 class _KafkaReader:
-    def __init__(self, consumer: AIOKafkaConsumer, topic: str, numbers: Sequence[int]) -> None:
+    def __init__(self, consumer: AIOKafkaConsumer, topic: str, partitions: Sequence[TopicPartition]) -> None:
         self._consumer = consumer
         self._topic = topic
-        self._partitions = [TopicPartition(topic, number) for number in numbers]
+        self._partitions = partitions
 
     async def bounds(self) -> Mapping[int, Bounds]:
         first = await self._consumer.beginning_offsets(self._partitions)
