@@ -27,10 +27,10 @@ from api_gateway.writer import Writer
 from eventlog import LogPosition, LogUnavailable
 from fleet.health import SHOWN, Limits
 from fleet.observation import Policy
+from fleet.watch import RECALL
 from health_monitor.alert import Policy as AlertPolicy
 from health_monitor.leadership import Identity
 from health_monitor.monitor import Monitor
-from health_monitor.recall import SPAN
 from health_monitor.receivers import slack
 from health_monitor.webhook import Channel
 from scheduler.shell import Options, Scheduler
@@ -180,7 +180,7 @@ async def watch(
         for follower in built.followers:
             tasks.create_task(follower.run())
         await built.catch_up()
-        built.observer.recall(world.now() - SPAN)
+        built.observer.recall(world.now() - RECALL)
         async for record in world.beats.replay():
             built.heard(record, record.time)
         built.observer.begin()

@@ -21,12 +21,12 @@ from tests.contracts.logs import TroubledLog
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health import Limits
+from fleet.watch import RECALL
 from health_monitor.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity
 from health_monitor.monitor import Monitor
-from health_monitor.recall import SPAN
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack
 from health_monitor.webhook import Channel, Webhooks
@@ -178,9 +178,9 @@ class Running:
         self.follow()
         await self.monitor.catch_up()
         if self.recalls:
-            self.monitor.observer.recall(self.world.now - SPAN)
+            self.monitor.observer.recall(self.world.now - RECALL)
             async for record in self.world.beats.replay():
-                if record.time >= self.world.now - SPAN:
+                if record.time >= self.world.now - RECALL:
                     self.monitor.heard(record, record.time)
         self.heard = await self.world.beats.end()
         self.monitor.observer.begin()

@@ -23,6 +23,8 @@ Heartbeat = telemetry_pb2.Heartbeat
 
 WINDOW: Final = timedelta(seconds=RECENT_S)
 """Over how long the quarantine rate is taken."""
+RECALL: Final = WINDOW + timedelta(seconds=30)
+"""How far back an observer that begins hears: a whole window, and a heartbeat at or before its begin."""
 _LIMITS: Final = Limits()
 # Newer heartbeats overtake a late one by less than this; beyond it, the driver's clock was set back.
 _LATE: Final = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from daggers.v1 import telemetry_pb2, vitals_pb2
@@ -19,10 +19,8 @@ from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
 from fleet import Dagger, vitals, watch
 from fleet.health import SHOWN
-from fleet.watch import WINDOW, Hearing, Watch
+from fleet.watch import Hearing, Watch
 
-SPAN: Final = WINDOW + timedelta(seconds=30)
-"""How far back a start hears: a whole window, and a heartbeat at or before its begin."""
 _AGAIN_S: Final = 1.0
 
 
@@ -40,7 +38,7 @@ class Heard:
 
     async def run(self) -> None:
         """Hear for ever, once the fold knows the daggers there are."""
-        since, lost = self._now() - SPAN, False
+        since, lost = self._now() - watch.RECALL, False
         while True:
             try:
                 async with aclosing(self._heartbeats.follow(since)) as arrivals:

@@ -21,6 +21,7 @@ from eventlog import LogError
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
+from fleet.watch import RECALL
 from health_monitor import host, recall
 from health_monitor.addresses import Allowed
 from health_monitor.journal import FileJournal
@@ -90,7 +91,7 @@ async def serve(
             await monitor.catch_up()
             if not channels:
                 log.warning("nobody is told: no receiver is set; alerts are only recorded")
-            since = datetime.now(UTC) - recall.SPAN
+            since = datetime.now(UTC) - RECALL
             group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
             recalled = await recall.rewind(kafka, topic=heartbeats_topic, group=group, since=since)
             monitor.observer.recall(since)

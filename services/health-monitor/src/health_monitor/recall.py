@@ -6,18 +6,13 @@ The topic is the changelog of the watches. A table of ours beside it would be a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlog import reader
 from eventlog.admin import started
-from fleet.watch import WINDOW
 from kafkaclient import Connection
-
-SPAN: Final = WINDOW + timedelta(seconds=30)
-"""How far back: a whole window, and a heartbeat at or before its begin."""
 
 
 class Recall:
