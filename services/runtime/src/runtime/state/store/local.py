@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from chassis.files import replace_text
 
 _NAME = "lease"
 
@@ -79,10 +80,5 @@ class LocalStore:
             fcntl.flock(lock, fcntl.LOCK_EX)
             held = self.read()
             if held < generation:
-                fresh = self._path.with_suffix(".new")
-                with fresh.open("w", encoding="ascii") as file:
-                    file.write(str(generation))
-                    file.flush()
-                    os.fsync(file.fileno())
-                fresh.replace(self._path)
+                replace_text(self._path, str(generation), durable=True)
             return max(held, generation)
