@@ -7,7 +7,6 @@ streams, the sinks, the query. Then it watches: the query, the stop file and SIG
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,8 +37,6 @@ from runtime.state.lease import LeaseWatcher
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
-# With what follows, less than the lease's patience: a driver that lost its lease is gone after twice that.
-_STOP_S = 10.0
 
 
 class Driver:
@@ -169,7 +166,7 @@ class Driver:
         except BaseException:
             launch.stopping.set()
             batches.last.set()
-            _stop(query)
+            queries.stop_patiently(query.stop)
             raise
         if batches.unfinished:
             logger().info("drained", unfinished=batches.unfinished)
@@ -207,10 +204,3 @@ def _plan_errors() -> Iterator[None]:
     except AnalysisException as refused:
         what = str(refused).splitlines()[0]
         raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
-
-
-def _stop(query: StreamingQuery) -> None:
-    """Stop a query, and do not wait for a store or a broker that never answers."""
-    stopping = threading.Thread(target=query.stop, name="stop", daemon=True)
-    stopping.start()
-    stopping.join(_STOP_S)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+
+# With what follows, less than the lease's patience: a driver that lost its lease is gone after twice that.
+_STOP_S = 10.0
 
 
 class QueryError(Exception):
@@ -27,6 +33,13 @@ def is_busy(query: StreamingQuery) -> bool:
     thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
     starting = query.status["message"] == "Initializing sources" and thread.isAlive()
     return starting or bool(query.status["isTriggerActive"])
+
+
+def stop_patiently(stop: Callable[[], object]) -> None:
+    """Stop a query, or Spark, and do not wait for a store, a broker or an executor that never answers."""
+    stopping = threading.Thread(target=stop, name="stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_S)
 
 
 def last_batch(query: StreamingQuery) -> None:

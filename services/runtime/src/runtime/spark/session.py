@@ -6,14 +6,13 @@ here.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.spark import names
+from runtime.spark import names, queries
 
 _SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
@@ -62,7 +61,6 @@ _DISK_STATE = {
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
-_STOP_S = 10.0
 _BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -90,13 +88,11 @@ def another(session: SparkSession) -> SparkSession:
 
 @contextmanager
 def stopped(session: SparkSession) -> Iterator[SparkSession]:
-    """Stop Spark in the end, and do not wait for a store or an executor that never answers."""
+    """Stop Spark in the end, patiently."""
     try:
         yield session
     finally:
-        stopping = threading.Thread(target=session.stop, name="stop", daemon=True)
-        stopping.start()
-        stopping.join(_STOP_S)
+        queries.stop_patiently(session.stop)
 
 
 def _prepare(session: SparkSession) -> None:
