@@ -117,11 +117,9 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
         return events_pb2.DaggerError(
             domain=_DOMAINS[domain], reason=reason, detail=detail, retryable=bool(retryable)
         )
-    if "OutOfMemoryError" in text:
-        return exits.heap_full()
-    for pattern, domain, reason, detail, can_retry in _KNOWN:
+    for pattern, meaning in _MEANINGS:
         if re.search(pattern, text, re.DOTALL):
-            return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=can_retry)
+            return meaning
     return events_pb2.DaggerError(
         domain=INTERNAL,
         reason=UNEXPECTED,
@@ -136,33 +134,36 @@ def as_json(error: events_pb2.DaggerError) -> str:
 
 
 # What an exception's text matches, and what that means; asked in this order, when no error of ours is in it.
-_KNOWN = (
+_MEANINGS = (
+    (r"OutOfMemoryError", exits.heap_full()),
     (
         r"(EOFException|SocketException|Broken pipe).*PythonStreamingSourceRunner",
-        EXTERNAL,
-        "READER_DIED",
-        "The process that asks Kafka for new records has died: it was killed, or memory is short.",
-        True,
+        external(
+            "READER_DIED",
+            "The process that asks Kafka for new records has died: it was killed, or memory is short.",
+            retryable=True,
+        ).error,
     ),
     (
         r"Python worker exited unexpectedly",
-        EXTERNAL,
-        "WORKER_DIED",
-        "A Python worker process has died: it was killed, or memory is short.",
-        True,
+        external(
+            "WORKER_DIED",
+            "A Python worker process has died: it was killed, or memory is short.",
+            retryable=True,
+        ).error,
     ),
     (
         r"Multiple streaming queries are concurrently using",
-        INTERNAL,
-        "FENCED",
-        "Another driver of this dagger uses the same checkpoint; this one has ended.",
-        False,
+        internal(
+            "FENCED", "Another driver of this dagger uses the same checkpoint; this one has ended."
+        ).error,
     ),
     (
         r"No space left on device",
-        EXTERNAL,
-        "DISK_FULL",
-        "The disk that holds checkpoints or Spark's temporary files is full; free some space.",
-        True,
+        external(
+            "DISK_FULL",
+            "The disk that holds checkpoints or Spark's temporary files is full; free some space.",
+            retryable=True,
+        ).error,
     ),
 )
