@@ -175,7 +175,7 @@ class Job(StreamingQueryListener):
         found = {row.start.replace(tzinfo=UTC): row.n for row in rows.collect()}
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
-        first = self.context.registry.complete_from()
+        first = self.context.registry.published().complete_from()
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
 
     def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802

@@ -29,8 +29,8 @@ def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
         found = list(ends)
 
     assert found == [one.start.next, other.until]
-    assert not ReaderRegistry(tmp_path / "one").is_reachable()
-    assert ReaderRegistry(tmp_path / "other").statuses() == {}
+    assert not ReaderRegistry(tmp_path / "one").published().is_reachable()
+    assert ReaderRegistry(tmp_path / "other").published().statuses == {}
 
 
 def test_readers_of_two_launches_have_sources_of_their_own(tmp_path: Path) -> None:

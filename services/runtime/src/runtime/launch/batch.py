@@ -30,6 +30,7 @@ from runtime.launch.delivery import PRINTED, REFUSED, REPORT, TROUBLE, WRITTEN, 
 from runtime.launch.launch import Launch
 from runtime.references.loading import References
 from runtime.sinks import Target, load
+from runtime.source.status import Published
 from runtime.source.stream import begin_batch
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
@@ -117,11 +118,10 @@ class Batches:
         launch: Launch,
         targets: Sequence[Target],
         *,
-        complete_from: Callable[[], datetime | None],
-        closed: Callable[[], datetime | None],
+        published: Callable[[], Published],
         references: References,
     ) -> None:
-        """`complete_from` and `closed` are the source's."""
+        """`published` tells what the readers have published so far."""
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
         self.unfinished = ""
@@ -138,8 +138,7 @@ class Batches:
             done=frozenset(),
             store=launch.lease_in_workers,
         )
-        self._complete_from = complete_from
-        self._closed = closed
+        self._published = published
         self._references = references
         self._attempts: dict[int, int] = {}
 
@@ -162,7 +161,8 @@ class Batches:
         )
         self._references.refresh(self._launch.session)
         begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
-        wanted = whole(unwritten(rows, self._closed()), self._complete_from())
+        readers = self._published()
+        wanted = whole(unwritten(rows, readers.closed()), readers.complete_from())
         report = self._deliver(wanted, batch_id)
         sinks = range(len(self._targets))
         self._launch.heartbeat.update(

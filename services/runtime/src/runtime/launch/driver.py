@@ -89,8 +89,7 @@ class Driver:
         batches = Batches(
             launch,
             assembled.targets,
-            complete_from=assembled.source.registry.complete_from,
-            closed=assembled.source.registry.closed,
+            published=assembled.source.registry.published,
             references=references,
         )
         groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))

@@ -172,7 +172,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
     for name in query.functions:
         functions.load(name).register(launch.functions)
     guard.check(spark, query.spark_sql, reads, query.functions)
-    rows = rows_of(spark, query.spark_sql, source.registry.complete_from())
+    rows = rows_of(spark, query.spark_sql, source.registry.published().complete_from())
     again = updates(spec)
     patience = _patience(source, streams.values())
     return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)

@@ -22,6 +22,7 @@ from runtime.launch.symptoms import Symptoms
 from runtime.references.loading import References
 from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
+from runtime.source.status import Published
 from runtime.source.stream import record_progress
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
@@ -63,25 +64,30 @@ class Listener(StreamingQueryListener):
         read = record_progress(self._source, report)
         batch = committed(report, read, self._attempts(report.batchId))
         self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
-        self._symptoms = symptoms.committed(self._symptoms, self._seen(report, batch, read))
+        published = self._source.registry.published()
+        seen = self._seen(report, batch, read, published)
+        self._symptoms = symptoms.committed(self._symptoms, seen)
         self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
-        self._warn()
+        self._warn(published)
         if first:
             self._checkpoint.forget_outdated()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
-        if self._source.registry.is_reachable():
+        published = self._source.registry.published()
+        if published.is_reachable():
             self._launch.heartbeat.update(
                 partial(progress.idle, time=datetime.fromisoformat(event.timestamp))
             )
-        self._warn()
+        self._warn(published)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has ended; why is asked by whoever waits for it."""
         self._launch.wake.set()
 
-    def _seen(self, report: StreamingQueryProgress, batch: Committed, read: SourceMetrics) -> symptoms.Batch:
+    def _seen(
+        self, report: StreamingQueryProgress, batch: Committed, read: SourceMetrics, published: Published
+    ) -> symptoms.Batch:
         written, self._written = self._written, sum(self._launch.heartbeat.progress.beat.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
         return symptoms.Batch(
@@ -92,21 +98,23 @@ class Listener(StreamingQueryListener):
             gave=closed or self._written > written,
             watermark=batch.watermark,
             readers=read.readers,
-            watermarks=self._source.registry.watermarks(),
+            watermarks=published.watermarks(),
         )
 
-    def _warn(self) -> None:
+    def _warn(self, published: Published) -> None:
         own = symptoms.warnings(self._symptoms, datetime.now(UTC))
         warned = (
             *self._plan_warnings,
-            *self._source.registry.warnings(),
+            *published.warnings(),
             *self._references.warnings(),
             *self._groups.warnings(),
             *map(str, own),
         )
         measures = {each.code: each.measure for each in own if each.measure is not None}
-        self._launch.heartbeat.update(partial(progress.warned, warnings=warned, measures=measures))
-        self._launch.heartbeat.update(partial(progress.referenced, versions=self._references.versions()))
+        versions = self._references.versions()
+        self._launch.heartbeat.update(
+            lambda known: progress.referenced(progress.warned(known, warned, measures), versions)
+        )
 
 
 def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:

@@ -48,8 +48,50 @@ class ReaderStatus:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the readers of one launch said at one moment, and what that means together."""
+
+    statuses: Mapping[str, ReaderStatus]
+    """The latest of every reader, by key."""
+    observed: Mapping[str, tuple[int | None, int | None]]
+    """The greatest event time (ms) of any row and of a record, by the reader's key."""
+
+    def watermarks(self) -> dict[str, WatermarkState]:
+        """How far event time is for every reader, by key."""
+        states = {}
+        for key, status in self.statuses.items():
+            any_row, record = self.observed.get(key, (None, None))
+            newest = _later(record, status.newest_record)
+            states[key] = WatermarkState(any_row, newest, status.delay, status.idle)
+        return states
+
+    def complete_from(self) -> datetime | None:
+        """Rows that need records from before this must not be emitted. None: every row is whole.
+
+        Known once all streams are open, and always the same for a checkpoint.
+        """
+        return _instant(max((status.complete_from for status in self.statuses.values()), default=0))
+
+    def closed(self) -> datetime | None:
+        """Windows that end up to this were written before an edit and must not be again. None: none was."""
+        return _instant(max((status.closed for status in self.statuses.values()), default=0))
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about the sources, UPPER_SNAKE code first."""
+        statuses = [status for _, status in sorted(self.statuses.items())]
+        unreachable = [
+            f"STREAM_UNREACHABLE: {status.unreachable}" for status in statuses if status.unreachable
+        ]
+        return (*unreachable, *(warning for status in statuses for warning in status.warnings))
+
+    def is_reachable(self) -> bool:
+        """Whether every reader reached its topics when it was asked last."""
+        return not any(status.unreachable for status in self.statuses.values())
+
+
 class ReaderRegistry:
-    """The readers of one launch: their files below `run_dir`, and what they say together."""
+    """The readers of one launch: their files below `run_dir`."""
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / "source"
@@ -63,15 +105,15 @@ class ReaderRegistry:
         for file in self._folder.glob("*.json"):
             file.unlink()
 
-    def statuses(self) -> dict[str, ReaderStatus]:
-        """The latest status of every reader, by key."""
+    def published(self) -> Published:
+        """What all of them have published so far."""
         statuses = {}
         for file in sorted(self._folder.glob("*.json")):
             if file.name != _DRIVER:
                 form = json.loads(file.read_text(encoding="utf-8"))
                 key, form["warnings"] = form.pop("key"), tuple(form["warnings"])
                 statuses[key] = ReaderStatus(**form)
-        return statuses
+        return Published(statuses, self._observed())
 
     def record(self, observed: Mapping[str, tuple[int | None, int | None]]) -> None:
         """Remember the greatest event time (ms) of any row and of a record, by the reader's key."""
@@ -80,39 +122,6 @@ class ReaderRegistry:
             before = known.get(key, (None, None))
             known[key] = (_later(before[0], any_row), _later(before[1], record))
         self._write(_DRIVER, known)
-
-    def watermarks(self) -> dict[str, WatermarkState]:
-        """How far event time is for every reader, by key."""
-        observed = self._observed()
-        states = {}
-        for key, status in self.statuses().items():
-            any_row, record = observed.get(key, (None, None))
-            newest = _later(record, status.newest_record)
-            states[key] = WatermarkState(any_row, newest, status.delay, status.idle)
-        return states
-
-    def complete_from(self) -> datetime | None:
-        """Rows that need records from before this must not be emitted. None: every row is whole.
-
-        Known once all streams are open, and always the same for a checkpoint.
-        """
-        return _instant(max((status.complete_from for status in self.statuses().values()), default=0))
-
-    def closed(self) -> datetime | None:
-        """Windows that end up to this were written before an edit and must not be again. None: none was."""
-        return _instant(max((status.closed for status in self.statuses().values()), default=0))
-
-    def warnings(self) -> tuple[str, ...]:
-        """What a person should know about the sources, UPPER_SNAKE code first."""
-        statuses = [status for _, status in sorted(self.statuses().items())]
-        unreachable = [
-            f"STREAM_UNREACHABLE: {status.unreachable}" for status in statuses if status.unreachable
-        ]
-        return (*unreachable, *(warning for status in statuses for warning in status.warnings))
-
-    def is_reachable(self) -> bool:
-        """Whether every reader reached its topics when it was asked last."""
-        return not any(status.unreachable for status in self.statuses().values())
 
     def _observed(self) -> dict[str, tuple[int | None, int | None]]:
         try:

@@ -44,7 +44,7 @@ class IdleSource:
             return None
         self._learn_newest(here.next)
         self._publisher.update(idle=True)
-        states = self._publisher.registry.watermarks()
+        states = self._publisher.registry.published().watermarks()
         own = states.pop(plan.key)
         if self._advanced is not None:
             own = own.after(self._advanced)
