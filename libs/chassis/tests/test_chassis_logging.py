@@ -3,12 +3,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import structlog
 
+from chassis import lines as lines_
 from chassis.logging import configure, logger, note, unit_of_work
 
 
@@ -103,3 +106,52 @@ def test_an_exception_is_logged_without_the_variables_of_its_frames() -> None:
 
 def fail_with(secret: str) -> None:
     raise ValueError(len(secret))
+
+
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+def test_a_drivers_lines_have_time_level_logger_and_message_whoever_speaks() -> None:
+    out = io.StringIO()
+    configure("oven", stream=out, as_driver=True)
+    with unit_of_work("bake", bread="rye bread", loaves=[1, 2]):
+        note(kind="dark", burnt={}, none=None)
+    logging.getLogger("py4j.java_gateway").warning("gone: %s", "a=b")
+
+    baked, gone = out.getvalue().splitlines()
+
+    assert re.fullmatch(
+        STAMP + r' INFO oven: bake bread="rye bread" loaves=\[1,2\] kind=dark burnt=\{\} none=null'
+        r" duration_ms=[0-9.]+",
+        baked,
+    )
+    assert re.fullmatch(STAMP + " WARN py4j.java_gateway: gone: a=b", gone)
+
+
+def test_a_trace_stands_below_a_drivers_line_without_the_variables_of_its_frames() -> None:
+    out, secret = io.StringIO(), "-".join(("canary", "of", "a", "secret"))
+    configure("oven", stream=out, as_driver=True)
+    try:
+        fail_with(secret)
+    except ValueError:
+        logger().exception("burnt")
+        logging.getLogger("lib").exception("as well")
+
+    said = [line for line in out.getvalue().splitlines() if not line.startswith(" ")]
+
+    assert [lines_.stamp_of(line) != "" for line in said] == [True, False, False] * 2
+    assert (said[0].partition(" ")[2], said[3].partition(" ")[2]) == (
+        "ERROR oven: burnt",
+        "ERROR lib: as well",
+    )
+    assert secret not in out.getvalue()
+
+
+def test_stamps_are_ordered_as_their_instants_and_nothing_else_is_one() -> None:
+    first, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 0, 0, 1_000, tzinfo=UTC)
+
+    assert lines_.stamp(first) < lines_.stamp(later) == "2026-01-01T00:00:00.001Z"
+    assert lines_.stamp_of(lines_.line(later, "INFO", "x", "y")) == lines_.stamp(later)
+    assert {lines_.stamp_of(each) for each in ("", "row {}", "2026-01-01 x", "2026-01-01T00:00:00Z x")} == {
+        ""
+    }

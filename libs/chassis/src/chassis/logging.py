@@ -1,4 +1,5 @@
-"""Structured logs on stderr: pretty on a terminal, one JSON object a line otherwise.
+"""Structured logs on stderr: pretty on a terminal, one JSON object a line otherwise, and in a driver's log in
+the layout that its JVM has, too (`lines.py`).
 
 Each unit of work (a call, a record, a launch) writes one canonical line: `with unit_of_work("call", …)`. What
 is known only later is added with `note(dagger=…)`, from anywhere below, and stands in that same line.
@@ -17,13 +18,18 @@ from typing import Any, TextIO
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
+from chassis import lines
+
 _notes: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
 
 
-def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:
+def configure(
+    service: str, *, level: str = "INFO", stream: TextIO | None = None, as_driver: bool = False
+) -> None:
     """Send this process's logs, and those of the libraries it uses, to `stream` (stderr).
 
-    `level` is for our own lines; libraries speak from WARNING on. Call it once, in `__main__`.
+    `level` is for our own lines; libraries speak from WARNING on. `as_driver`: in the layout of a driver's
+    log, whatever the stream is. Call it once, in `__main__`.
     """
     out = sys.stderr if stream is None else stream
 
@@ -38,7 +44,9 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
         structlog.processors.StackInfoRenderer(),
     ]
     rendering: list[structlog.typing.Processor]  # without the frames' local variables: those may be secrets
-    if out.isatty():
+    if as_driver:
+        rendering = [structlog.processors.format_exc_info, lines.render]
+    elif out.isatty():
         rendering = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     else:
         rendering = [
@@ -54,7 +62,7 @@ def configure(service: str, *, level: str = "INFO", stream: TextIO | None = None
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared] if as_driver else shared,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chassis.gc_tuning import tune_gc
+from chassis.logging import configure
 from runtime.spark import daemon
 
 
@@ -12,6 +13,7 @@ def load() -> None:
     import runtime.source.datasource  # noqa: F401
     from runtime.source.reader.consumers import MESSAGES_ALIVE
 
+    configure("runtime", as_driver=True)
     tune_gc(MESSAGES_ALIVE)
 
 

@@ -22,6 +22,7 @@ from daggers.v1 import events_pb2
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from chassis import lines
 from chassis.logging import note, unit_of_work
 from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from runtime.errors import EXTERNAL
@@ -229,10 +230,11 @@ class Batches:
 
     def _print(self, report: Report) -> None:
         """The lines of sinks that print, up to their limit, on the driver's stdout."""
-        for sink, lines in sorted(report.printed.items()):
+        for sink, printed in sorted(report.printed.items()):
             target = self._targets[sink]
-            shown = lines[: load(target.name).limit_of(target)]
+            shown = printed[: load(target.name).limit_of(target)]
             if more := report.written[sink] - len(shown):
                 shown.append(f"… and {more} more")
-            sys.stdout.write("".join(f"{line}\n" for line in shown))
+            now = datetime.now(UTC)
+            sys.stdout.write("".join(f"{lines.line(now, 'INFO', target.name, row)}\n" for row in shown))
         sys.stdout.flush()

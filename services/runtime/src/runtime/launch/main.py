@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
     parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
     options = parser.parse_args(arguments)
-    configure("runtime")
+    configure("runtime", as_driver=True)
     folder = options.spec.resolve().parent
     driverlog.follow(folder)
     jvm = JvmWatch()
