@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,15 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
 from chassis import processes
-from eventlog.testing import given
+from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.observation import Presence
+from fleet.phases import DELETED
 from scheduler import retention
 from scheduler.drivers import Drivers
 
 META = events_pb2.RequestMeta(actor="ada")
+LATER = START + timedelta(days=2)
 
 
 def drivers(tmp_path: Path) -> Drivers:
@@ -141,11 +144,41 @@ def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path:
     for directory in (*keep, *drop):
         (directory / "x").mkdir(parents=True)
 
-    found = retention.leftovers(fleet, runs, checkpoints)
+    found = retention.leftovers(fleet, runs, checkpoints, LATER)
     retention.remove([*found, tmp_path / "nothing"])
 
     assert sorted(found) == sorted(drop)
     assert all(each.exists() for each in keep)
+
+
+def test_logs_outlive_their_dagger_by_a_day_also_where_its_name_was_given_again(tmp_path: Path) -> None:
+    runs, checkpoints = tmp_path / "runs", tmp_path / "checkpoints"
+    fleet = Fleet()
+    for record in given(
+        events_pb2.SchedulerStarted(scheduler_id="s"),
+        events_pb2.DaggerRequested(meta=META, name="gone"),
+        events_pb2.LaunchIntended(meta={"name": "gone"}, version=1),
+        events_pb2.DeleteRequested(meta=META, name="gone"),
+        events_pb2.Exited(meta={"name": "gone", "generation": 2}),
+        events_pb2.Deleted(meta={"name": "gone", "generation": 2}),
+        events_pb2.DaggerRequested(meta=META, name="again"),
+    ):
+        fleet.apply(record)
+    assert fleet.daggers["gone"].phase == DELETED
+    logs = [runs / "gone/2/driver.log", runs / "again/1/driver.log"]
+    for log in logs:
+        (log.parent / "tmp").mkdir(parents=True)
+        log.touch()
+    (checkpoints / "gone-1").mkdir(parents=True)
+
+    def left(now: datetime) -> list[bool]:
+        retention.remove(retention.leftovers(fleet, runs, checkpoints, now))
+        return [log.exists() for log in logs]
+
+    almost = left(fleet.daggers["gone"].phase_time + timedelta(hours=23))
+
+    assert (almost, list(runs.glob("*/*/tmp")), list(checkpoints.iterdir())) == ([True, True], [], [])
+    assert left(LATER) == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +214,7 @@ def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_
     for generation in range(1, 14):
         (tmp_path / "d" / str(generation) / "tmp").mkdir(parents=True)
 
-    retention.remove(retention.leftovers(fleet, tmp_path, tmp_path / "checkpoints"))
+    retention.remove(retention.leftovers(fleet, tmp_path, tmp_path / "checkpoints", LATER))
 
     assert sorted(int(each.name) for each in (tmp_path / "d").iterdir()) == list(range(4, 14))
     assert list(tmp_path.glob("d/*/tmp")) == []

@@ -16,6 +16,7 @@ from services.scheduler.tests.scheduler_world import (
 )
 
 from chassis import processes
+from daggerspec import rundir
 from fleet.observation import Presence
 
 NOW = events_pb2.STOP_MODE_NOW
@@ -85,7 +86,7 @@ async def test_a_restart_drains_and_launches_again(world: World) -> None:
     assert (second.version, second.observed_version, second.attempt) == (2, 2, 0)
 
 
-async def test_a_deleted_dagger_leaves_nothing_and_its_successor_starts_afresh(world: World) -> None:
+async def test_a_deleted_dagger_leaves_its_log_and_its_successor_starts_afresh(world: World) -> None:
     async with world.serving():
         await world.ask()
         first = await world.running()
@@ -95,9 +96,10 @@ async def test_a_deleted_dagger_leaves_nothing_and_its_successor_starts_afresh(w
         await world.until(lambda dagger: dagger.phase == gateway_pb2.DELETED)
         await world.ask()
         second = await world.running(after=first.generation)
-        await gone(run_dir(first))
+        await gone(run_dir(first) / rundir.TEMPORARY)
         await gone(checkpoints / f"d-{first.create_sequence}")
 
+    assert (run_dir(first) / rundir.LOG).is_file()
     assert world.drivers().presence(first.driver) is Presence.GONE
     assert second.create_sequence > first.create_sequence
     assert world.drivers().presence(second.driver) is Presence.ALIVE

@@ -19,7 +19,7 @@ from daggers.v1 import host_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.fold import Fold
-from api_gateway.routes import Route, living, refusal, route, unreachable
+from api_gateway.routes import Route, refusal, remembered, route, unreachable
 from api_gateway.watching import shuts_down
 from chassis.binding import is_loopback
 from chassis.errors import ApiError, from_rpc_error
@@ -86,7 +86,7 @@ class Hosts:
     def route(self, dagger: Dagger) -> Route | None:
         """Where a dagger is asked now; None when it was never launched. Raises: ApiError."""
         fleet = self._fold.fleet
-        return route(fleet, living(fleet, dagger.name, dagger.create_sequence))
+        return route(fleet, remembered(fleet, dagger.name, dagger.create_sequence))
 
     async def asked(
         self, dagger: Dagger, asking: Asking[Step], context: Context

@@ -48,6 +48,14 @@ def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
     return dagger
 
 
+def remembered(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
+    """As `living`, and a deleted one until its name is given again: its logs outlive it."""
+    dagger = fleet.daggers.get(name)
+    if dagger is not None and create_sequence in (0, dagger.create_sequence):
+        return dagger
+    return living(fleet, name, create_sequence)
+
+
 def route(fleet: Fleet, dagger: Dagger) -> Route | None:
     """Where to ask about a dagger; None when it was never launched. Raises: ApiError."""
     host = fleet.host_of(dagger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from fleet.phases import DELETED
 
 # The logs of this many launches of a dagger are kept.
 KEPT: Final = 10
+DELETED_KEPT: Final = timedelta(days=1)
+"""How long logs outlive the dagger they are of: what it did is asked after it is gone, too."""
 
 
 def checkpoint_root(checkpoints: str, dagger: Dagger) -> str:
@@ -36,10 +39,11 @@ def directory(checkpoints: str) -> Path | None:
     return Path(parts.path) if parts.scheme in ("", "file") else None
 
 
-def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
+def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime) -> list[Path]:
     """Directories of deleted daggers and of launches long past, and scratch space of those that ended.
 
-    `checkpoints` is None where they are on another file system: what is there is for people to remove.
+    The launches of a deleted dagger stay for `DELETED_KEPT`, its checkpoints do not. `checkpoints` is None
+    where they are on another file system: what is there is for people to remove.
     A directory whose dagger the fold does not know is left alone: the log may not be the one it came from.
     """
     removable = []
@@ -53,8 +57,11 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None) -> list[Path]:
         if dagger is None:
             continue
         launches = sorted(int(each.name) for each in _directories(directory) if each.name.isdigit())
-        old = {each for each in launches if _over(dagger, each)} | set(launches[:-KEPT])
-        if dagger.phase == DELETED and len(old) == len(launches):
+        ended = dagger.phase_time if dagger.phase == DELETED else dagger.create_time  # or before that
+        recent = now - ended < DELETED_KEPT
+        over = {each for each in launches if _over(dagger, each) and not recent}
+        old = over | set(launches[:-KEPT])
+        if dagger.phase == DELETED and not recent and len(old) == len(launches):
             removable.append(directory)
             continue
         running = {dagger.generation} if dagger.occupied else set()

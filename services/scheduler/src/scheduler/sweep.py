@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,8 @@ from scheduler.drivers import Drivers, as_handle
 
 SEEN: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
+_LOOK: Final = timedelta(hours=1)
+"""How often leftovers are looked for though nothing has ended: some are kept for a while."""
 
 
 def seen(state_dir: Path) -> Seen:
@@ -53,6 +55,7 @@ class Sweeper:
         self._checkpoints = retention.directory(checkpoints)
         self.retention_due = True
         """Whether launches may have left something to remove."""
+        self._looked = clock()
         self._follower = follower
         self._fleet = fleet
         self._election = election
@@ -68,10 +71,13 @@ class Sweeper:
                     self._election.still()
                     self._drivers.kill(driver)
                     await self._follower.append(self._killed(driver))
-        if self.retention_due:
-            self.retention_due = False
+        now = self._clock()
+        if self.retention_due or now - self._looked >= _LOOK:
+            self.retention_due, self._looked = False, now
             await asyncio.to_thread(
-                lambda: retention.remove(retention.leftovers(fleet, self._drivers.runs, self._checkpoints))
+                lambda: retention.remove(
+                    retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
+                )
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         writing = asyncio.create_task(asyncio.to_thread(replace_text, self._seen, text, durable=True))
