@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 import structlog
 from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
 
 from api_gateway.hosts import HostAccess
 from api_gateway.projection import Projection
@@ -22,6 +24,7 @@ from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
 from chassis.interceptors import first_token, read_tokens
+from chassis.lines import line
 from cli.__main__ import run
 from eventlog import Draft
 from eventlog.memory import MemoryLog
@@ -58,8 +61,13 @@ def log(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable[..., list[str]]]:
-    """Gives what makes a command line for the gateway. token: whether the gateway has the host's token."""
+async def stack(
+    tmp_path: Path, *later: Message, token: bool = True
+) -> AsyncIterator[Callable[..., list[str]]]:
+    """Gives what makes a command line for the gateway.
+
+    later: what happened after the history. token: whether the gateway has the host's token.
+    """
     tokens = tmp_path / "tokens"
     tokens.write_text("gateway:0123456789abcdef0123456789abcdef\n")
     service = HostService(tmp_path / "host" / "runs", "afar", RowReader(sys.executable, {}))
@@ -69,7 +77,7 @@ async def stack(tmp_path: Path, *, token: bool = True) -> AsyncIterator[Callable
         service, Endpoint("127.0.0.1:0", None, partial(read_tokens, tokens))
     ) as port:
         said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
-        for number, message in enumerate((*HISTORY, said)):
+        for number, message in enumerate((*HISTORY, *later, said)):
             await records.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))
         async with serving(
             records,
@@ -94,7 +102,12 @@ async def test_a_log_is_read_where_it_is(
         text = capsys.readouterr().out
 
     assert (code, whole) == (0, 0)
-    assert document == {"name": "orders", "log": str(log), "lines": ["starting", "ValueError: no", "running"]}
+    assert document == {
+        "name": "orders",
+        "log": str(log),
+        "warnings": [],
+        "lines": ["starting", "ValueError: no", "running"],
+    }
     assert text.splitlines() == ["  File x", "ValueError: no", "running"]
 
 
@@ -113,6 +126,74 @@ async def test_what_was_printed_before_a_restart_is_read_by_previous(
 
     assert (code, previous, missing) == (0, "the reason\n", 1)
     assert "generations with a log are 2, 3" in said
+
+
+async def test_why_a_driver_ends_again_and_again_is_said_before_what_it_printed(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="SINK_MISSING", detail="There is no bucket."
+    )
+    ended = events_pb2.Exited(meta={"name": "orders", "generation": 3}, code=69, error=error)
+    retried = events_pb2.RelaunchScheduled(meta={"name": "orders", "generation": 3}, attempt=1)
+
+    async with stack(tmp_path, ended, retried) as words:
+        code = await asyncio.to_thread(run, words("logs", "orders"))
+        said = capsys.readouterr()
+        await asyncio.to_thread(run, words("logs", "orders", "-o", "json"))
+        document = json.loads(capsys.readouterr().out)
+
+    assert code == 0
+    assert said.err == "EXTERNAL SINK_MISSING: its driver has ended once: There is no bucket.\n"
+    assert said.out.splitlines()[0] == "starting"
+    assert [each["code"] for each in document["warnings"]] == ["SINK_MISSING"]
+
+
+async def test_the_log_of_a_deleted_dagger_is_read_until_it_is_gone(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = (
+        events_pb2.DeleteRequested(meta=META, name="orders"),
+        events_pb2.Exited(meta={"name": "orders", "generation": 3}),
+        events_pb2.Deleted(meta={"name": "orders", "generation": 3}),
+    )
+
+    async with stack(tmp_path, *gone) as words:
+        code = await asyncio.to_thread(run, words("logs", "orders"))
+        read = capsys.readouterr().out
+        follows = await asyncio.to_thread(run, words("logs", "orders", "--follow"))
+        capsys.readouterr()
+        shutil.rmtree(log.parent)
+        removed = await asyncio.to_thread(run, words("logs", "orders", "-o", "json"))
+        said = json.loads(capsys.readouterr().out)
+
+    assert (code, read.splitlines()) == (0, ["starting", "ValueError: no", "running"])
+    assert follows == 1
+    assert (removed, said["error"]["reason"]) == (1, "NO_LOG")
+
+
+def write(log: Path, lines: list[str]) -> None:
+    """Make these all of a log."""
+    log.write_text("".join(f"{each}\n" for each in lines))
+
+
+async def test_what_was_printed_lately_is_read_by_since(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.now(UTC)
+    write(log, [line(now - timedelta(hours=hours), "INFO", "x", str(hours)) for hours in (9, 5, 1)])
+
+    async with stack(tmp_path) as words:
+        code = await asyncio.to_thread(run, words("logs", "orders", "--since", "6h"))
+        lately = capsys.readouterr().out.splitlines()
+        instant = (now - timedelta(hours=2)).isoformat()
+        await asyncio.to_thread(run, words("logs", "orders", "--since", instant))
+        last = capsys.readouterr().out.splitlines()
+        misused = await asyncio.to_thread(run, words("logs", "orders", "--since", "yesterday"))
+        said = capsys.readouterr().err
+
+    assert (code, [each[-1] for each in lately], [each[-1] for each in last]) == (0, ["5", "1"], ["1"])
+    assert (misused, "--since yesterday: it must be a duration" in said) == (2, True)
 
 
 async def test_a_dagger_without_a_log_and_a_gateway_without_the_token_are_refused(

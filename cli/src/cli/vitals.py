@@ -87,10 +87,13 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
 
 def warning(told: vitals_pb2.HealthWarning) -> str:
     """A warning in a line: whose it is, what is wrong, what to do next."""
+    return f"{complaint(told)} {told.next}".rstrip()
+
+
+def complaint(told: vitals_pb2.HealthWarning) -> str:
+    """Whose it is, and what is wrong."""
     whose = error_text.domain(told.domain) if told.domain else ""
-    next_step = f" {told.next}" if told.next else ""
-    text = told.message.removesuffix(".")
-    return " ".join(part for part in (whose, f"{told.code}: {text}.{next_step}") if part)
+    return f"{whose} {told.code}: {told.message.removesuffix('.')}.".lstrip()
 
 
 def age(instant: Timestamp, now: datetime) -> str:

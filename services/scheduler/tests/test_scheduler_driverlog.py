@@ -1,10 +1,12 @@
 """The logs of drivers, as files."""
 
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from chassis import lines
 from chassis.tail import Cursor, Tail
 from scheduler import driverlog
 from scheduler.driverlog import Position, TraceFilter
@@ -66,6 +68,38 @@ def test_the_last_lines_are_counted_with_or_without_traces(
 
     assert told(log, driverlog.last(log, count, traces=traces))[0] == first
     assert told(log, driverlog.last(log, 0, traces=traces)) == []
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def at(second: int, message: str) -> str:
+    """A line of that second after noon."""
+    return lines.line(NOON + timedelta(seconds=second), "INFO", "runtime", message) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("since", "count", "expected"),
+    [
+        (0, 99, ["a", "trace of a", "b", "c"]),
+        (1, 99, ["b", "c"]),  # a line without a time has that of the one before it
+        (2, 99, ["b", "c"]),
+        (2, 1, ["c"]),
+        (3, 99, ["c"]),
+        (4, 99, []),
+    ],
+)
+@pytest.mark.parametrize("older", [0, 1, 2])
+def test_lines_since_an_instant_begin_with_the_first_that_is_not_older(
+    tmp_path: Path, since: int, count: int, expected: list[str], older: int
+) -> None:
+    log, written = tmp_path / "driver.log", [at(0, "a") + "trace of a\n", at(2, "b"), at(3, "c")]
+    (tmp_path / "driver.log.1").write_text("".join(written[:older]))
+    log.write_text("".join(written[older:]))
+
+    begin = driverlog.last(log, count, traces=False, since=NOON + timedelta(seconds=since))
+
+    assert [line.rpartition(": ")[2] for line in told(log, begin)] == expected
 
 
 def test_a_log_that_was_moved_is_read_with_its_older_part(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import psutil
 import pytest
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 
+from chassis import lines
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import first_token, read_tokens
@@ -93,6 +95,25 @@ async def test_the_last_lines_come_with_where_they_are_from(tmp_path: Path) -> N
 
     assert (steps[0].host, steps[0].path) == ("here", str(log))
     assert [line for step in steps for line in step.lines] == ["two", "three"]
+
+
+async def test_lines_since_an_instant_are_all_told_unless_a_number_is_asked_for(tmp_path: Path) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    times = [noon + timedelta(seconds=number) for number in range(500)]
+    written(tmp_path, "".join(lines.line(time, "INFO", "runtime", "said") + "\n" for time in times))
+
+    async def told(**fields: Any) -> list[str]:
+        asked = asking(name="orders", since=noon + timedelta(seconds=100), **fields)
+        return [line async for step in stub.ReadHostLog(asked, timeout=DEADLINE_S) for line in step.lines]
+
+    async with host(tmp_path) as stub:
+        whole, last = await told(), await told(lines=3)
+        never = asking(name="orders", since={"seconds": 2**40})
+        error = await refused(stub.ReadHostLog(never, timeout=DEADLINE_S))
+
+    assert (len(whole), whole[0][:24]) == (400, "2026-01-01T12:01:40.000Z")
+    assert last == whole[-3:]
+    assert [each.field for each in error.violations] == ["request.since"]
 
 
 async def test_a_long_log_comes_in_steps_that_a_client_takes(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`daggers logs`: what a driver printed."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,11 +10,14 @@ from daggers.v1 import gateway_pb2
 from cli.arguments import Name
 from cli.gateway import Gateway
 from cli.group import group
+from cli.instants import instant
+from cli.json_views.daggers import warning
 from cli.resuming import resumed
 from cli.session import Session, command
+from cli.vitals import complaint
 
 LOG_S = 120.0
-FLAGS = {"request.lines": "--lines", "request.generation": "--generation"}
+FLAGS = {"request.lines": "--lines", "request.since": "--since", "request.generation": "--generation"}
 app = group()
 
 
@@ -22,7 +26,14 @@ def logs(
     session: Session,
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
-    lines: Annotated[int, typer.Option(min=0, help="At most so many of its last lines.")] = 200,
+    lines: Annotated[
+        int | None,
+        typer.Option(min=0, help="At most so many of its last lines; default: 200, or all with --since."),
+    ] = None,
+    since: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="Only of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z."),
+    ] = "",
     traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
     generation: Annotated[
         int, typer.Option(min=0, help="The launch to read, as `daggers get` has it; default: the newest.")
@@ -31,18 +42,32 @@ def logs(
         bool, typer.Option("--previous", "-p", help="The launch before it: what came before the restart.")
     ] = False,
 ) -> None:
-    """What the dagger's newest driver printed."""
+    """What the dagger's newest driver printed.
+
+    While the dagger does not run, or not for long, the reason comes first. Logs are kept for a day after a
+    delete.
+    """
     request = gateway_pb2.ReadLogRequest(
         name=name, lines=lines, traces=traces, generation=generation, previous=previous
     )
+    if since:
+        request.since.FromDatetime(instant("--since", since, datetime.now(UTC)))
     with session.connect(FLAGS) as gateway:
         if follow:
             session.out.stream(_followed(session, gateway, request), str, str)
             return
         last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
     newest = [line for step in last for line in step.lines]
-    document = {"name": name, "log": last[0].path, "lines": newest}
+    warned = [warning(each) for each in last[0].warnings]
+    _explain(session, last[0])
+    document = {"name": name, "log": last[0].path, "warnings": warned, "lines": newest}
     session.out.show(document, lambda out: out.lines(newest))
+
+
+def _explain(session: Session, step: gateway_pb2.ReadLogResponse) -> None:
+    """Say what is wrong with the dagger before what its driver says; what to do about it is to read this."""
+    for each in step.warnings:
+        session.out.note(complaint(each))
 
 
 def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:
@@ -57,6 +82,7 @@ def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRe
 
     path = ""
     for step in resumed(steps, None, lambda step: step.position):
+        _explain(session, step)
         request.create_sequence = step.create_sequence
         if step.gap:
             session.out.note("some lines are missing here: the driver's log was moved away")

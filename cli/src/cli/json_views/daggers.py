@@ -68,11 +68,12 @@ def vitals(what: vitals_pb2.Vitals) -> dict[str, Any]:
         "recent_quarantined": what.recent_quarantined,
         "state_rows": what.state_rows,
         "memory_bytes": what.memory_bytes or None,
-        "warnings": [_warning(each) for each in what.warnings],
+        "warnings": [warning(each) for each in what.warnings],
     }
 
 
-def _warning(what: vitals_pb2.HealthWarning) -> dict[str, Any]:
+def warning(what: vitals_pb2.HealthWarning) -> dict[str, Any]:
+    """Something that is not as it should be."""
     return {
         "code": what.code,
         "object": what.object,

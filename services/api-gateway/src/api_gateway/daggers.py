@@ -18,7 +18,7 @@ from api_gateway.hosts import Asking, Hosts
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.requests import Requests, meta_of, refuse
-from api_gateway.routes import Route, living
+from api_gateway.routes import Route, living, remembered
 from api_gateway.writer import Writer
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
@@ -29,6 +29,7 @@ from eventlog import Log
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, view
 from fleet.answers import about
+from fleet.phases import DEGRADED, RUNNING
 
 Step = TypeVar("Step", gateway_pb2.ReadLogResponse, gateway_pb2.WatchRowsResponse)
 
@@ -220,7 +221,18 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
 
         asking = Asking(lambda host: host.ReadHostLog, behind)
         ask = self._hosts.followed if request.follow else self._hosts.asked
-        return _identified(dagger, ask(dagger, asking, context))
+        return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
+
+    async def _explained(
+        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.ReadLogResponse, None]
+    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
+        """The steps of a log; where a launch's begins, with why the dagger does not run, or not for long."""
+        async with aclosing(steps):
+            async for step in steps:
+                now = self._fold.fleet.living(dagger.name) if step.path else None
+                if now is not None and now.phase not in (RUNNING, DEGRADED):
+                    step.warnings.extend(self._heard.vitals(now).warnings)
+                yield step
 
     def ReadRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadRowsRequest, context: Context
@@ -251,7 +263,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         """The dagger a reading is about. Raises: ApiError."""
         born = 0 if isinstance(request, gateway_pb2.ReadRowsRequest) else request.create_sequence
         refuse([*fields.name("name", request.name), *validation.sequence("create_sequence", born)])
-        return living(self._fold.fleet, request.name, born)
+        kept = isinstance(request, gateway_pb2.ReadLogRequest) and not request.follow
+        return (remembered if kept else living)(self._fold.fleet, request.name, born)
 
 
 async def _identified(dagger: Dagger, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Step, None]:

@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from chassis import tail
+from chassis import lines, tail
 from chassis.tail import Cursor
 from daggerspec.rundir import LOG
 
@@ -87,22 +88,23 @@ class TraceFilter:
         return not line.startswith(_FRAMES)
 
 
-def last(log: Path, count: int, *, traces: bool) -> Cursor:
+def last(log: Path, count: int, *, traces: bool, since: datetime | None = None) -> Cursor:
     """Where the last `count` whole lines of a log begin; with `traces`, those of stack traces count.
 
-    Raises: FileNotFoundError.
+    Of the lines before `since` (aware) none does. Raises: FileNotFoundError.
     """
+    begin = lines.stamp(since) if since else ""
     while True:
         older = tail.identity(tail.older(log))
-        cursor = _last(log, count, traces=traces)
+        cursor = _last(log, count, begin, traces=traces)
         if tail.identity(tail.older(log)) == older:  # else it was moved meanwhile, and this is half of each
             return cursor
 
 
-def _last(log: Path, count: int, *, traces: bool) -> Cursor:
+def _last(log: Path, count: int, begin: str, *, traces: bool) -> Cursor:
     begins: deque[tuple[Path, int]] = deque(maxlen=count)
     end = log, 0
-    filter_ = TraceFilter()
+    filter_, begun = TraceFilter(), not begin
     for part in (tail.older(log), log):
         if part != log and not part.exists():
             continue
@@ -111,12 +113,14 @@ def _last(log: Path, count: int, *, traces: bool) -> Cursor:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if traces or filter_.keeps(tail.text(line)):
+                text = tail.text(line)
+                begun = begun or lines.stamp_of(text) >= begin
+                if (filter_.keeps(text) or traces) and begun:
                     begins.append((part, offset) if offset else end)
                 offset += len(line)
             end = (part, offset) if offset else end
     part, offset = begins[0] if begins else end
-    if (count and not begins) or not offset:
+    if (count and not begins and not begin) or not offset:
         return Cursor()
     with part.open("rb") as file:
         return Cursor.of(file, offset)

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -88,6 +89,11 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         wrong = self._wrong(request)
         if not 0 <= asked.lines <= MAX_LINES:
             wrong.append(Violation("request.lines", f"must be 0 to {MAX_LINES}", "OUT_OF_RANGE"))
+        since: datetime | None = None
+        try:
+            since = asked.since.ToDatetime(UTC) if asked.HasField("since") else None
+        except (ValueError, OverflowError):
+            wrong.append(Violation("request.since", "must be an instant from year 1 to 9999", "OUT_OF_RANGE"))
         if asked.generation < 0:
             wrong.append(Violation("request.generation", "must not be negative", "OUT_OF_RANGE"))
         behind = Position.parse(asked.position)
@@ -97,20 +103,21 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         if wrong:
             raise invalid(wrong)
         if behind is None:
-            count = asked.lines if asked.HasField("lines") else LINES
-            behind = await self._reading(self._last, request, count)
+            unsaid = MAX_LINES if since else LINES
+            count = asked.lines if asked.HasField("lines") else unsaid
+            behind = await self._reading(self._last, request, count, since)
         async with aclosing(self._written(request, behind)) as steps:
             async for step in steps:
                 yield step
 
-    def _last(self, request: host_pb2.ReadHostLogRequest, count: int) -> Position:
+    def _last(self, request: host_pb2.ReadHostLogRequest, count: int, since: datetime | None) -> Position:
         """Where the last lines of the log begin that is asked for. Raises: ApiError."""
         asked = request.request
         logs = driverlog.launches(self._runs, asked.name, request.create_sequence)
         log = driverlog.chosen(logs, asked.generation, previous=asked.previous)
         with suppress(FileNotFoundError):  # it was tidied away in between
             if log is not None:
-                cursor = driverlog.last(log, count, traces=asked.traces)
+                cursor = driverlog.last(log, count, traces=asked.traces, since=since)
                 return Position(int(log.parent.name), cursor, inside=False)
         which = f"generation {asked.generation} of {asked.name}" if asked.generation else asked.name
         what = f"before that of {which}" if asked.previous else f"of {which}"
