@@ -7,10 +7,13 @@ and the last events, and the exit code is 1; `run 1 SEED` is that life again, st
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,23 +21,40 @@ import structlog
 from tests.simulation.life import FAULTY_S, simulate
 from tests.simulation.witness import Violation
 
+_CHUNK = 20
 
-def main(seeds: int, first: int = 1) -> int:
+
+def main(seeds: int, first: int = 1, *, processes: int = 1) -> int:
     """Live through seeds and print what they bore; answers the exit code."""
     faults: Counter[str] = Counter()
     violations = 0
-    for seed in range(first, first + seeds):
-        try:
-            faults += live(seed)
-        except Violation as error:
+    for borne, violation in _lives(range(first, first + seeds), processes):
+        faults += borne
+        if violation:
             violations += 1
-            sys.stdout.write(f"{error}\n")
+            sys.stdout.write(f"{violation}\n")
             sys.stdout.flush()
     for kind, count in sorted(faults.items()):
         sys.stdout.write(f"{kind}: {count}\n")
     last = first + seeds - 1
     sys.stdout.write(f"seeds {first}..{last}: {faults.total()} faults, {violations} violations\n")
     return 1 if violations else 0
+
+
+def _lives(seeds: Iterable[int], processes: int) -> Iterator[tuple[Counter[str], str]]:
+    """What each life bore, and how it was violated, in the order of the seeds."""
+    if processes == 1:
+        yield from map(_told, seeds)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_told, seeds, chunksize=_CHUNK)
+
+
+def _told(seed: int) -> tuple[Counter[str], str]:
+    try:
+        return live(seed), ""
+    except Violation as error:
+        return Counter(), str(error)
 
 
 @contextmanager
@@ -59,4 +79,5 @@ def live(seed: int, *, faulty_s: float = FAULTY_S) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    SEEDS, *FIRST = map(int, sys.argv[1:])
+    sys.exit(main(SEEDS, *FIRST, processes=min(os.cpu_count() or 1, -(-SEEDS // _CHUNK))))

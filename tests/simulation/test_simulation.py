@@ -1,5 +1,6 @@
 """The services in a simulated world: nothing doubles, nothing lies, nothing is forgotten."""
 
+import os
 import re
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_forty_lives_full_of_faults_without_a_violation(capsys: pytest.CaptureFi
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_ten_thousand_lives_of_every_fault_without_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(seeds=10_000, first=41)
+    code = main(seeds=10_000, first=41, processes=os.cpu_count() or 1)
 
     *kinds, _ = capsys.readouterr().out.splitlines()
     assert (code, FAULTS - {kind.partition(":")[0] for kind in kinds}) == (0, set())
