@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from scheduler.hostservice import HostService
 from scheduler.rowreader import RowReader
 
 META = events_pb2.RequestMeta(actor="test")
+DAGGERS = Path(sys.executable).with_name("daggers")
 DEADLINE_S = 90
 DRAIN_S = 5.0
 FIRST, SECOND = "first", "second"
@@ -244,3 +246,34 @@ async def test_what_is_followed_goes_on_over_restarts_and_moves_until_the_dagger
     assert (code, out.splitlines()) == (0, [shown(number) for number in range(1, 7)])
     assert "orders was deleted" in err
     assert max(drained) < DRAIN_S
+
+
+async def test_a_watched_list_is_drawn_again_when_a_phase_changes_until_it_is_interrupted(
+    world: World,
+) -> None:
+    epoch = await world.write(events_pb2.SchedulerStarted(scheduler_id="s", host=FIRST))
+    spec = spec_pb2.DaggerSpec(cluster="c")
+    await world.write(events_pb2.DaggerRequested(meta=META, name="orders", spec=spec))
+    shown: list[str] = []
+    async with asyncio.timeout(DEADLINE_S), world.gateway():
+        watching = await asyncio.create_subprocess_exec(
+            *(DAGGERS, "list", "--watch", "--gateway", f"127.0.0.1:{world.port}"),
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert watching.stdout is not None
+            async for printed in watching.stdout:
+                name, phase, *_ = (*printed.decode().split(), "", "")
+                if name != "orders" or [phase] == shown[-1:]:
+                    continue  # a title, or a time that has gone on
+                shown.append(phase)
+                if phase == "PENDING":
+                    await world.launch(epoch)
+                else:
+                    watching.send_signal(signal.SIGINT)
+            code = await watching.wait()
+        finally:
+            if watching.returncode is None:
+                watching.kill()
+
+    assert (shown, code) == (["PENDING", "STARTING"], 130)

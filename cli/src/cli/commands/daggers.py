@@ -1,5 +1,6 @@
 """get, list, start, stop, restart, delete: a dagger's life."""
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
@@ -24,6 +25,8 @@ FACTS = (
     "not_before", "create_time", "update_time", "create_sequence",
 )  # fmt: skip
 """What `get` tells of a dagger as its document does, beside what it says in words."""
+LOOK_S = 1.0
+"""How long --watch waits before it looks again."""
 
 app = group()
 
@@ -69,21 +72,15 @@ def list_(
         raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
         daggers = _listed(gateway, filter_)
-        if daggers or not filter_:
-            empty = "no daggers yet"
-        else:
-            every = gateway_pb2.ListDaggersRequest(page_size=1)
-            total = gateway.call(gateway.daggers.ListDaggers, every).total_size
-            empty = f"none of {total:,} matches" if total else "no daggers yet"
         documents = [json_views.dagger(dagger) for dagger in daggers] if session.out.json else []
-        session.out.show(documents, lambda _: _table(session, daggers, empty))
-        if watch:
-            request = gateway_pb2.WatchVitalsRequest()
-            for _ in gateway.stream(gateway.daggers.WatchVitals, request, deadline_s=None):
-                before, daggers = daggers, _listed(gateway, filter_)
-                if daggers != before:
-                    session.out.clear()
-                    _table(session, daggers, empty)
+        rows = _rows(session, daggers)
+        session.out.show(documents, lambda _: _table(session, gateway, filter_, rows))
+        while watch:
+            time.sleep(LOOK_S)
+            before, rows = rows, _rows(session, _listed(gateway, filter_))
+            if rows != before:
+                session.out.clear()
+                _table(session, gateway, filter_, rows)
 
 
 def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
@@ -92,10 +89,18 @@ def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
     return [each for page in pages for each in page.daggers]
 
 
-def _table(session: Session, daggers: Sequence[gateway_pb2.Dagger], empty: str) -> None:
+def _rows(session: Session, daggers: Sequence[gateway_pb2.Dagger]) -> Sequence[Sequence[str]]:
     now, wide = datetime.now(UTC), session.out.wide
-    rows = [vitals.row(each, now, wide=wide) for each in daggers]
-    session.out.table(vitals.WIDE if wide else vitals.COLUMNS, rows, empty=empty)
+    return [vitals.row(each, now, wide=wide) for each in daggers]
+
+
+def _table(session: Session, gateway: Gateway, filter_: str, rows: Sequence[Sequence[str]]) -> None:
+    empty = "no daggers yet"
+    if filter_ and not rows:
+        every = gateway_pb2.ListDaggersRequest(page_size=1)
+        if total := gateway.call(gateway.daggers.ListDaggers, every).total_size:
+            empty = f"none of {total:,} matches"
+    session.out.table(vitals.WIDE if session.out.wide else vitals.COLUMNS, rows, empty=empty)
 
 
 @command(app, "start", example="daggers start completed_bookings --wait")
