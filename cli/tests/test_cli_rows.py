@@ -1,7 +1,8 @@
 """Rows as they are shown, and series."""
 
 import io
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from cli.commands.rows import unseen
 from cli.errors import UnreachableError
+from cli.instants import instant
 from cli.live import show_live
 from cli.output import Format, Printer
-from cli.rows import Look, document, text
+from cli.rows import COMPARISONS, Look, condition, document, order, text
 from cli.sparkline import Series, sparkline, table
+from daggerspec.exactjson import dumps
 from daggerspec.row import Row, from_proto
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -72,6 +75,83 @@ def test_a_row_is_shown_as_it_was_answered() -> None:
         "tags": {"a": "1", "b": "2"},
         "fields": {"cell": -8520148434366234624, "nested": {"a": [None, 1]}},
     }
+
+
+def test_every_digit_is_in_the_text_and_in_the_json() -> None:
+    fields = [
+        gateway_pb2.RowField(name="cell", integer=2**53 + 1),
+        gateway_pb2.RowField(name="total", json="12345678901234567890.120"),
+        gateway_pb2.RowField(name="nested", json='{"a": [1.50]}'),
+    ]
+    row = from_proto(gateway_pb2.Row(fields=fields))
+    printed = dumps(document(row)["fields"])
+
+    assert [text(value) for value in row.fields.values()] == [
+        "9007199254740993", "12345678901234567890.120", '{"a": [1.50]}',
+    ]  # fmt: skip
+    assert printed == '{"cell": 9007199254740993, "total": 12345678901234567890.120, "nested": {"a": [1.50]}}'
+
+
+@pytest.mark.parametrize(
+    ("said", "column", "sign", "value"),
+    [
+        ("tag_city=12", "tag_city", "=", "12"),
+        ("city = São Paulo", "city", "=", "São Paulo"),
+        ("n>=-1.5", "n", ">=", "-1.5"),
+        ("n!=", "n", "!=", ""),
+        ("text=a=b", "text", "=", "a=b"),
+        ("n<3", "n", "<", "3"),
+    ],
+)
+def test_a_condition_is_read_as_it_is_written(said: str, column: str, sign: str, value: str) -> None:
+    expected = gateway_pb2.RowCondition(column=column, comparison=COMPARISONS[sign], value=value)
+
+    assert condition(said) == expected
+
+
+def test_an_order_is_a_column_and_perhaps_a_direction() -> None:
+    assert [order(said) for said in ("revenue", "revenue:desc", "")] == ["revenue", "revenue desc", ""]
+
+
+@pytest.mark.parametrize(
+    ("said", "instant_"),
+    [
+        ("10m", NOON - timedelta(minutes=10)),
+        ("2026-01-01T11:00:00Z", NOON - timedelta(hours=1)),
+        ("2026-01-01T11:00", NOON - timedelta(hours=1)),
+        ("2026-01-01T11:00+02:00", NOON - timedelta(hours=3)),
+        ("2026-01-01", NOON - timedelta(hours=12)),
+    ],
+)
+def test_since_is_a_span_before_now_or_an_instant(said: str, instant_: datetime) -> None:
+    assert instant("--since", said, NOON) == instant_
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--where", "ordes=1"), 1, "there is no column ordes: did you mean orders?"),
+        (("--where", "orders=many"), 1, "must be a number: the type of orders is bigint"),
+        (("--sort", "order:desc"), 1, "there is no column order: did you mean orders?"),
+        (("--sort", "orders:down"), 1, "must be a column, and asc or desc"),
+        (("--where", "orders"), 2, "--where orders: it must be FIELD=VALUE"),
+        (("--since", "yesterday"), 2, "--since yesterday: it must be a duration such as 30s"),
+        (
+            ("--where", "orders>=1", "--where", "tag_city=x", "--sort", "orders:desc", "--since", "1h"),
+            0,
+            "[]",
+        ),
+    ],
+)
+def test_what_is_asked_is_judged_by_the_columns_of_the_dagger(
+    shell: Any, dagger_file: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    shell.fill()
+    assert shell("apply", "-f", shell.file("orders.yaml", dagger_file))[0] == 0
+    ended, out, _ = shell("rows", "orders_by_city", *words, "-o", "json")
+
+    assert (ended, said in out) == (code, True), out
+    assert code != 1 or words[0] in json.loads(out)["error"]["findings"][0]["field"]
 
 
 def test_rows_that_come_again_are_shown_once_and_changed_ones_again() -> None:

@@ -3,7 +3,6 @@
 What draws on a terminal (rich) is loaded when something is drawn there: to load it takes as long as a call.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -12,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from cli.errors import CliError
+from daggerspec.exactjson import dumps
 from daggerspec.nearest import hint
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Printer:
         begun = failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{',' if begun else '['}\n{_dump(document(item))}")
+                sys.stdout.write(f"{',' if begun else '['}\n{dumps(document(item))}")
                 sys.stdout.flush()
                 begun = True
         except CliError as error:
@@ -183,7 +183,7 @@ def _write(file: TextIO, text: str) -> None:
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(f"{json.dumps(document, ensure_ascii=False, indent=2)}\n")
+    sys.stdout.write(f"{dumps(document, indent=2)}\n")
     sys.stdout.flush()
 
 
@@ -230,7 +230,3 @@ def _sentence(finding: Mapping[str, Any]) -> str:
     severity = "warning" if finding.get("severity") == "warning" else ""
     parts = (place, severity, "" if named else finding["field"], message)
     return "  " + ": ".join(part for part in parts if part) + code
-
-
-def _dump(item: Any) -> str:
-    return json.dumps(item, ensure_ascii=False)

@@ -1,6 +1,6 @@
 """Rows of a dagger as the command shows them, read through the gateway."""
 
-import json
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,10 +12,19 @@ from cli.gateway import Gateway
 from cli.resuming import resumed
 from daggerclient.times import iso
 from daggerspec.columns import WINDOW_TIMESTAMP
+from daggerspec.exactjson import dumps
 from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row, from_proto
 
 READ_S = 150.0
+COMPARISONS = {
+    "=": gateway_pb2.RowCondition.COMPARISON_EQUAL,
+    "!=": gateway_pb2.RowCondition.COMPARISON_NOT_EQUAL,
+    "<": gateway_pb2.RowCondition.COMPARISON_LESS,
+    "<=": gateway_pb2.RowCondition.COMPARISON_AT_MOST,
+    ">": gateway_pb2.RowCondition.COMPARISON_GREATER,
+    ">=": gateway_pb2.RowCondition.COMPARISON_AT_LEAST,
+}
 K = TypeVar("K", bound=Hashable)
 
 
@@ -25,11 +34,29 @@ def document(row: Row) -> dict[str, Any]:
     return {WINDOW_TIMESTAMP: time, "tags": dict(row.tags), "fields": dict(row.fields)}
 
 
-def newest(gateway: Gateway, name: str, limit: int, sink: str = "") -> list[Row]:
-    """The newest rows of a dagger, newest first. sink: the kind of sink to read; the best one when empty."""
-    request = gateway_pb2.ReadRowsRequest(name=name, sink=_known(gateway, name, sink), limit=limit)
+def read(gateway: Gateway, request: gateway_pb2.ReadRowsRequest) -> list[Row]:
+    """The rows of a dagger that are asked for, in their order."""
+    _known(gateway, request.name, request.sink)
     steps = gateway.stream(gateway.daggers.ReadRows, request, deadline_s=READ_S)
     return [from_proto(row) for step in steps for row in step.rows]
+
+
+def condition(text: str) -> gateway_pb2.RowCondition:
+    """What --where says. Raises: MisusedError."""
+    said = re.fullmatch(r"([^=!<>]+)(!=|<=|>=|=|<|>)(.*)", text, re.DOTALL)
+    if said is None:
+        raise MisusedError(
+            f"--where {text}: it must be FIELD=VALUE, or have !=, <, <=, > or >= in its middle"
+        )
+    return gateway_pb2.RowCondition(
+        column=said[1].strip(), comparison=COMPARISONS[said[2]], value=said[3].strip()
+    )
+
+
+def order(text: str) -> str:
+    """What --sort says, as a request has it."""
+    column, colon, direction = text.rpartition(":")
+    return f"{column} {direction}" if colon else text
 
 
 @dataclass(frozen=True)
@@ -76,7 +103,7 @@ def text(value: Any) -> str:
         case str():
             return value
         case _:
-            return json.dumps(value, ensure_ascii=False, default=str)
+            return dumps(value)
 
 
 def _known(gateway: Gateway, name: str, sink: str) -> str:

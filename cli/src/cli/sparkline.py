@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from rich.table import Table
 from rich.text import Text
@@ -31,7 +32,7 @@ class Series:
         for row in reversed(rows):
             tags = " ".join(f"{key}={value}" for key, value in row.tags.items())
             for name, value in row.fields.items():
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
                     values[tags, name].append(float(value))
                     last[tags, name] = iso(row.time) if row.time else ""
         series = [Series(*key, tuple(points), last[key]) for key, points in values.items()]

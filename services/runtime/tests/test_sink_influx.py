@@ -1,20 +1,26 @@
 """The sink influx on a real database: what is refused is found, what is missing told, silence waited out."""
 
 from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
+from daggers.v1.output_pb2 import RowCondition
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests.test_sink_contract import NOON, points
 from tests.proxy import Proxy
 
+from daggerspec.selection import Condition, Order, Selection
 from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import Target
+from runtime.sinks import Source, Target
+from runtime.sinks import influx as influx_sink
 
 pytestmark = pytest.mark.integration
 LAYOUT = Layout(
@@ -27,11 +33,11 @@ LAYOUT = Layout(
 )
 
 
-def rows(numbers: list[Any], kind: pa.DataType) -> pa.RecordBatch:
+def rows(numbers: list[Any], kind: pa.DataType, city: str = "1") -> pa.RecordBatch:
     """One row a second, with these values of n."""
     times = [NOON + timedelta(seconds=at) for at in range(len(numbers))]
     columns = [
-        pa.array(["1"] * len(numbers)),
+        pa.array([city] * len(numbers)),
         pa.array(numbers, kind),
         pa.array(times, pa.timestamp("us", "UTC")),
     ]
@@ -160,3 +166,34 @@ def test_rows_wait_while_the_database_is_away_and_none_is_lost(database: Databas
     database.write(rows([1, 2, 3], pa.int64()), url=detour.url)
 
     assert database.numbers() == [1, 2, 3]
+
+
+def test_points_are_read_by_their_time_their_tags_and_their_fields(
+    database: Database, tmp_path: Path
+) -> None:
+    for city, first in (("a", 0), ("b", 100)):
+        database.write(rows([2**53 + 1 + first + at for at in range(20)], pa.int64(), city))
+    source = Source("d", database.target().resolved, FileDescriptorSet(), tmp_path)
+    tag, number, _ = LAYOUT.columns
+
+    def read(limit: int, *where: Condition, **further: Any) -> list[tuple[str, int, int]]:
+        found = influx_sink.read(source, Selection(limit, where=where, **further))
+        assert all(row.time for row in found)
+        seconds = [round((row.time - NOON).total_seconds()) for row in found if row.time]
+        return [
+            (row.tags["tag_city"], second, row.fields["n"] - 2**53 - 1)
+            for row, second in zip(found, seconds, strict=True)
+        ]
+
+    of_b = Condition(tag, RowCondition.COMPARISON_EQUAL, "b")
+    not_b = Condition(tag, RowCondition.COMPARISON_NOT_EQUAL, "b")
+    exactly = Condition(number, RowCondition.COMPARISON_EQUAL, Decimal(2**53 + 1))
+
+    assert read(3) == [("a", 19, 19), ("b", 19, 119), ("a", 18, 18)]
+    assert read(2, of_b) == [("b", 19, 119), ("b", 18, 118)]
+    assert read(2, not_b) == [("a", 19, 19), ("a", 18, 18)]
+    assert read(9, exactly) == [("a", 0, 0)]  # the next double is another point's
+    assert read(9, of_b, since=NOON + timedelta(seconds=18)) == [("b", 19, 119), ("b", 18, 118)]
+    assert read(9, since=NOON + timedelta(days=365_000)) == []
+    assert read(2, order=Order(number, descending=True)) == [("b", 19, 119), ("b", 18, 118)]
+    assert read(2, of_b, order=Order(number, descending=False)) == [("b", 0, 100), ("b", 1, 101)]

@@ -15,6 +15,7 @@ from grpc_tools import protoc
 
 from daggersql import Column, Role
 from runtime.encode.protobuf import Encoder, encoder
+from runtime.encode.readback import from_message
 from runtime.encode.rows import Layout
 from runtime.errors import JobError
 
@@ -154,3 +155,25 @@ def test_a_worker_keeps_the_encoder_of_a_target_that_comes_again() -> None:
 
     assert encoder(*pickle.loads(pickle.dumps(asked))) is encoder(*asked)
     assert encoder(layout, schema.remove(1), FILES, "row.v1.Row") is not encoder(*asked)
+
+
+def test_whole_numbers_of_64_bits_are_read_back_as_numbers() -> None:
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(FILES).file:
+        pool.Add(file)
+    row = message_factory.GetMessageClass(pool.FindMessageTypeByName("row.v1.Row"))(
+        count=1, big=2**64 - 1, name="7", maybe={"value": -(2**63)}, counts={"9": 2**53 + 1}
+    )
+    row.at.FromDatetime(NOON)
+    row.places.add(city="x")
+    columns = from_message(row)
+
+    assert {name: columns[name] for name in ("count", "big", "name", "maybe", "counts", "at", "places")} == {
+        "count": 1,
+        "big": 2**64 - 1,
+        "name": "7",
+        "maybe": -(2**63),
+        "counts": {"9": 2**53 + 1},
+        "at": "2026-01-01T12:00:00.250Z",
+        "places": [{"city": "x", "lat": 0.0}],
+    }

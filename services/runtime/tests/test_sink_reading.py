@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from daggerspec.columns import Column, Role
 from daggerspec.limits import WATCHED_ROWS
-from daggerspec.row import Row
-from runtime.encode.readback import from_columns, newest
+from daggerspec.row import Row, from_proto
+from daggerspec.selection import Condition, Order, Selection
+from runtime.encode.readback import from_columns, from_json, newest
 from runtime.errors import JobError
 from runtime.launch.driverlog import keep_short
 from runtime.readrows import STEP_BYTES, Reader, news, steps
 from runtime.sinks import Source
+from runtime.sinks import influx as influx_sink
 from runtime.sinks import kafka as kafka_sink
 from runtime.sinks import log as log_sink
 
@@ -40,16 +45,16 @@ def test_columns_become_time_tags_and_fields_by_their_names() -> None:
     assert (row.time, row.tags, row.fields) == (NOON, {"tag_city": "1", "s2id": "x"}, {"count": 3})
 
 
-def test_the_newest_rows_come_first_and_no_more_than_asked_for() -> None:
+def test_the_newest_rows_come_first() -> None:
     rows = [Row(NOON.replace(minute=minute), {}, {}) for minute in (1, 3, 2)]
 
-    assert [row.time.minute for row in newest(rows, 2) if row.time] == [3, 2]
+    assert [row.time.minute for row in newest(rows) if row.time] == [3, 2, 1]
 
 
 def test_rows_without_a_time_stay_in_the_order_they_were_read_in_and_are_all_there() -> None:
     rows = [from_columns({"n": n}, str(n)) for n in (3, 1, 2)]
 
-    assert [row.fields["n"] for row in newest(rows, 10)] == [3, 1, 2]
+    assert [row.fields["n"] for row in newest(rows)] == [3, 1, 2]
     assert [row.key for row in rows] == ["3", "1", "2"]
 
 
@@ -71,7 +76,7 @@ def test_the_newest_records_of_a_topic_come_first_when_they_have_no_window(
 
     sink = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic=topic))
     resolved = spec_pb2.ResolvedSink(sink=sink, kafka=spec_pb2.KafkaAddress(bootstrap_servers=kafka))
-    rows = kafka_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), 10)
+    rows = kafka_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), Selection(10))
 
     assert [(row.key, row.tags["tag_t"]) for row in rows] == [("c", "x"), ("a", "z"), ("b", "y")]
 
@@ -86,7 +91,7 @@ def test_rows_are_found_among_the_other_lines_of_a_drivers_log(tmp_path: Path) -
     )
 
     resolved = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
-    rows = log_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), 10)
+    rows = log_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), Selection(10))
 
     assert [row.fields["n"] for row in rows] == [2, 1]
 
@@ -102,6 +107,52 @@ def test_a_value_of_any_size_comes_back_as_it_was() -> None:
         ("s", "x"),
         ("n", '{"a": null}'),
     ]
+
+
+def test_numbers_of_a_record_come_out_digit_by_digit() -> None:
+    text = '{"cell":9007199254740993,"total":12.340,"mean":0.1,"parts":{"sum":[1.50]},"tag_price":2.50}'
+    row = from_proto(from_columns(from_json(text)).to_proto())
+
+    assert [(name, str(value)) for name, value in row.fields.items()] == [
+        ("cell", "9007199254740993"),
+        ("total", "12.340"),
+        ("mean", "0.1"),
+        ("parts", "{'sum': [Decimal('1.50')]}"),
+    ]
+    assert (type(row.fields["mean"]), row.tags) == (float, {"tag_price": "2.50"})
+
+
+CITY = Column("tag_city", Role.TAG, "tag_city", "string")
+TAG_NUMBER = Column("tag_n", Role.TAG, "tag_n", "bigint")
+N = Column("n", Role.FIELD, "n", "bigint")
+EQUAL = gateway_pb2.RowCondition.COMPARISON_EQUAL
+AT_LEAST = gateway_pb2.RowCondition.COMPARISON_AT_LEAST
+
+
+def test_influx_is_asked_for_its_series_and_its_time_and_no_more_points_than_are_wanted() -> None:
+    city, number = Condition(CITY, EQUAL, 'a"b'), Condition(TAG_NUMBER, EQUAL, Decimal("7"))
+    text = influx_sink.query("b", "m", Selection(6, NOON, (city, number)))
+
+    assert "range(start: 2026-01-01T12:00:00.000000Z, stop: 2262-04-11T00:00:00.000000Z)" in text
+    assert r'r._measurement == "m" and r["tag_city"] == "a\"b" and r["tag_n"] == "7")' in text
+    assert text.endswith("|> limit(n: 6)")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Selection(6, where=(Condition(N, EQUAL, Decimal(7)),)),
+        Selection(6, where=(Condition(CITY, AT_LEAST, "a"),)),
+        Selection(6, where=(Condition(CITY, EQUAL, ""),)),
+        Selection(6, where=(Condition(TAG_NUMBER, EQUAL, Decimal("7.0")),)),
+        Selection(6, order=Order(N, descending=True)),
+    ],
+)
+def test_influx_is_asked_for_all_points_where_it_cannot_tell_which(wanted: Selection) -> None:
+    text = influx_sink.query("b", "m", wanted)
+
+    assert "limit(" not in text
+    assert 'filter(fn: (r) => r._measurement == "m")' in text
 
 
 def test_many_rows_come_in_messages_that_a_client_takes() -> None:
@@ -143,6 +194,60 @@ def test_a_look_that_may_leave_out_new_rows_says_so() -> None:
 
 
 @pytest.mark.integration
+def test_rows_of_a_topic_are_searched_as_far_back_as_they_are_wanted(kafka: str, tmp_path: Path) -> None:
+    """What was written last is newest, whatever its window, and however often it was written."""
+    topic = f"searched-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": kafka})
+    begun = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+
+    def write(number: int, value: bytes, key: str) -> None:
+        producer.produce(
+            topic,
+            value,
+            partition=number % 3,
+            timestamp=round((begun + timedelta(seconds=number)).timestamp() * 1000),
+            headers=[("ce_id", key.encode())],
+        )
+
+    for number in range(3_000):  # the later a row is written, the older its window
+        window = (NOON - timedelta(minutes=number)).isoformat()
+        write(
+            number,
+            json.dumps({"window_timestamp": window, "n": number, "tag_city": str(number % 7)}).encode(),
+            f"{number}",
+        )
+        if number % 100 == 0:
+            producer.flush(30)
+    for number in range(3_000, 3_600):  # then one row again and again, and what others write
+        write(
+            number, b'{"n": 5, "tag_city": "5"}' if number % 2 else b"not a row", "5" if number % 2 else "x"
+        )
+    producer.flush(30)
+    resolved = spec_pb2.ResolvedSink(
+        sink=spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic=topic)),
+        kafka=spec_pb2.KafkaAddress(bootstrap_servers=kafka),
+    )
+
+    def numbers(wanted: Selection) -> list[int]:
+        found = kafka_sink.read(Source("d", resolved, FileDescriptorSet(), tmp_path), wanted)
+        return [row.fields["n"] for row in found]
+
+    since = begun + timedelta(seconds=2_995)
+    rare = Condition(N, gateway_pb2.RowCondition.COMPARISON_LESS, Decimal(3))
+    of_city = Condition(CITY, EQUAL, "3")
+
+    assert numbers(Selection(6)) == [5, 2999, 2998, 2997, 2996, 2995]
+    assert numbers(Selection(100, since)) == [5, 2999, 2998, 2997, 2996, 2995]
+    assert numbers(Selection(100, begun + timedelta(days=1))) == []
+    assert numbers(Selection(100, where=(rare,))) == [2, 1, 0]
+    assert numbers(Selection(2, where=(of_city,))) == [2999 - (2999 - 3) % 7, 2999 - (2999 - 3) % 7 - 7]
+    assert numbers(Selection(3, order=Order(N, descending=True))) == [2999, 2998, 2997]
+    assert numbers(Selection(3, order=Order(N, descending=False))) == [0, 1, 2]
+
+
+@pytest.mark.integration
 def test_a_watched_topic_is_read_on_and_not_again(kafka: str, tmp_path: Path) -> None:
     topic = f"watched-{uuid.uuid4().hex}"
     producer = Producer({"bootstrap.servers": kafka})
@@ -168,9 +273,9 @@ def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refu
     job = spec_pb2.JobSpec(dagger="d", sinks=[log, influx])
     (tmp_path / "spec.pb").write_bytes(job.SerializeToString())
 
-    assert Reader(tmp_path, "log").read(10) == []
+    assert Reader(tmp_path, "log").read(Selection(10)) == []
     with pytest.raises(JobError, match="INFLUX_UNREACHABLE"):
-        Reader(tmp_path, "").read(10)
+        Reader(tmp_path, "").read(Selection(10))
     with pytest.raises(JobError, match="d has no sink kafka; it has influx, log"):
         Reader(tmp_path, "kafka")
 
@@ -200,7 +305,9 @@ def test_rows_of_a_log_are_told_once_though_it_is_moved_between_two_looks(tmp_pa
     log.write_text(printed(range(10, 60)))
     looks = log_sink.watch(Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), 100)
     told = list(news(looks_of(looks, log)))
-    again = log_sink.read(Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), 100)
+    again = log_sink.read(
+        Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path), Selection(100)
+    )
 
     assert [row.fields["n"] for each in told for row in each.new] == [60, 61]
     assert told[-1].rows == again[::-1]
@@ -220,4 +327,4 @@ def looks_of(looks: Iterator[list[Row]], log: Path) -> Iterator[list[Row]]:
 def test_a_log_that_is_not_there_yet_has_no_rows(tmp_path: Path) -> None:
     source = Source("orders", spec_pb2.ResolvedSink(), FileDescriptorSet(), tmp_path)
 
-    assert log_sink.read(source, 10) == []
+    assert log_sink.read(source, Selection(10)) == []

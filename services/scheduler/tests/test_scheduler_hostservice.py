@@ -181,6 +181,24 @@ async def test_rows_are_read_by_a_process_of_the_host(tmp_path: Path) -> None:
     assert none == []
 
 
+async def test_the_reader_is_told_which_rows_are_wanted(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    hour = '"window_timestamp": "2026-01-01T%s:00:00Z"'
+    lines = [f'row {{"n": {n}, "city": "{n % 2}", {hour % (10 + n)}}}\n' for n in range(6)]
+    written(tmp_path, "".join(lines))
+    asked = rows_of(where=[{"column": "city", "comparison": 1, "value": "1"}], order_by="n")
+    asked.request.since.FromJsonString("2026-01-01T12:00:00Z")
+    unknown = rows_of(order_by="n")
+    asked.columns.add(name="n", key="n", type="bigint")
+    asked.columns.add(name="city", key="city", type="string")
+    async with host(tmp_path) as stub:
+        steps = [step async for step in stub.ReadHostRows(asked, timeout=DEADLINE_S)]
+        error = await refused(stub.ReadHostRows(unknown, timeout=DEADLINE_S))
+
+    assert [[each.fields[0].integer for each in step.rows] for step in steps] == [[3, 5]]
+    assert (error.code, error.violations[0].field) == (grpc.StatusCode.INVALID_ARGUMENT, "request.order_by")
+
+
 def other() -> host_pb2.ReadHostRowsRequest:
     return host_pb2.ReadHostRowsRequest(request=gateway_pb2.ReadRowsRequest(name="unlaunched"))
 
@@ -377,7 +395,7 @@ async def test_a_launch_that_is_tidied_away_or_damaged_while_it_is_asked_for_is_
         shutil.rmtree(gone)
         none = [step async for step in stub.ReadHostRows(rows_of(), timeout=DEADLINE_S)]
     with pytest.raises(ApiError) as raised:
-        await anext(reader.frames(gone, "", 1))
+        await anext(reader.frames(gone, rows_of()))
 
     assert (unreadable.code, unreadable.reason) == (
         grpc.StatusCode.FAILED_PRECONDITION,

@@ -3,8 +3,8 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2
@@ -13,13 +13,13 @@ from cli.errors import MisusedError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.group import group
+from cli.instants import ago
 from cli.json_views.events import event as view
 from cli.json_views.events import unpacked
 from cli.resuming import by_sequence, resumed
 from cli.session import Session, command
 from daggerclient.times import iso
 
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 app = group()
 
 
@@ -49,8 +49,8 @@ def when(since: str, now: datetime) -> tuple[int, datetime | None]:
     """What --since says: a sequence, or an instant before now. Raises: MisusedError."""
     if re.fullmatch(r"-1|[0-9]{1,18}", since):
         return int(since), None
-    if span := re.fullmatch(r"([0-9]{1,6})([smhd])", since):
-        return -1, now - timedelta(**{UNITS[span[2]]: int(span[1])})
+    if (earliest := ago(since, now)) is not None:
+        return -1, earliest
     raise MisusedError(f"--since {since}: it must be a duration such as 30s, 10m, 2h or 1d, or a sequence")
 
 

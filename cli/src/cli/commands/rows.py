@@ -1,22 +1,26 @@
 """`daggers rows` and `daggers watch`: what a dagger writes."""
 
-import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from daggers.v1 import gateway_pb2
 
 from cli.arguments import Name
 from cli.group import group
-from cli.rows import Look, document, newest, remember, text, watched
+from cli.instants import instant
+from cli.rows import Look, condition, document, order, read, remember, text, watched
 from cli.session import Session, command
 from daggerclient.times import iso
 from daggerspec import sinks
+from daggerspec.exactjson import dumps
 from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row
 
 JSON_ROWS, TEXT_ROWS = 1000, 30
+FLAGS = {"name": "NAME", "since": "--since", "where": "--where", "order_by": "--sort"}
 app = group()
 
 
@@ -38,7 +42,9 @@ Sink = Annotated[
 ]
 
 
-@command(app, "rows", example="daggers rows completed_bookings --limit 50")
+@command(
+    app, "rows", example="daggers rows completed_bookings --since 1h --where tag_city=12 --sort num:desc"
+)
 def rows(
     session: Session,
     name: Name,
@@ -47,10 +53,43 @@ def rows(
         typer.Option(min=1, max=1_000_000, help=f"At most this many; {TEXT_ROWS}, in JSON {JSON_ROWS}."),
     ] = None,
     sink: Sink = None,
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Only those of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z: of kafka by when they were"
+            " written, else by their own time.",
+        ),
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE",
+            help="Only those whose column is so; also !=, <, <=, >, >=. May be given again: all must hold.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD[:desc]", help="The first by this column, or the last with :desc, not the newest."
+        ),
+    ] = "",
 ) -> None:
-    """The newest output rows, newest first, read from where the dagger writes them."""
-    with session.connect() as gateway:
-        output = newest(gateway, name, limit or (JSON_ROWS if session.out.json else TEXT_ROWS), sink or "")
+    """The newest output rows, newest first, read from where the dagger writes them.
+
+    What is newest, the sink says: influx by the time of a row, kafka and log by when it was written last.
+    """
+    request = gateway_pb2.ReadRowsRequest(
+        name=name,
+        sink=sink or "",
+        limit=limit or (JSON_ROWS if session.out.json else TEXT_ROWS),
+        where=map(condition, where or ()),
+        order_by=order(sort),
+    )
+    if since:
+        request.since.FromDatetime(instant("--since", since, datetime.now(UTC)))
+    with session.connect(FLAGS) as gateway:
+        output = read(gateway, request)
     cells = [(iso(row.time) if row.time else "", _pairs(row.tags), _pairs(row.fields)) for row in output]
     session.out.show(
         [document(row) for row in output],
@@ -90,7 +129,8 @@ def unseen(looks: Iterator[Look]) -> Iterator[Row]:
     seen: dict[str, Row] = {}
     for look in looks:
         for row in look.rows:
-            whole = json.dumps(document(row) | {"key": row.key}, sort_keys=True)
+            fields = dict(sorted(row.fields.items()))
+            whole = dumps(document(row) | {"fields": fields, "key": row.key})
             if not look.snapshot or whole not in seen:
                 yield row
             remember(seen, whole, row)

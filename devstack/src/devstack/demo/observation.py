@@ -11,7 +11,7 @@ from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.errors import CliError
 from cli.gateway import Gateway
-from cli.rows import newest, watched
+from cli.rows import read, watched
 from daggerspec.row import Row
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
@@ -70,7 +70,7 @@ class Watch:
 
 def rows(gateway: Gateway, name: str) -> list[Row]:
     """Every row in a dagger's InfluxDB."""
-    return newest(gateway, name, ALL_ROWS, "influx")
+    return read(gateway, gateway_pb2.ReadRowsRequest(name=name, sink="influx", limit=ALL_ROWS))
 
 
 def reported(stack: Stack, name: str) -> Reported:

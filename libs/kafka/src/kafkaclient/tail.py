@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -13,6 +16,8 @@ READER: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "log
 _MOVING: Final = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _MOVING_S: Final = 5.0
 _COME_S: Final = 0.05
+_FIRST_BLOCK: Final = 500
+_LAST_BLOCK: Final = 20_000
 
 
 def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
@@ -21,15 +26,51 @@ def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     consumer: one that has `READER`, and reads nothing yet. Raises: KafkaException; TimeoutError when the end
     is not reached within `TIMEOUT_S`.
     """
-    metadata = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
-    if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return []
     starts = []
-    for partition in metadata.partitions:
+    for partition in _partitions(consumer, topic):
         low, high = _bounds(consumer, TopicPartition(topic, partition))
         starts.append(TopicPartition(topic, partition, max(low, high - limit)))
+    if not starts:
+        return []
     consumer.assign(starts)
     return _until_end(consumer, {start.partition for start in starts}, topic)
+
+
+def backwards(consumer: Consumer, topic: str, since: datetime | None) -> Iterator[Iterator[Message]]:
+    """The records of each partition, the last one first, as far back as they are taken; none before `since`.
+
+    One partition is taken after another. Raises: as `tail`.
+    """
+    partitions = _partitions(consumer, topic)
+    starts = dict.fromkeys(partitions, 0)
+    if since is not None:
+        milliseconds = math.ceil(since.timestamp() * 1000)
+        asked = [TopicPartition(topic, each, max(milliseconds, 0)) for each in partitions]
+        answered = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
+        starts = {each.partition: each.offset for each in answered}
+    for partition in partitions:
+        low, high = _bounds(consumer, TopicPartition(topic, partition))
+        start = starts[partition] if starts[partition] >= 0 else high  # else there is nothing as late
+        yield _backwards(consumer, TopicPartition(topic, partition, high), max(low, start))
+
+
+def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Message]:
+    """The records of a partition before `end`, the last one first, read in blocks that grow."""
+    high, size = end.offset, _FIRST_BLOCK
+    while high > low:
+        start = max(low, high - size)
+        consumer.assign([TopicPartition(end.topic, end.partition, start)])
+        block: list[Message] = []
+        deadline = time.monotonic() + TIMEOUT_S
+        while not block or (block[-1].offset() or 0) < high - 1:
+            if time.monotonic() > deadline:
+                raise _late(end.topic)
+            messages = consumer.consume(1000, timeout=0.5)
+            block += [each for each in messages if not _is_end(each)]
+            if any(map(_is_end, messages)):
+                break  # the last offsets hold no records
+        yield from (each for each in reversed(block) if (each.offset() or 0) < high)
+        high, size = start, min(2 * size, _LAST_BLOCK)
 
 
 def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
@@ -41,12 +82,7 @@ def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
         return tail(consumer, topic, limit)
     arrived = []
     while messages := consumer.consume(1000, timeout=_COME_S):
-        for message in messages:
-            error = message.error()
-            if error is None:
-                arrived.append(message)
-            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
-                raise KafkaException(error)
+        arrived += [message for message in messages if not _is_end(message)]
         if len(messages) < 1000:
             break
     return arrived
@@ -64,16 +100,37 @@ def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
             time.sleep(0.1)
 
 
+def _partitions(consumer: Consumer, topic: str) -> list[int]:
+    """The partitions of a topic; none of one that does not exist."""
+    metadata = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+    if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return []
+    return sorted(metadata.partitions)
+
+
 def _until_end(consumer: Consumer, unread: set[int], topic: str) -> list[Message]:
     messages = []
     deadline = time.monotonic() + TIMEOUT_S
     while unread:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the topic {topic} could not be read to its end in {TIMEOUT_S:.0f} s")
+            raise _late(topic)
         for message in consumer.consume(1000, timeout=0.5):
-            error = message.error()
-            if error is None:
-                messages.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
+            if _is_end(message):
                 unread.discard(message.partition())
+            else:
+                messages.append(message)
     return messages
+
+
+def _is_end(message: Message) -> bool:
+    """Whether it says that a partition ends here. Raises: KafkaException for what is no record otherwise."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - how librdkafka names it
+        raise KafkaException(error)
+    return True
+
+
+def _late(topic: str) -> TimeoutError:
+    return TimeoutError(f"the topic {topic} could not be read to its end in {TIMEOUT_S:.0f} s")

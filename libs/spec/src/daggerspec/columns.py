@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from daggers.v1 import gateway_pb2
+
 WINDOW_START: Final = "__window_start"
 WINDOW_END: Final = "__window_end"
 """Of a windowed query."""
@@ -25,7 +27,8 @@ TAG: Final = "tag_"
 LABEL: Final = "label_"
 """What names of tags begin with."""
 
-_TIMES: Final = (WINDOW_TIMESTAMP, "rowtime")
+TIMES: Final = (WINDOW_TIMESTAMP, "rowtime")
+"""The columns that are the time of a row, the first that there is."""
 
 
 class Role(Enum):
@@ -46,6 +49,26 @@ class Column:
     """Tag key or field name: `tag_x` keeps its prefix, `label_x` loses it."""
     type: str
     """Spark SQL type, as `DataType.simpleString` writes it."""
+
+
+_ROLES: Final = {
+    Role.TIME: gateway_pb2.OutputColumn.ROLE_TIME,
+    Role.TAG: gateway_pb2.OutputColumn.ROLE_TAG,
+    Role.FIELD: gateway_pb2.OutputColumn.ROLE_FIELD,
+}
+
+
+def to_proto(column: Column) -> gateway_pb2.OutputColumn:
+    """A column as it is answered."""
+    return gateway_pb2.OutputColumn(
+        name=column.name, role=_ROLES[column.role], key=column.key, type=column.type
+    )
+
+
+def from_proto(column: gateway_pb2.OutputColumn) -> Column:
+    """The column behind an answer."""
+    roles = {number: role for role, number in _ROLES.items()}
+    return Column(column.name, roles.get(column.role, Role.FIELD), column.key, column.type)
 
 
 class Output(Protocol):
@@ -75,7 +98,7 @@ def key_of(name: str) -> str:
 def time_column(columns: Sequence[Column], hidden: Sequence[str]) -> str | None:
     """The column that is a row's time: window_timestamp, else rowtime; None when there is neither."""
     names = {column.name for column in columns}
-    for name in _TIMES:
+    for name in TIMES:
         if name in names:
             return name
     return RECORD_TIME if RECORD_TIME in hidden else None

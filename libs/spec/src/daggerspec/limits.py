@@ -9,6 +9,9 @@ MAX_SINKS: Final = 20
 MAX_TOPICS: Final = 100
 """Of a stream."""
 
+READ_ROWS: Final = 1_000
+"""Rows that are read unless asked otherwise."""
+MAX_READ_ROWS: Final = 1_000_000
 WATCHED_ROWS: Final = 1_000
 """Rows that a look of a watch gives: the newest."""
 WATCH_S: Final = 1.0

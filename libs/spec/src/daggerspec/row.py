@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from daggers.v1 import gateway_pb2
+
+from daggerspec.exactjson import dumps, loads
 
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -57,7 +58,7 @@ def _set(field: gateway_pb2.RowField, value: Any) -> None:
         case str():
             field.text = value
         case _:
-            field.json = json.dumps(value, ensure_ascii=False, default=str)
+            field.json = dumps(value)
 
 
 def _get(field: gateway_pb2.RowField) -> Any:
@@ -65,4 +66,4 @@ def _get(field: gateway_pb2.RowField) -> Any:
     if kind is None:
         return None
     value = getattr(field, kind)
-    return json.loads(value) if kind == "json" else value
+    return loads(value) if kind == "json" else value

@@ -9,17 +9,13 @@ from typing import Final
 from daggers.v1 import gateway_pb2
 
 from api_gateway.specs import Judged
+from daggerspec.columns import to_proto
 from daggerspec.violation import Violation
-from daggersql import Column, Finding, Role, Severity
+from daggersql import Finding, Severity
 
 _SEVERITIES: Final = {
     Severity.ERROR: gateway_pb2.SEVERITY_ERROR,
     Severity.WARNING: gateway_pb2.SEVERITY_WARNING,
-}
-_ROLES: Final = {
-    Role.TIME: gateway_pb2.OutputColumn.ROLE_TIME,
-    Role.TAG: gateway_pb2.OutputColumn.ROLE_TAG,
-    Role.FIELD: gateway_pb2.OutputColumn.ROLE_FIELD,
 }
 
 
@@ -28,7 +24,7 @@ def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.Validat
     findings = [_violation(each) for each in (*more, *judged.others)]
     findings += [_finding(f"{judged.at}.sql", each) for each in judged.query.findings]
     columns = judged.query.plan.columns if judged.query.plan else ()
-    return gateway_pb2.ValidateResponse(findings=findings, columns=map(_column, columns))
+    return gateway_pb2.ValidateResponse(findings=findings, columns=map(to_proto, columns))
 
 
 def _violation(violation: Violation) -> gateway_pb2.Finding:
@@ -53,10 +49,4 @@ def _finding(field: str, finding: Finding) -> gateway_pb2.Finding:
         end_column=finding.end_column,
         suggestion=finding.suggestion or "",
         edit=gateway_pb2.Edit(**asdict(finding.edit)) if finding.edit else None,
-    )
-
-
-def _column(column: Column) -> gateway_pb2.OutputColumn:
-    return gateway_pb2.OutputColumn(
-        name=column.name, role=_ROLES[column.role], key=column.key, type=column.type
     )

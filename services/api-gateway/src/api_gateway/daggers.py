@@ -22,7 +22,8 @@ from api_gateway.routes import Route, living, remembered
 from api_gateway.writer import Writer
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import fields
+from daggerspec import fields, selection
+from daggerspec.columns import to_proto
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
@@ -234,16 +235,22 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                     step.warnings.extend(self._heard.vitals(now).warnings)
                 yield step
 
-    def ReadRows(  # noqa: N802 - gRPC's name
+    async def ReadRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
-        """The newest rows of a dagger; none when it was never launched."""
+        """Rows of a dagger; none when it was never launched."""
         dagger = self._meant(request)
+        named = request.where or request.order_by
+        columns = await self._requests.columns(dagger) if named else ()
+        refuse([*selection.violations("", request, columns)])
+        shown = [to_proto(each) for each in columns]
         asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
             lambda host: host.ReadHostRows,
-            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, **route.meant),
+            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),
         )
-        return self._hosts.asked(dagger, asking, context)
+        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+            async for step in steps:
+                yield step
 
     def WatchRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchRowsRequest, context: Context

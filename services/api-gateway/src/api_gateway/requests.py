@@ -15,6 +15,7 @@ from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
 from chassis.interceptors import actor
 from daggerspec import fields
+from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from fleet import Answer, Dagger, Fleet, Refusal, view
@@ -110,6 +111,11 @@ class Requests:
     async def judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
         """What is found about a spec whose defaults are filled in."""
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
+
+    async def columns(self, dagger: Dagger) -> Sequence[Column]:
+        """The output columns of a dagger; none where its query can no longer be checked."""
+        plan = (await self.judged(dagger.name, dagger.spec)).query.plan
+        return plan.columns if plan else ()
 
     def decided(self, event: Request) -> Dagger:
         """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""

@@ -1,14 +1,15 @@
 """`python -m runtime.readrows --run-dir DIR`: reads back the rows of a launch, in a process of its own.
 
-It resolves the secrets of the sink; neither its arguments nor what it says has one. What it finds goes to its
-standard output, in frames: one byte that says what it is, four of length, and a serialised message.
+It resolves the secrets of the sink; neither its arguments nor what it says has one. Its standard input is a
+ReadHostRowsRequest. What it finds goes to its standard output, in frames: one byte that says what it is, four
+of length, and a serialised message.
 
-    R  ReadRowsResponse    rows, newest first
+    R  ReadRowsResponse    rows, in the order that was asked for
     E  DaggerError         why there are no more
 
-With --watch it looks again and again, until its standard input ends. Rows are told oldest first, in
-WatchRowsResponses: after each look one R at least, with what is new, and, if a byte came from the standard
-input, one S at least, with all rows there are.
+With --watch it is asked nothing, and looks again and again, until its standard input ends. Rows are told
+oldest first, in WatchRowsResponses: after each look one R at least, with what is new, and, if a byte came
+from the standard input, one S at least, with all rows there are.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 
+from daggerspec.columns import from_proto
 from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
 from daggerspec.rundir import SPEC
+from daggerspec.selection import Selection, asked
 from runtime import sinks
 from runtime.errors import explain, user
 from runtime.sinks import Source
@@ -46,7 +49,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m runtime.readrows")
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--sink", default="")
-    parser.add_argument("--limit", type=int, default=WATCHED_ROWS)
     parser.add_argument("--watch", action="store_true")
     told = parser.parse_args()
     # What a library prints must not come between the frames.
@@ -55,7 +57,7 @@ def main() -> int:
     _stand_back()
     try:
         with suppress(BrokenPipeError):  # nobody reads any more
-            _answer(out, told.run_dir, told.sink, told.limit, watched=told.watch)
+            _answer(out, told.run_dir, told.sink, watched=told.watch)
     except Exception as error:  # noqa: BLE001 - the last place before the process ends
         with suppress(BrokenPipeError):
             frame(out, ERROR, _said(error).SerializeToString())
@@ -80,16 +82,16 @@ class Reader:
         self._sink = kinds[kind]
         self._source = Source(job.dagger, has[kind], job.descriptors, run_dir)
 
-    def read(self, limit: int) -> list[Row]:
-        """The newest rows, newest first. Raises: JobError."""
-        return list(self._sink.read(self._source, limit))
+    def read(self, wanted: Selection) -> list[Row]:
+        """The rows that are asked for. Raises: JobError."""
+        return list(self._sink.read(self._source, wanted))
 
     def looks(self, limit: int) -> Iterator[list[Row]]:
-        """The same again and again; a sink that can read only what is new does. Raises: JobError."""
+        """The newest rows again and again; a sink that can read only what is new does. Raises: JobError."""
         if hasattr(self._sink, "watch"):
             yield from self._sink.watch(self._source, limit)
         while True:
-            yield self.read(limit)
+            yield self.read(Selection(limit))
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,13 @@ def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
     out.flush()
 
 
-def _answer(out: BinaryIO, run_dir: Path, sink: str, limit: int, *, watched: bool) -> None:
-    reader = Reader(run_dir, sink)
+def _answer(out: BinaryIO, run_dir: Path, sink: str, *, watched: bool) -> None:
     if watched:
-        _watch(out, reader)
+        _watch(out, Reader(run_dir, sink))
         return
-    for step in steps(reader.read(limit), gateway_pb2.ReadRowsResponse):
+    request = host_pb2.ReadHostRowsRequest.FromString(sys.stdin.buffer.read())
+    wanted = asked(request.request, [from_proto(each) for each in request.columns])
+    for step in steps(Reader(run_dir, sink).read(wanted), gateway_pb2.ReadRowsResponse):
         frame(out, ROWS, step.SerializeToString())
 
 
@@ -166,7 +169,9 @@ def _watch(out: BinaryIO, reader: Reader) -> None:
 
 def _said(error: Exception) -> events_pb2.DaggerError:
     if isinstance(error, MemoryError):
-        return user("TOO_MANY_ROWS", "The rows do not fit into memory: ask for fewer.").error
+        return user(
+            "TOO_MANY_ROWS", "The rows do not fit into memory: ask for fewer, or for later ones."
+        ).error
     said = explain(error)
     if said.reason == "UNEXPECTED":
         said.detail = f"The rows could not be read ({type(error).__name__})."

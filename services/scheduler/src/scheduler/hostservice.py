@@ -23,8 +23,9 @@ from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Concern, Context, interceptor
 from chassis.tail import Cursor, Tail
-from daggerspec import fields
-from daggerspec.limits import WATCH_S
+from daggerspec import fields, selection
+from daggerspec.columns import from_proto
+from daggerspec.limits import MAX_READ_ROWS, WATCH_S
 from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
 from fleet.answers import about
@@ -33,8 +34,6 @@ from scheduler.driverlog import LONGEST, Position, TraceFilter
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 
-ROWS: Final = 1_000
-MAX_ROWS: Final = 1_000_000
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
 MAX_LINES: Final = 100_000
@@ -182,17 +181,18 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     async def ReadHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
-        """The newest rows of the newest launch; none when there is none."""
-        asked = request.request
+        """Rows of the newest launch; none when there is none."""
+        asked, columns = request.request, [from_proto(each) for each in request.columns]
         wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
-        if not 0 <= asked.limit <= MAX_ROWS:
-            wrong.append(Violation("request.limit", f"must be 0 to {MAX_ROWS}", "OUT_OF_RANGE"))
+        if not 0 <= asked.limit <= MAX_READ_ROWS:
+            wrong.append(Violation("request.limit", f"must be 0 to {MAX_READ_ROWS}", "OUT_OF_RANGE"))
+        wrong += selection.violations("request.", asked, columns)
         if wrong:
             raise invalid(wrong)
         launch = await self._launch(asked.name, request.create_sequence)
         if launch is None:
             return
-        async with aclosing(self._rows.frames(launch, asked.sink, asked.limit or ROWS)) as frames:
+        async with aclosing(self._rows.frames(launch, request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.ReadRowsResponse.FromString(frame)
 

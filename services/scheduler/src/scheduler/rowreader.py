@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import grpc
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import events_pb2, host_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
 from chassis.errors import ApiError
@@ -51,13 +51,16 @@ class RowReader:
         self._free = most
         self._most, self._patience_s, self._module = most, patience_s, module
 
-    async def frames(self, run_dir: Path, sink: str, limit: int) -> AsyncGenerator[bytes, None]:
+    async def frames(
+        self, run_dir: Path, request: host_pb2.ReadHostRowsRequest
+    ) -> AsyncGenerator[bytes, None]:
         """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
         if not self._free:
             raise busy(self._most, "reads of rows")
         self._free -= 1
         try:
-            async with self._reader(run_dir, f"--sink={sink}", f"--limit={limit}") as process:
+            async with self._reader(run_dir, f"--sink={request.request.sink}") as process:
+                await _say(process, request.SerializeToString())
                 while (frame := await self._frame(process)) is not None:
                     yield frame[1]
         finally:
@@ -123,7 +126,7 @@ class RowReader:
                 head = await out.readexactly(5)
                 kind, message = head[:1], await out.readexactly(int.from_bytes(head[1:], "big"))
         except TimeoutError as error:
-            text = f"the rows could not be read in {self._patience_s:g} s"
+            text = f"the rows could not be read in {self._patience_s:g} s: ask for later ones, or for fewer"
             metadata = {"limit_seconds": f"{self._patience_s:g}"}
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "ROWS_TIMED_OUT", text, metadata) from error
         except asyncio.IncompleteReadError as error:
@@ -139,6 +142,15 @@ class RowReader:
         named = [value for sink in job.sinks for value in secrets(sink, self._inherited).items()]
         passed = {name: self._inherited[name] for name in _PASSED if name in self._inherited}
         return {**passed, **dict(named), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONSAFEPATH": "1"}
+
+
+async def _say(process: Process, text: bytes) -> None:
+    """Write all that a process is told."""
+    assert process.stdin is not None
+    with suppress(ConnectionError):  # it has ended, and its end says why
+        process.stdin.write(text)
+        await process.stdin.drain()
+        process.stdin.close()
 
 
 async def _ask(process: Process, asked: asyncio.Event) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, cast
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from daggerspec.columns import WINDOW_TIMESTAMP, Role, key_of, role_of
+from daggerspec.exactjson import dumps, loads
 from daggerspec.row import Row
+
+_LONG: Final = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
+_WRAPPED: Final = {"google.protobuf.Int64Value", "google.protobuf.UInt64Value"}
 
 
 def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
@@ -26,14 +33,54 @@ def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
     return Row(datetime.fromisoformat(time) if isinstance(time, str) else None, tags, fields, key)
 
 
-def newest(rows: Iterable[Row], limit: int) -> list[Row]:
-    """The newest rows, newest first; rows of one time by their tags, those without one last, as they come."""
+def newest(rows: Iterable[Row]) -> list[Row]:
+    """Rows by their times, newest first; of one time by their tags, those without one last, as they come."""
     listed = list(rows)
     timed = [row for row in listed if row.time]
     timed.sort(key=lambda row: sorted(row.tags.items()))
     timed.sort(key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
-    return [*timed, *(row for row in listed if not row.time)][:limit]
+    return [*timed, *(row for row in listed if not row.time)]
+
+
+def from_json(value: bytes | str) -> dict[str, Any]:
+    """The columns of a row that was written as JSON, with every digit. Raises: ValueError."""
+    columns = loads(value)
+    if not isinstance(columns, dict):
+        raise ValueError("not a row")  # noqa: TRY004 - a wrong value, as json's own errors are
+    return columns
+
+
+def from_message(message: Message) -> dict[str, Any]:
+    """The columns of a row that was written as a message."""
+    columns: dict[str, Any] = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    _read_integers(columns, cast(Descriptor, message.DESCRIPTOR))
+    return columns
+
+
+def _read_integers(values: dict[str, Any], kind: Descriptor) -> None:
+    """Make numbers of whole numbers of 64 bits, which Protobuf's JSON has as text."""
+    for name, value in values.items():
+        field = kind.fields_by_name[name]
+        message = field.message_type
+        if message is not None and message.GetOptions().map_entry:
+            entry = message.fields_by_name["value"]
+            values[name] = {key: _integers_of(each, entry) for key, each in value.items()}
+        elif field.is_repeated:
+            values[name] = [_integers_of(each, field) for each in value]
+        else:
+            values[name] = _integers_of(value, field)
+
+
+def _integers_of(value: Any, field: FieldDescriptor) -> Any:
+    message = field.message_type
+    if message is not None and message.full_name in _WRAPPED:
+        return int(value)
+    if message is not None and not message.full_name.startswith("google.protobuf."):
+        _read_integers(value, message)
+    return int(value) if field.cpp_type in _LONG else value
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else dumps(value)

@@ -8,8 +8,10 @@ A sink is a module whose docstring states its guarantee and that has two functio
 A sink whose rows can be read back has two more:
 
     READ_RANK                       the sink of the least is read when nobody says: what keeps every row first
-    read(source, limit) -> [Row]    the newest rows, newest first; raises `JobError`
-    watch(source, limit)            yields the same again and again; only where that can read less than `read`
+    read(source, wanted) -> [Row]   the rows that a Selection wants, newest first; raises `JobError`
+    watch(source, limit)            yields the newest again and again; only where that reads less than `read`
+
+What is newest the sink says: by the time of the row, if its store knows that, else by when it was written.
 
 Only the module that a job names is imported.
 """

@@ -12,19 +12,23 @@ import json
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
+from daggers.v1.output_pb2 import RowCondition
 from influxdb_client.client.flux_table import FluxTable
 from influxdb_client.client.influxdb_client import InfluxDBClient
 from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
+from daggerspec.columns import Role
 from daggerspec.row import Row
+from daggerspec.selection import Condition, Selection
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
@@ -37,7 +41,12 @@ TIMEOUT_MS = 10_000
 READ_RANK = 0
 READ_TIMEOUT_MS = 60_000
 # window_timestamp may lie ahead of now, and records of any age may be replayed
-_FIRST, _LAST = "1677-09-22T00:00:00Z", "2262-04-11T00:00:00Z"
+_FIRST, _LAST = datetime(1677, 9, 22, tzinfo=UTC), datetime(2262, 4, 11, tzinfo=UTC)
+# Types of which equal values are one text in a tag, and which texts.
+_AS_WRITTEN = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), re.compile(r"0|-?[1-9][0-9]*")),
+    "string": re.compile(r".+", re.DOTALL),
+}
 _NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
@@ -163,42 +172,67 @@ def _write_api(url: str, org: str, token: bytes) -> WriteApi:
 atexit.register(_write_api.cache_clear)
 
 
-def read(source: Source, limit: int) -> list[Row]:
-    """The newest points of the measurement, by Flux, which 1.8 and 2.x have."""
-    with closing(watch(source, limit)) as looks:
+def read(source: Source, wanted: Selection) -> list[Row]:
+    """The newest points of the measurement by their times, by Flux, which 1.8 and 2.x have."""
+    with closing(_looks(source, wanted)) as looks:
         return next(looks)
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The same, and then again and again: no point before the oldest of them is looked for any more."""
+    return _looks(source, Selection(limit))
+
+
+def _looks(source: Source, wanted: Selection) -> Generator[list[Row]]:
     sink = source.resolved.sink.influx
     address = sink.address
     secret = resolve(address.token) if address.token.WhichOneof("source") else ""
     client = InfluxDBClient(url=address.url, token=secret, org=address.org or "-", timeout=READ_TIMEOUT_MS)
     with client:
-        since = _FIRST
         while True:
             try:
-                tables = client.query_api().query(_query(address.bucket, sink.measurement, since, limit))
+                tables = client.query_api().query(query(address.bucket, sink.measurement, wanted))
             except ApiException as answer:
                 raise _unreadable(answer, address) from None
             except (HTTPError, OSError):
                 detail = f"InfluxDB at {address.url} does not answer."
                 raise TemporaryError("INFLUX_UNREACHABLE", detail) from None
-            rows = newest((row for table in tables for row in _rows(table)), limit)
-            if len(rows) == limit and rows[-1].time is not None:
-                since = rows[-1].time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            points = (row for table in tables for row in _rows(table) if wanted.wants(row))
+            rows = wanted.first(newest(points))
             yield rows
+            if len(rows) == wanted.limit:
+                wanted = replace(wanted, since=rows[-1].time)
 
 
-def _query(bucket: str, measurement: str, since: str, limit: int) -> str:
+def query(bucket: str, measurement: str, wanted: Selection) -> str:
+    """Flux for the points that may be wanted: at most as many of each series, where it can tell them all."""
+    since = min(max(wanted.since or _FIRST, _FIRST), _LAST - timedelta(seconds=1))
+    told = [text for each in wanted.where if (text := _equal_tag(each))]
+    last = f" |> limit(n: {wanted.limit})" if wanted.order is None and len(told) == len(wanted.where) else ""
     return (
-        f"from(bucket: {_quoted(bucket)}) |> range(start: {since}, stop: {_LAST})"
-        f" |> filter(fn: (r) => r._measurement == {_quoted(measurement)})"
+        f"from(bucket: {_quoted(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(_LAST)})"
+        f" |> filter(fn: (r) => {' and '.join([f'r._measurement == {_quoted(measurement)}', *told])})"
         ' |> drop(columns: ["_start", "_stop"])'
         ' |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
-        f' |> sort(columns: ["_time"], desc: true) |> limit(n: {limit})'
+        f' |> sort(columns: ["_time"], desc: true){last}'
     )
+
+
+def _equal_tag(condition: Condition) -> str:
+    """A condition that the database's index of series answers, in Flux; empty where it does not.
+
+    Of other conditions its releases disagree: what a missing field compares as, and whether it is an error.
+    """
+    column = condition.column
+    if column.role is not Role.TAG or condition.comparison != RowCondition.COMPARISON_EQUAL:
+        return ""
+    if column.type not in _AS_WRITTEN or not _AS_WRITTEN[column.type].fullmatch(str(condition.value)):
+        return ""
+    return f"r[{_quoted(column.key)}] == {_quoted(str(condition.value))}"
+
+
+def _instant(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _rows(table: FluxTable) -> list[Row]:

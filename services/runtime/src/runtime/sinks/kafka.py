@@ -8,24 +8,24 @@ the batch waits.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
-from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from daggerspec import cloudevents
 from daggerspec.row import Row
-from kafkaclient.tail import READER, further
+from daggerspec.selection import Selection
+from kafkaclient.tail import READER, backwards, further
 from runtime.clients import kafka
 from runtime.encode import json_text, protobuf, rows
-from runtime.encode.readback import from_columns, newest
+from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 from runtime.sinks import Outcome, Source, Target
@@ -33,6 +33,7 @@ from runtime.sinks import Outcome, Source, Target
 DELIVERY_TIMEOUT_MS = 10_000
 READ_RANK = 1
 JSON_TYPE = "daggers.v1.Row"
+_SPARE = 1_000
 _REFUSED = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
 _MISSING = {
@@ -59,6 +60,7 @@ def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
 
 
 _Headers = list[tuple[str, bytes]]
+_Decoder = Callable[[bytes], dict[str, Any]]
 
 
 class _Values:
@@ -200,57 +202,81 @@ def _producer(address: bytes, dagger: str) -> Producer:
     return Producer(defaults | properties | required)
 
 
-def read(source: Source, limit: int) -> list[Row]:
-    """The newest rows; one that was written more than once stands here once, at its last place.
+def read(source: Source, wanted: Selection) -> list[Row]:
+    """The rows written last, the last one first; one that was written more than once counts by its last time.
 
-    Rows without a time are ordered by the times of their records.
+    Each partition is read backwards until it has enough; for an order all of it.
     """
-    with closing(watch(source, limit)) as looks:
-        return next(looks)
+    address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
+    decode = _decoder(source)
+    read_back: list[_Written] = []
+    with closing(_consumer(address)) as consumer, _explained(address):
+        for messages in backwards(consumer, topic, wanted.since):
+            read_back += _selected(messages, decode, wanted)
+    read_back.sort(key=lambda each: each.written)
+    last = {each.row.key: each for each in read_back}
+    return wanted.first(each.row for each in reversed(read_back) if last[each.row.key] is each)
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
-    """The same, and then again and again: what was read is kept, and only what comes is read."""
+    """The newest, and then again and again: what was read is kept, and only what comes is read."""
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode, latest = _decoder(source), dict[str, Row]()
     with closing(_consumer(address)) as consumer:
         while True:
-            for message in sorted(_further(consumer, address, topic, limit), key=_written):
-                try:
-                    columns = decode(message.value() or b"")
-                except (ValueError, DecodeError):
-                    continue  # not ours: somebody else writes to this topic too
-                identity = _identity(message)
-                latest.pop(identity, None)
-                latest[identity] = from_columns(columns, identity)
-            rows = newest(reversed(latest.values()), limit)
+            with _explained(address):
+                messages = further(consumer, topic, limit)
+            for message in sorted(messages, key=_written):
+                if (row := _row(message, decode)) is not None:
+                    latest.pop(row.key, None)
+                    latest[row.key] = row
+            rows = [*reversed(latest.values())][:limit]
             yield rows
             latest = {row.key: row for row in reversed(rows)}
 
 
-def _decoder(source: Source) -> Callable[[bytes], dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A row, and when it was written."""
+
+    written: tuple[int, int]
+    row: Row
+
+
+def _selected(messages: Iterable[Message], decode: _Decoder, wanted: Selection) -> list[_Written]:
+    """The rows of a partition that may be among those that are wanted; its last record comes first."""
+    since = wanted.since.timestamp() * 1000 if wanted.since else 0
+    read_back: dict[str, _Written] = {}
+    for message in messages:
+        row = _row(message, decode)
+        if row is None or row.key in read_back or _written(message)[0] < since or not wanted.wants(row):
+            continue
+        read_back[row.key] = _Written(_written(message), row)
+        if len(read_back) < wanted.limit:
+            continue
+        if wanted.order is None:
+            break
+        if len(read_back) > 2 * wanted.limit + _SPARE:
+            kept = wanted.first(each.row for each in read_back.values())
+            read_back = {row.key: read_back[row.key] for row in kept}
+    return list(read_back.values())
+
+
+def _row(message: Message, decode: _Decoder) -> Row | None:
+    """The row of a record; None where somebody else has written it, too."""
+    try:
+        return from_columns(decode(message.value() or b""), _identity(message))
+    except (ValueError, DecodeError):
+        return None
+
+
+def _decoder(source: Source) -> _Decoder:
     """How the columns of a record are read. It raises: ValueError, DecodeError."""
     sink = source.resolved.sink.kafka
     if sink.format != spec_pb2.KafkaSink.FORMAT_PROTOBUF:
-        return _json_columns
+        return from_json
     kind = protobuf.message_class(source.descriptors.SerializeToString(deterministic=True), sink.message)
-
-    def decode(value: bytes) -> dict[str, Any]:
-        columns: dict[str, Any] = json_format.MessageToDict(
-            kind.FromString(value),
-            preserving_proto_field_name=True,
-            always_print_fields_with_no_presence=True,
-        )
-        return columns
-
-    return decode
-
-
-def _json_columns(value: bytes) -> dict[str, Any]:
-    columns = json.loads(value)
-    if not isinstance(columns, dict):
-        raise ValueError("not a row")  # noqa: TRY004 - a wrong value, as json's own errors are
-    return columns
+    return lambda value: from_message(kind.FromString(value))
 
 
 def _consumer(address: spec_pb2.KafkaAddress) -> Consumer:
@@ -262,10 +288,11 @@ def _consumer(address: spec_pb2.KafkaAddress) -> Consumer:
         raise external("KAFKA_REFUSED", f"{broker} cannot be read with its cluster's properties.") from None
 
 
-def _further(consumer: Consumer, address: spec_pb2.KafkaAddress, topic: str, limit: int) -> list[Message]:
-    """First the last records of each partition, at most `limit` of each; then those that came since."""
+@contextmanager
+def _explained(address: spec_pb2.KafkaAddress) -> Iterator[None]:
+    """What reading raises, as TemporaryError."""
     try:
-        return further(consumer, topic, limit)
+        yield
     except TimeoutError as late:
         detail = str(late)
         raise TemporaryError("KAFKA_UNREACHABLE", f"{detail[0].upper()}{detail[1:]}.") from None

@@ -6,9 +6,8 @@ limit are counted and not shown.
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from itertools import count
 
@@ -17,9 +16,10 @@ import pyarrow as pa
 from chassis.tail import Tail
 from daggerspec import rundir
 from daggerspec.row import Row
+from daggerspec.selection import Selection
 from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
-from runtime.encode.readback import from_columns
+from runtime.encode.readback import from_columns, from_json
 from runtime.errors import external
 from runtime.sinks import Outcome, Source, Target
 
@@ -61,15 +61,20 @@ class LogWriter:
         return Outcome(printed=[f"{PREFIX}{text}" for text in named(columns)])
 
 
-def read(source: Source, limit: int) -> list[Row]:
-    """The rows printed last, the last one first."""
-    with closing(watch(source, limit)) as looks:
-        return next(looks)
+def read(source: Source, wanted: Selection) -> list[Row]:
+    """The rows printed last, the last one first. When that was is not known: `since` is of their own time."""
+    most = None if wanted.order else wanted.limit
+    with closing(_looks(source, most, lambda row: wanted.wants(row) and _is_since(row, wanted))) as looks:
+        return wanted.first(next(looks))
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The same, and then again and again: only what was printed meanwhile is read."""
-    log, rows, numbers = source.run_dir / rundir.LOG, deque[Row](maxlen=limit), count()
+    return _looks(source, limit, lambda _: True)
+
+
+def _looks(source: Source, most: int | None, wanted: Callable[[Row], bool]) -> Generator[list[Row]]:
+    log, rows, numbers = source.run_dir / rundir.LOG, deque[Row](maxlen=most), count()
     try:
         while not log.exists():
             yield []
@@ -77,7 +82,7 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
             while True:
                 while lines := tail.read():
                     read = (_row(line, f"{log.name}/{next(numbers)}") for line in lines)
-                    rows.extend(row for row in read if row is not None)
+                    rows.extend(row for row in read if row is not None and wanted(row))
                 yield [*reversed(rows)]
     except OSError as problem:
         raise external("NO_LOG", f"The log of {source.dagger} cannot be read: {problem.strerror}.") from None
@@ -86,7 +91,10 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
 def _row(line: str, identity: str) -> Row | None:
     _, prefix, text = line.partition(PREFIX)
     try:
-        columns = json.loads(text) if prefix else None
+        return from_columns(from_json(text), identity) if prefix else None
     except ValueError:
         return None  # some other line with the word in it
-    return from_columns(columns, identity) if isinstance(columns, dict) else None
+
+
+def _is_since(row: Row, wanted: Selection) -> bool:
+    return wanted.since is None or (row.time is not None and row.time >= wanted.since)
