@@ -3,7 +3,7 @@
 import pytest
 from tests.conformance.corpus import tables
 
-from daggersql import check
+from daggersql import Finding, check
 
 GROUPED = (
     "SELECT {columns}, COUNT(*) AS n, TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp"
@@ -118,3 +118,38 @@ def test_what_that_warning_suggests_ends_it() -> None:
     [finding] = check("SELECT fare FROM bookings", tables(), points=True).findings
 
     assert check(f"SELECT fare, {finding.suggestion} FROM bookings", tables(), points=True).findings == ()
+
+
+EXACT = "(SELECT CAST(fare AS DECIMAL(38, 2)) AS exact, rowtime FROM bookings) t"
+
+
+@pytest.mark.parametrize(
+    ("column", "source", "warns"),
+    [
+        ("CAST(fare AS DECIMAL(15, 2)) AS n", "bookings", 0),
+        ("CAST(fare AS DECIMAL(16, 2)) AS n", "bookings", 1),
+        ("fare::DECIMAL(38, 10) AS n", "bookings", 1),
+        ("CAST(fare AS DECIMAL(38, 10)) AS tag_n", "bookings", 0),  # a tag is text
+        ("CAST(CAST(fare AS DECIMAL(38, 10)) AS STRING) AS n", "bookings", 0),
+        ("exact", EXACT, 1),
+        ("exact AS n, exact * 2 AS twice", EXACT, 2),
+    ],
+)
+def test_a_number_that_a_store_would_cut_off_is_warned_of_until_the_edit_is_made(
+    column: str, source: str, warns: int
+) -> None:
+    sql = f"SELECT 1 AS one, {column} FROM {source}"
+
+    def found(text: str, *, points: bool) -> list[Finding]:
+        checked = check(text, tables(), points=points)
+        assert checked.plan is not None, checked.findings
+        return [each for each in checked.findings if each.code == "DECIMAL_AS_DOUBLE"]
+
+    assert len(found(sql, points=True)) == warns
+    assert found(sql, points=False) == []
+    for left in range(warns, 0, -1):
+        edit = found(sql, points=True)[0].edit
+        assert edit is not None
+        sql = edit.applied(sql)
+
+        assert len(found(sql, points=True)) == left - 1

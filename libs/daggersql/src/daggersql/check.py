@@ -17,7 +17,12 @@ from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MOST_REPAIRED, check_size
 from daggersql.lints.early import object_to_early
-from daggersql.lints.timeseries import warn_of_no_field, warn_of_points, warn_of_records
+from daggersql.lints.timeseries import (
+    warn_of_decimals,
+    warn_of_no_field,
+    warn_of_points,
+    warn_of_records,
+)
 from daggersql.plan import Checked, Plan, Table
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import KEYWORDS
@@ -107,6 +112,7 @@ def _plan(
         warn_of_points(select, report)
     if points:
         warn_of_records(select, report)
+        warn_of_decimals(select, columns, report)
     added_up, state = partial.aggregation(select)
     return Plan(
         spark_sql=queries.spark_sql(select),

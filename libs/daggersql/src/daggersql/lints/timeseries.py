@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Suggestion, instead
+from daggersql.findings import Report, Rewrite, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, Ref
 from daggersql.ir.naming import Taken, as_field, identifier, is_tag, renamed, selected
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import TIME, Output, Select, Union, Unnest, group_column
-from daggersql.ir.types import DOUBLE, FLOAT, STRING, Family, family
+from daggersql.ir.types import DOUBLE, FLOAT, STRING, Decimal, Family, family
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
 from daggersql.plan import Column, Role
 
@@ -20,6 +20,8 @@ _OF_ONE_RECORD = re.compile(
     r"_?(id|number|no)|uuid|guid)",
     re.IGNORECASE,
 )
+# Of a number that is a double, those that are always as they were written.
+_DIGITS = 15
 # The argument that says how fine a grid is, and the finest with no more than some 100,000 cells in a city.
 _GRIDS = {"s2id": (2, 16), "geohash": (2, 7)}
 
@@ -79,6 +81,30 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
             " topic, partition and thousand of offsets.",
             "__topic AS tag_topic, __partition AS tag_partition, MOD(__offset / 1000, 10) AS tag_thousand",
         )
+
+
+def warn_of_decimals(query: Select | Union, columns: Sequence[Column], report: Report) -> None:
+    """Fields with more digits than a time-series store keeps of a number that is not whole."""
+    for output, column in zip(query.outputs, columns, strict=True):
+        kind = output.value.type
+        if column.role is not Role.FIELD or not isinstance(kind, Decimal) or kind.precision <= _DIGITS:
+            continue
+        report.warn(
+            "DECIMAL_AS_DOUBLE",
+            output.value.span,
+            f"A time-series store keeps {column.name} as a double, which is exact to {_DIGITS} digits, and it"
+            f" may have {kind.precision}: a Kafka sink keeps all. Cast it to DOUBLE where that is enough.",
+            _as_double(output, query, report),
+        )
+
+
+def _as_double(output: Output, query: Select | Union, report: Report) -> Rewrite | None:
+    """The column as a double; none where * stands for it, GROUP BY names it, or branches give it."""
+    if output.star or output.is_key or isinstance(query, Union):
+        return None
+    written = f"CAST({report.text[slice(*output.value.span)]} AS DOUBLE)"
+    named = f" AS {output.name}" if output.span == output.value.span else ""
+    return Rewrite(output.value.span, f"{written}{named}", f"{written}{named}")
 
 
 def _key(number: int, key: Expr) -> Ref | None:
