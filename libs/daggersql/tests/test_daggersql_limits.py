@@ -4,14 +4,11 @@ import time
 import tracemalloc
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.timestamp_pb2 import DESCRIPTOR
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conformance.corpus import tables
 
-from daggersql import Table, check
+from daggersql import check
 from daggersql.limits import MAX_DEPTH
 
 DEEP = {
@@ -76,27 +73,6 @@ def test_a_large_query_is_refused_at_once(name: str) -> None:
         True,
         True,
     ), (code, seconds, peak)
-
-
-def test_a_text_in_double_quotes_costs_little_more_than_one_in_single_quotes() -> None:
-    file = FileDescriptorProto(
-        name="wide.proto", package="wide", dependency=["google/protobuf/timestamp.proto"]
-    )
-    fields = file.message_type.add(name="Wide").field
-    fields.add(name="at", number=1, label=1, type=11, type_name=".google.protobuf.Timestamp")
-    for number in range(2, 402):
-        fields.add(name=f"field_{number}", number=number, label=1, type=9)
-    pool = DescriptorPool()
-    pool.AddSerializedFile(DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    wide = Table("wide", pool.FindMessageTypeByName("wide.Wide"), "at")
-
-    def seconds(quote: str) -> float:
-        started = time.thread_time()
-        check("SELECT " + f"{quote}a{quote}," * 20_000, [wide])
-        return time.thread_time() - started
-
-    assert seconds('"') < 5 * seconds("'")
 
 
 @pytest.mark.parametrize("opening", ["(", "UPPER(", "CASE WHEN surge THEN ", "COALESCE(driver_id, ", "TRIM("])
