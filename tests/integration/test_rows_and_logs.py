@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user"),
 ]
 DEADLINE_S = 60
+LATER = "2026-01-01T12:03:00Z"
 
 
 @pytest.fixture
@@ -89,6 +90,9 @@ def test_rows_of_every_sink_and_the_log_come_from_their_host(
     cli("apply", "-f", file, "--wait")
     whole = cli.rows(name, enough=at_least(8))
     by_sink = {kind: asked(elsewhere, "rows", name, "--sink", kind) for kind in ("influx", "kafka", "log")}
+    first = ("--where", "tag_city_id=1", "--sort", "window_timestamp", "--limit", "2")
+    of_city = {kind: asked(elsewhere, "rows", name, "--sink", kind, *first) for kind in by_sink}
+    late = {kind: asked(elsewhere, "rows", name, "--sink", kind, "--since", LATER) for kind in by_sink}
     log = asked(elsewhere, "logs", name, "--lines", "5")
     watched = asked(elsewhere, "watch", name, "--for", "0")
     missing = asked(elsewhere, "rows", f"{name}x")
@@ -97,6 +101,13 @@ def test_rows_of_every_sink_and_the_log_come_from_their_host(
     assert counted(whole) == recount(events)
     for kind, found in by_sink.items():
         assert counted(found.json) == recount(events), (kind, found)
+    ones = sorted(each for each in recount(events).items() if each[0][1] == "1")
+    for kind, found in of_city.items():
+        assert sorted(counted(found.json).items()) == ones[:2], (kind, found)
+    for kind, found in late.items():  # a topic knows only when they were written, which was just now
+        since = "" if kind == "kafka" else LATER
+        expected = {key: count for key, count in recount(events).items() if key[0] >= since}
+        assert counted(found.json) == expected, (kind, found)
     assert len(log.json["lines"]) == 5
     assert counted(watched.json) == recount(events)
     assert (missing.code, missing.json["error"]["reason"]) == (1, "NOT_FOUND")

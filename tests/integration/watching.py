@@ -48,6 +48,8 @@ class Watching:
     bookings: Bookings
     samples: list[Sample] = field(default_factory=list)
     fed_since: float = 0.0
+    fed: int = 0
+    """Records so far."""
     _done: threading.Event = field(default_factory=threading.Event)
 
     def feed(self) -> None:
@@ -57,6 +59,7 @@ class Watching:
         while not self._done.wait(0.5):
             second += 0.5
             self.bookings.produce(booking(second))
+            self.fed += 1
 
     def sample(self) -> None:
         """Ask the gateway every second, for ever."""

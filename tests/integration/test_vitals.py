@@ -1,0 +1,70 @@
+"""What is told of a running dagger is true, and a sink that is away is named while it is."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Stack
+from tests.integration.cli import Cli
+from tests.integration.faults import kill, process, up
+from tests.integration.watching import is_running, watched
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+
+NAMED_S = 10.0
+BUSY_S = 5.0
+"""What a busy machine may add."""
+BEAT_S = 5.0
+
+
+def age(instant: str) -> timedelta:
+    """How long ago an instant was."""
+    return datetime.now(UTC) - datetime.fromisoformat(instant)
+
+
+def test_the_vitals_of_a_running_dagger_are_true_and_a_sink_that_is_away_is_named(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    with watched(stack, cli, tmp_path) as watch:
+        watch.until(is_running)
+        vitals: dict[str, Any] = cli.until(
+            watch.name, lambda dagger: (dagger["vitals"] or {}).get("rows_per_s", 0) > 0
+        )["vitals"]
+        fed, unread = watch.fed, watch.unread()
+
+        assert vitals["records_per_s"] > 0
+        assert 0 < vitals["rows"] <= vitals["records"] <= fed  # each record is a row
+        assert vitals["lag"] + vitals["records"] <= fed
+        assert unread <= fed
+        assert vitals["watermark"] is None  # rows that only pass wait for nothing
+        assert age(vitals["last_commit"]) < timedelta(seconds=3 * BEAT_S + BUSY_S)
+        assert vitals["memory_bytes"] > 0
+        assert vitals["quarantined"] == {}
+        assert [each["code"] for each in vitals["warnings"]] == ["RECORDS_SHARE_POINTS"]  # of its query
+
+        database = process(stack, "influxdb")
+        address = stack.influx["url"]
+        kill(stack, "influxdb")
+        away = datetime.now(UTC)
+        try:
+            told = cli.until(watch.name, sinks_away, deadline_s=NAMED_S + BUSY_S)
+            took = datetime.now(UTC) - away
+        finally:
+            up(stack)
+        again = cli.until(watch.name, lambda dagger: not sinks_away(dagger) and dagger["phase"] == "RUNNING")
+
+    warning = sinks_away(told)[0]
+
+    assert not database.is_running()
+    assert took < timedelta(seconds=NAMED_S + BUSY_S)
+    assert (warning["object"], warning["domain"]) == ("influx", "EXTERNAL")
+    assert address in warning["message"]
+    assert warning["next"]
+    assert again["generation"] == told["generation"]
+
+
+def sinks_away(dagger: dict[str, Any]) -> list[dict[str, Any]]:
+    """The warnings of a dagger about its sinks."""
+    warnings = (dagger["vitals"] or {}).get("warnings", [])
+    return [each for each in warnings if each["code"].startswith("SINK_")]
