@@ -157,6 +157,7 @@ def test_where_kafka_alone_was_ever_started_the_database_has_no_token(tmp_path: 
     assert status["influx"]["token"] is None
 
 
+@pytest.mark.long
 def test_down_stops_a_stack_whose_directory_was_deleted_and_leaves_nothing(local: Local) -> None:
     local("up", "--detach")
     delete(local.state_dir)

@@ -381,6 +381,7 @@ async def test_an_incident_outlives_a_kill_9_of_the_monitor_by_what_was_said_bef
     assert "AlertResolved" not in await stage.events()
 
 
+@pytest.mark.long
 async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what_happened(
     stack: Stack,
 ) -> None:

@@ -186,18 +186,9 @@ def test_an_edit_reads_what_is_open_whole_and_writes_no_row_from_a_part(
     assert code == 0
 
 
-@pytest.mark.parametrize(
-    ("query", "start"),
-    [
-        ("join then window", "latest"),
-        *(
-            pytest.param(query, start, marks=pytest.mark.long)
-            for query in QUERIES
-            for start in ("latest", "at")
-            if (query, start) != ("join then window", "latest")
-        ),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("start", ["latest", "at"])
+@pytest.mark.parametrize("query", QUERIES)
 def test_a_start_amid_records_and_an_edit_after_it_write_rows_of_the_whole_history_or_none(
     tmp_path: Path, kafka: str, query: str, start: str
 ) -> None:
