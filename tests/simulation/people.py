@@ -29,6 +29,7 @@ class People:
         self.waiting: dict[Hashable, asyncio.Task[None]] = {}
         """What they wait for."""
         self._crew, self._world, self._random = crew, crew.world, crew.random
+        self._founded = False
 
     def begin(self) -> None:
         """Ask for the first daggers."""
@@ -39,6 +40,7 @@ class People:
         await self._insist(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
         keeper = spec_pb2.Stream(name="keeper", cluster="local", topics=["t"], message="m.M")
         await self._insist(events_pb2.StreamRegistered(meta=META, stream=keeper), "keeper")
+        self._founded = True  # from now on, something names the cluster
         for name in NAMES:
             spec = spec_pb2.DaggerSpec(cluster="local", sql="run")
             await self._insist(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
@@ -116,7 +118,7 @@ class People:
         for _ in range(self._random.choice([1, 1, 2, 3])):
             kind = self._random.choice(["start", "stop", "restart", "edit", "delete"])
             self._request(self._world.id(), self._message(kind, name), name)
-        if self._random.random() < 0.2:
+        if self._founded and self._random.random() < 0.2:
             self._request(self._world.id(), self._of_catalogue(name), name)
 
     def _of_catalogue(self, name: str) -> Any:
