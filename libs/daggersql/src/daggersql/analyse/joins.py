@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from daggersql.analyse import windows
+from daggersql.analyse.conditions import conjuncts
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.results import object_to_join
 from daggersql.analyse.scope import Scope, Source
@@ -55,9 +56,9 @@ class JoinChecker:
             self._report.error("AGGREGATE_NOT_ALLOWED", on.span, "A join goes by single rows.")
         if self._report.failed and not before:
             return None
-        conditions = list(_conjuncts(node))
+        conditions = list(conjuncts(node))
         if not outer and not comma and where is not None:
-            conditions += _conjuncts(where.this)
+            conditions += conjuncts(where.this)
         lower, upper = self._bounds(conditions)
         if lower is None or upper is None:
             self._say_unbounded(place, comma=comma, on=node if any(map(self._is_key, conditions)) else None)
@@ -78,7 +79,7 @@ class JoinChecker:
         # Under a comma the condition is WHERE, which stays where it is.
         on = call(Op.TRUE, BOOLEAN, on.span) if comma else on
         if not outer and where is not None and (has_session(left) or has_session(right)):
-            on = self._with_where(on, _conjuncts(where.this))
+            on = self._with_where(on, conjuncts(where.this))
         joined = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
         object_to_join(joined, place, self._report)
         return joined
@@ -187,16 +188,6 @@ class JoinChecker:
         of_right = value.ref.relation in self._names
         (self._partners if of_right else self._times)[value.ref] = value
         return of_right, timedelta()
-
-
-def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, tree.And):
-            stack += [each.expression, each.this]
-        else:
-            yield each
 
 
 def _first(columns: Mapping[Ref, Expr]) -> Expr:

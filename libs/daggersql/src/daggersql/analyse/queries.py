@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from daggersql.analyse import topn
+from daggersql.analyse.conditions import most
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.scope import MissingTime, Scope, Source
 from daggersql.analyse.select import SelectChecker
@@ -89,7 +90,7 @@ class QueryChecker:
 
     def _top(self, numbering: topn.Numbering, below: From, around: tree.Select | None) -> Select | None:
         """The first rows of windows: groups that keep them, unfolded."""
-        keep = topn.most(around, numbering.name) if around is not None else None
+        keep = most(around, numbering.name) if around is not None else None
         rows = Analyser(Scope(below.sources, self._report, self._tables, self._budget), self._report)
         top = topn.check(numbering, keep, self._select(numbering.plain, below), rows, self._report)
         if top is None:

@@ -14,10 +14,10 @@ from daggersql.analyse.scope import Scope, Source
 from daggersql.analyse.tablenames import apart, find_table
 from daggersql.findings import Report, Span, instead
 from daggersql.functions import registry
-from daggersql.ir.expr import Expr, Kind, Ref, both, call, column, constant
+from daggersql.ir.expr import Expr, Kind, Ref, both, call, column
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest
-from daggersql.ir.types import BIGINT, INT, Array, MapOf, Message, Struct, Type
+from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest, ordinality
+from daggersql.ir.types import Array, MapOf, Message, Struct, Type
 from daggersql.ir.walk import METADATA
 from daggersql.limits import Budget
 from daggersql.plan import Table
@@ -226,8 +226,7 @@ class FromChecker:
             field: column(Ref(name, ("c", *step)), kind, (0, 0)) for field, (step, kind) in columns.items()
         }
         if node.args.get("offset"):
-            position, one = column(Ref(name, ("p",)), INT, (0, 0)), constant("1", 1, INT, (0, 0))
-            of_element["ordinality"] = call(Op.ADD, BIGINT, (0, 0), position, one)
+            of_element["ordinality"] = ordinality(name, (0, 0))
         named = self._named(node, of_element)
         if named is None:
             return None

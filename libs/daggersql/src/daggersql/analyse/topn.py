@@ -9,7 +9,7 @@ is unfolded again: what can be grouped and unfolded can be numbered, and N rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from daggersql.analyse import windows
@@ -18,9 +18,8 @@ from daggersql.analyse.results import object_to_groups
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column, constant, text_constant, wrong
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import GroupWindow, Output, Query, Relation, Select, group_column
+from daggersql.ir.relations import GroupWindow, Output, Query, Relation, Select, group_column, ordinality
 from daggersql.ir.types import (
-    BIGINT,
     EVENT_TIMES,
     INT,
     NULL,
@@ -78,53 +77,6 @@ def numbering(node: tree.Node) -> Numbering | None:
             plain.set("expressions", [*node.expressions[:index], stands, *node.expressions[index + 1 :]])
             return Numbering(plain, over, alias.name if alias else "", span(over))
     return None
-
-
-def most(around: tree.Select, name: str) -> int | None:
-    """The greatest number that WHERE around a numbering lets through; None when it sets no bound."""
-    where = around.args.get("where")
-    bounds = (_bound(each, name) for each in _conditions(where.this)) if where else ()
-    return min((bound for bound in bounds if bound is not None), default=None)
-
-
-def _conditions(node: tree.Node) -> Iterator[tree.Node]:
-    if isinstance(node, tree.And):
-        yield from _conditions(node.this)
-        yield from _conditions(node.expression)
-    else:
-        yield node
-
-
-def _bound(node: tree.Node, name: str) -> int | None:
-    """The greatest number that a condition lets through."""
-    match node:
-        case tree.LTE() | tree.EQ() if _is(node.this, name):
-            return _number(node.expression)
-        case tree.GTE() | tree.EQ() if _is(node.expression, name):
-            return _number(node.this)
-        case tree.LT() if _is(node.this, name):
-            return _before(_number(node.expression))
-        case tree.GT() if _is(node.expression, name):
-            return _before(_number(node.this))
-        case tree.Between() if _is(node.this, name):
-            return _number(node.args["high"])
-    return None
-
-
-def _is(node: tree.Node, name: str) -> bool:
-    last = node.expression if isinstance(node, tree.Dot) else node.this
-    return (
-        isinstance(node, tree.Column | tree.Dot) and isinstance(last, tree.Identifier) and last.name == name
-    )
-
-
-def _number(node: tree.Node) -> int | None:
-    digits = node.name if isinstance(node, tree.Literal) and not node.is_string else ""
-    return int(digits) if digits.isdecimal() else None
-
-
-def _before(number: int | None) -> int | None:
-    return None if number is None else number - 1
 
 
 def refuse(place: Span, report: Report) -> Expr:
@@ -191,8 +143,7 @@ def _window(
     bounds = {
         Ref(relation.name, (each.name or "",)) for each in inner.outputs if each.value.kind is Kind.WINDOW
     }
-    end = call(Op.BOUND, WINDOW_TIME, place)
-    time = Output(_TIME, replace(end, ref=windows.bounds_as_columns()["window_time"].ref), place)
+    time = Output(_TIME, windows.bound_at("ROWTIME", place), place)
     # Windows of one length end once in each slide: by their ends, they are told apart by tumbling. These lie
     # at the end of that, and what is in them so much less before its start.
     slide = inner.window.window.slide
@@ -244,7 +195,7 @@ def _top(
     keep: int,
     numbering: Numbering,
     report: Report,
-) -> Top | None:
+) -> Top:
     place = span(numbering.over)
     number = next(index for index, each in enumerate(select.outputs) if each.value.span == numbering.place)
     kept: list[Expr] = []
@@ -299,8 +250,7 @@ def unfolded(top: Top, groups: dict[str, Expr], name: str) -> list[Output]:
     columns = []
     for index, (output, place) in enumerate(top.numbered):
         if index == top.number:
-            position, one = column(Ref(name, ("p",)), INT, output.span), constant("1", 1, INT, output.span)
-            value = call(Op.ADD, BIGINT, output.span, position, one)
+            value = ordinality(name, output.span)
         elif place is None:
             value = groups[f"w{index}"]
         else:

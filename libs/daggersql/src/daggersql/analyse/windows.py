@@ -234,10 +234,11 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
             instead(place, suggestion),
         )
         return wrong(place)
-    return _bound(which, place)
+    return bound_at(which, place)
 
 
-def _bound(which: str, place: Span) -> Expr:
+def bound_at(which: str, place: Span) -> Expr:
+    """A bound of the window that the query groups by: START, END, ROWTIME or PROCTIME."""
     if which == "PROCTIME":
         return call(Op.NOW, TIMESTAMP, place)
     kind = WINDOW_TIME if which == "ROWTIME" else TIMESTAMP
@@ -247,7 +248,7 @@ def _bound(which: str, place: Span) -> Expr:
 def bounds_as_columns() -> dict[str, Expr]:
     """The columns that the table-valued form of a window adds."""
     names = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
-    return {name: _bound(which, (0, 0)) for name, which in names.items()}
+    return {name: bound_at(which, (0, 0)) for name, which in names.items()}
 
 
 def refuse_bounds(values: Iterable[Expr], report: Report) -> None:

@@ -14,7 +14,9 @@ from typing import TypeAlias
 
 from daggerspec.columns import WINDOW_TIMESTAMP
 from daggersql.findings import Span
-from daggersql.ir.expr import Expr, Ref, column
+from daggersql.ir.expr import Expr, Ref, call, column, constant
+from daggersql.ir.ops import Op
+from daggersql.ir.types import BIGINT, INT
 from daggersql.plan import Table, Window
 
 Used: TypeAlias = frozenset[Ref]
@@ -230,6 +232,11 @@ def bound_column(which: str) -> Ref:
 def group_column(letter: str, number: int, of: Expr) -> Expr:
     """A column of the grouped rows."""
     return column(Ref(GROUPS, (f"{letter}{number}",)), of.type, of.span, of.read)
+
+
+def ordinality(name: str, span: Span) -> Expr:
+    """The place of an element in the list that is unfolded as `name`, from 1."""
+    return call(Op.ADD, BIGINT, span, column(Ref(name, ("p",)), INT, span), constant("1", 1, INT, span))
 
 
 Result: TypeAlias = Select | Union

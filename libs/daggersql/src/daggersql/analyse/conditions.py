@@ -1,0 +1,57 @@
+"""Conditions as they are written: their parts, and the bound that they set to a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from daggersql.syntax import tree
+
+
+def conjuncts(node: tree.Node) -> Iterator[tree.Node]:
+    """What a condition joins by AND, from left to right."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, tree.And):
+            stack += [each.expression, each.this]
+        else:
+            yield each
+
+
+def most(around: tree.Select, name: str) -> int | None:
+    """The greatest number that WHERE around a numbering lets through; None when it sets no bound."""
+    where = around.args.get("where")
+    bounds = (_bound(each, name) for each in conjuncts(where.this)) if where else ()
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _bound(node: tree.Node, name: str) -> int | None:
+    """The greatest number that a condition lets through."""
+    match node:
+        case tree.LTE() | tree.EQ() if _is(node.this, name):
+            return _number(node.expression)
+        case tree.GTE() | tree.EQ() if _is(node.expression, name):
+            return _number(node.this)
+        case tree.LT() if _is(node.this, name):
+            return _before(_number(node.expression))
+        case tree.GT() if _is(node.expression, name):
+            return _before(_number(node.this))
+        case tree.Between() if _is(node.this, name):
+            return _number(node.args["high"])
+    return None
+
+
+def _is(node: tree.Node, name: str) -> bool:
+    last = node.expression if isinstance(node, tree.Dot) else node.this
+    return (
+        isinstance(node, tree.Column | tree.Dot) and isinstance(last, tree.Identifier) and last.name == name
+    )
+
+
+def _number(node: tree.Node) -> int | None:
+    digits = node.name if isinstance(node, tree.Literal) and not node.is_string else ""
+    return int(digits) if digits.isdecimal() else None
+
+
+def _before(number: int | None) -> int | None:
+    return None if number is None else number - 1
