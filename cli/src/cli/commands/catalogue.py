@@ -8,14 +8,21 @@ import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli.deleting import Yes, delete
+from cli.entries import Entries
 from cli.group import group
 from cli.json_views.clusters import cluster as cluster_view
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 
 clusters = group("Places where daggers run and streams live.")
-COLUMNS = ("NAME", "KAFKA", "SPARK", "INFLUX")
 schemas = group("The Protobuf messages that streams carry.")
+
+
+def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
+    return cluster.name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
+
+
+CLUSTERS = Entries(cluster_view, ("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no clusters yet")
 
 
 @command(
@@ -71,7 +78,7 @@ def register_cluster(
 
     errors.refuse(lambda: register(validate_only=True))
     answer = register()
-    document = cluster_view(answer.cluster) | {"version": answer.version, "sequence": answer.sequence}
+    document = CLUSTERS.document(answer.cluster, answer)
     session.out.done(document, f"cluster {name} is registered (version {answer.version})")
 
 
@@ -80,10 +87,7 @@ def list_clusters(session: Session) -> None:
     """Every registered cluster."""
     with session.connect() as gateway:
         registered = gateway.clusters()
-    session.out.show(
-        [cluster_view(cluster) for cluster in registered],
-        lambda _: session.out.table(COLUMNS, map(_row, registered), empty="no clusters yet"),
-    )
+    CLUSTERS.show_all(session.out, registered)
 
 
 @command(clusters, "get", example="daggers cluster get local")
@@ -93,10 +97,7 @@ def get_cluster(
     """One cluster, and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetCluster, gateway_pb2.GetClusterRequest(name=name))
-    cluster = answer.cluster
-    document = cluster_view(cluster) | {"version": answer.version, "sequence": answer.sequence}
-    row = (*_row(cluster), answer.version)
-    session.out.show(document, lambda out: out.table((*COLUMNS, "VERSION"), [row], empty=""))
+    CLUSTERS.show(session.out, answer.cluster, answer)
 
 
 @command(clusters, "delete", example="daggers cluster delete local --yes")
@@ -170,10 +171,6 @@ def delete_schema(
     """Delete a registered message. Refused while a stream or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSchemaRequest(message=message)
     delete(session, "DeleteSchema", request, what="message", name=message, yes=yes)
-
-
-def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
-    return cluster.name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
 
 
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:

@@ -7,8 +7,10 @@ import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli.deleting import Yes, delete
+from cli.entries import Entries
 from cli.group import group
-from cli.json_views.references import reference as view
+from cli.json_views.references import format_name
+from cli.json_views.references import reference as reference_view
 from cli.session import Session, command
 
 references = group("Tables that queries look things up in.")
@@ -17,6 +19,13 @@ FLAGS = {
     "reference.format": "--format",
     "reference.location": "--location",
 }
+
+
+def _row(table: spec_pb2.ReferenceTable) -> tuple[str, ...]:
+    return table.name, format_name(table), table.location
+
+
+REFERENCES = Entries(reference_view, ("NAME", "FORMAT", "LOCATION"), _row, "no reference tables yet")
 
 
 class TableFormat(StrEnum):
@@ -52,10 +61,7 @@ def register(
         answer = gateway.call(
             gateway.catalog.RegisterReference, gateway_pb2.RegisterReferenceRequest(reference=table)
         )
-    document = view(answer.reference) | {
-        "version": answer.version,
-        "sequence": answer.sequence,
-    }
+    document = REFERENCES.document(answer.reference, answer)
     session.out.done(document, f"reference table {name} is registered (version {answer.version})")
 
 
@@ -63,12 +69,8 @@ def register(
 def list_references(session: Session) -> None:
     """Every registered reference table."""
     with session.connect() as gateway:
-        documents = [view(table) for table in gateway.references()]
-    rows = [(each["name"], each["format"], each["location"]) for each in documents]
-    session.out.show(
-        documents,
-        lambda _: session.out.table(("NAME", "FORMAT", "LOCATION"), rows, empty="no reference tables yet"),
-    )
+        registered = gateway.references()
+    REFERENCES.show_all(session.out, registered)
 
 
 @command(references, "get", example="daggers reference get cities")
@@ -78,12 +80,7 @@ def get_reference(
     """One reference table, and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetReference, gateway_pb2.GetReferenceRequest(name=name))
-    table = answer.reference
-    document = view(table) | {"version": answer.version, "sequence": answer.sequence}
-    row = (table.name, document["format"], table.location, answer.version)
-    session.out.show(
-        document, lambda out: out.table(("NAME", "FORMAT", "LOCATION", "VERSION"), [row], empty="")
-    )
+    REFERENCES.show(session.out, answer.reference, answer)
 
 
 @command(references, "delete", example="daggers reference delete cities --yes")

@@ -6,6 +6,7 @@ import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from cli.deleting import Yes, delete
+from cli.entries import Entries
 from cli.group import group
 from cli.json_views.streams import description as description_view
 from cli.json_views.streams import stream as stream_view
@@ -13,7 +14,14 @@ from cli.output import Printer
 from cli.session import Session, command
 
 streams = group("Topics that carry one message.")
+
+
+def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
+    return stream.name, stream.cluster, " ".join(stream.topics), stream.message, stream.time_field
+
+
 COLUMNS = ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD")
+STREAMS = Entries(stream_view, COLUMNS, _row, "no streams yet")
 
 
 @command(
@@ -35,11 +43,7 @@ def register_stream(
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     outdated = list(answer.outdated_daggers)
-    document = stream_view(answer.stream) | {
-        "version": answer.version,
-        "sequence": answer.sequence,
-        "outdated_daggers": outdated,
-    }
+    document = STREAMS.document(answer.stream, answer) | {"outdated_daggers": outdated}
     said = f"stream {name} is registered (version {answer.version})"
     if outdated:
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
@@ -55,14 +59,7 @@ def list_streams(
     """Registered streams: pick a message, get its topics."""
     with session.connect() as gateway:
         registered = gateway.streams(message)
-    session.out.show(
-        [stream_view(stream) for stream in registered],
-        lambda _: session.out.table(
-            COLUMNS,
-            map(_row, registered),
-            empty="no streams yet",
-        ),
-    )
+    STREAMS.show_all(session.out, registered)
 
 
 @command(streams, "get", example="daggers stream get bookings")
@@ -72,10 +69,7 @@ def get_stream(
     """One stream, and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
-    stream = answer.stream
-    document = stream_view(stream) | {"version": answer.version, "sequence": answer.sequence}
-    row = (*_row(stream), answer.version)
-    session.out.show(document, lambda out: out.table((*COLUMNS, "VERSION"), [row], empty=""))
+    STREAMS.show(session.out, answer.stream, answer)
 
 
 @command(streams, "delete", example="daggers stream delete bookings --yes")
@@ -114,10 +108,6 @@ def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
 
 def _values(column: gateway_pb2.StreamColumn) -> str:
     return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
-
-
-def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
-    return stream.name, stream.cluster, " ".join(stream.topics), stream.message, stream.time_field
 
 
 def _stream_flags(stream: spec_pb2.Stream) -> dict[str, str]:
