@@ -107,7 +107,7 @@ conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=D
 BENCH := timeout --signal=INT --kill-after=90
 .PHONY: bench
 bench: setup ## Every number of docs/performance.md, one after another; each ends within 25 minutes
-	@for one in seed coldstart live idle log state bombs validate cli; do \
+	@for one in seed coldstart live idle log state bombs validate commands; do \
 	    echo "== bench/$$one.py"; $(BENCH) 1500 $(BIN)/python bench/$$one.py || exit 1; done
 
 .PHONY: bench-flink

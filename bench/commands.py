@@ -1,6 +1,6 @@
 """What a command costs to start: median CPU seconds of one process, its gateway's not counted.
 
-.venv/bin/python bench/cli.py --runs 21
+.venv/bin/python bench/commands.py --runs 21
 """
 
 from __future__ import annotations
