@@ -130,7 +130,8 @@ def write(producer: Producer, topic: str, number: int, booking: Any) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 4:
-        sys.exit(__doc__)
+        print(__doc__)
+        sys.exit("--help" not in sys.argv)
     if sys.argv[1] == "--live":
         live(sys.argv[4], sys.argv[3], int(sys.argv[2]))
     create_topic(sys.argv[3], sys.argv[2])
