@@ -20,7 +20,7 @@ from tests.conformance.values import EPOCH, Pairs, plain, tag
 
 from daggersql import Checked, Table, check
 from daggersql.functions import registry
-from daggersql.ir.types import NUMERIC
+from daggersql.ir.families import NUMERIC
 from runtime.decode.columns import arrow_schema, select
 
 VIEW = "cases"

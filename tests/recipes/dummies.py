@@ -123,7 +123,8 @@ FUNCTION: Final[Mapping[str, Change]] = {
         '''"""Dummy(text)."""
 
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.types import STRING, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import STRING
 
 FUNCTION = Function(
     "Dummy",

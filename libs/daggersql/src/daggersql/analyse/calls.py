@@ -11,8 +11,9 @@ from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
 from daggersql.functions.signature import Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.families import WORDS, Family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import NULL, STRING, WORDS, Family, Type, fits
+from daggersql.ir.types import NULL, STRING, Type
 from daggersql.operators.coercion import choose, describe
 
 

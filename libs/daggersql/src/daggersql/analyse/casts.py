@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
+from daggersql.ir.families import NUMERIC, Family, family
 from daggersql.ir.ops import Op
-from daggersql.ir.types import (
+from daggersql.ir.types import (  # fmt: skip
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -15,16 +16,13 @@ from daggersql.ir.types import (
     DOUBLE,
     FLOAT,
     INT,
-    NUMERIC,
     SMALLINT,
     STRING,
     TIMESTAMP,
     TINYINT,
     Decimal,
-    Family,
     Type,
-    family,
-)  # fmt: skip
+)
 from daggersql.operators.coercion import describe
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import span

@@ -13,8 +13,8 @@ from daggersql.analyse.scope import Scope
 from daggersql.analyse.sources import From
 from daggersql.findings import Report, Rewrite, Span
 from daggersql.ir.expr import Expr, Kind, Spelling, both, wrong
+from daggersql.ir.families import Family, family
 from daggersql.ir.relations import GroupWindow, Output, Select, group_column
-from daggersql.ir.types import Family, family
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree

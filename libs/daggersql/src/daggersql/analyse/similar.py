@@ -6,8 +6,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.regexes import what_is_wrong
 from daggersql.functions.similar import java_regex
 from daggersql.ir.expr import Expr, call, text_constant
+from daggersql.ir.families import Family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import BOOLEAN, STRING, Family, fits
+from daggersql.ir.types import BOOLEAN, STRING
 from daggersql.operators.coercion import describe
 
 

@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.general import PARTS, TIME_UNITS
 from daggersql.functions.times import BY_UNIT
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.families import Family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import BIGINT, TIMESTAMP, Family, fits
+from daggersql.ir.types import BIGINT, TIMESTAMP
 from daggersql.operators.coercion import describe
 from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span

@@ -16,9 +16,10 @@ from daggersql.emit.expressions import sql
 from daggersql.exact import PARTS
 from daggersql.functions import registry
 from daggersql.ir.expr import Expr, Kind, Ref, column
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
-from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Family, Type, family
+from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
 from daggersql.ir.walk import METADATA, conditions, over_groups
 from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
 from daggersql.quoting import quote_name

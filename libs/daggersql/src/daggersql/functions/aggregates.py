@@ -5,8 +5,9 @@ from __future__ import annotations
 from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, too_many
 from daggersql.functions.signature import Function, Signature
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Keeps, Op
-from daggersql.ir.types import BIGINT, DOUBLE, STRING, Decimal, Family
+from daggersql.ir.types import BIGINT, DOUBLE, STRING, Decimal
 
 NUMBER, DECIMAL, WHOLE, ANY = Family.NUMBER, Family.DECIMAL, Family.INTEGER, Family.ANY
 _ORDERED = (WHOLE, DECIMAL, NUMBER, Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BOOLEAN, Family.BINARY)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Keeps
-from daggersql.ir.types import BIGINT, Family
+from daggersql.ir.types import BIGINT
 
 MOST = 1_000_000
 """Different values of a group that COUNT(DISTINCT …) counts; beyond, the dagger fails and says so."""

@@ -12,8 +12,9 @@ from daggerspec.nearest import hint, nearest
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.ir.expr import Expr, call, cast, text_constant
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import (
+from daggersql.ir.types import (  # fmt: skip
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -23,11 +24,9 @@ from daggersql.ir.types import (
     STRING,
     TIMESTAMP,
     Array,
-    Family,
     Struct,
     Type,
-    family,
-)  # fmt: skip
+)
 from daggersql.operators.coercion import describe
 
 SLOTS: Mapping[str, Type] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, Family
+from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP
 
 ANY, WHOLE, TIME = Family.ANY, Family.INTEGER, Family.TIMESTAMP
 

@@ -9,7 +9,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.jsonpaths import constant_path
 from daggersql.functions.signature import Signature, overloaded
 from daggersql.ir.expr import Expr
-from daggersql.ir.types import BOOLEAN, STRING, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import BOOLEAN, STRING
 
 # What Spark reads as a path of a VARIANT.
 _ONE_PLACE = re.compile(r"""\$(?:\.[^\s.\[\]()'"]+|\[\d{1,9}\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""", re.ASCII)

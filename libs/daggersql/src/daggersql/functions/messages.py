@@ -14,20 +14,19 @@ from google.protobuf.descriptor import FieldDescriptor
 from daggerspec.nearest import hint, nearest
 from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import (
+from daggersql.ir.types import (  # fmt: skip
     BOOLEAN,
     STRING,
     Array,
     EnumText,
-    Family,
     MapOf,
     Message,
     Type,
-    family,
     held,
     of_message,
-)  # fmt: skip
+)
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.quoting import quote_name
 

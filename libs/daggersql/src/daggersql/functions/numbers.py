@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BIGINT, DOUBLE, INT, Family
+from daggersql.ir.types import BIGINT, DOUBLE, INT
 
 NUMBER, WHOLE = Family.NUMBER, Family.INTEGER
 MAX_PLACES = 18

@@ -13,8 +13,9 @@ from daggersql.functions.checks import check_constant_text
 from daggersql.functions.collected import MOST, let
 from daggersql.functions.signature import Function, Signature
 from daggersql.ir.expr import Expr, call, text_constant
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Keeps, Op
-from daggersql.ir.types import STRING, Array, Family
+from daggersql.ir.types import STRING, Array
 
 _SORTED = (Family.TEXT, Family.INTEGER, Family.NUMBER, Family.BOOLEAN, Family.TIMESTAMP, Family.DATE)
 _TOO_MANY = f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} different values: group by more."

@@ -11,8 +11,9 @@ from daggersql.environment import Reference
 from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.signature import Build, Signature
 from daggersql.ir.expr import Expr, call, cast, null
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import STRING, Family, Type, family
+from daggersql.ir.types import STRING, Type
 
 DEFAULT_HOURS = 1
 MAX_HOURS = 24 * 365

@@ -7,8 +7,9 @@ from typing import Final
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.families import Family, fits
 from daggersql.ir.ops import Form
-from daggersql.ir.types import DOUBLE, NULL, TIMESTAMP, Array, Family, Type, fits
+from daggersql.ir.types import DOUBLE, NULL, TIMESTAMP, Array, Type
 from daggersql.operators.coercion import describe
 
 MAX_MINUTES: Final = 31 * 24 * 60

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import Family, Type
+from daggersql.ir.types import Type
 
 Result: TypeAlias = Type | int
 """A type, or the number of the argument whose type the result has."""

@@ -13,8 +13,9 @@ from daggerspec.nearest import hint, nearest
 from daggersql.findings import Report, instead_of_constant, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Family, Scalar, family
+from daggersql.ir.types import BIGINT, DOUBLE, INTEGERS, NULL, STRING, Array, Scalar
 from daggersql.operators.coercion import describe
 
 KINDS: Mapping[str, Scalar | None] = {

@@ -10,8 +10,9 @@ from daggersql.functions.checks import together
 from daggersql.functions.regexes import check_group, check_regex, check_replacement
 from daggersql.functions.signature import Function, Signature, overloaded, scalar
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BOOLEAN, INT, STRING, Family
+from daggersql.ir.types import BOOLEAN, INT, STRING
 from daggersql.limits import MAX_TEXT
 
 TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY

@@ -10,8 +10,9 @@ from daggersql.functions.checks import check_whole, is_null, together
 from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
 from daggersql.functions.zones import check_zone
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BIGINT, DATE, INT, STRING, TIMESTAMP, Family
+from daggersql.ir.types import BIGINT, DATE, INT, STRING, TIMESTAMP
 
 TEXT, WHOLE, NUMBER, TIME, DAY = Family.TEXT, Family.INTEGER, Family.NUMBER, Family.TIMESTAMP, Family.DATE
 _DEFAULT = "'yyyy-MM-dd HH:mm:ss'"

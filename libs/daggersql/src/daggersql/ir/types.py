@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -145,82 +144,6 @@ CONDITION = Scalar("condition")
 """What CondEq gives to Filters: no value, so nothing else takes it."""
 
 INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
-
-
-class Family(Enum):
-    """What a parameter takes."""
-
-    ANY = auto()
-    BOOLEAN = auto()
-    INTEGER = auto()
-    DECIMAL = auto()
-    NUMBER = auto()
-    TEXT = auto()
-    BINARY = auto()
-    TIMESTAMP = auto()
-    DATE = auto()
-    ARRAY = auto()
-    MAP = auto()
-    STRUCT = auto()
-    INTERVAL = auto()
-    CONDITION = auto()
-    NULL = auto()
-
-
-_FAMILIES = {
-    "boolean": Family.BOOLEAN, "float": Family.NUMBER, "double": Family.NUMBER, "string": Family.TEXT,
-    "binary": Family.BINARY, "date": Family.DATE, "timestamp": Family.TIMESTAMP, "void": Family.NULL,
-    "interval": Family.INTERVAL, "interval day to second": Family.INTERVAL, "unknown": Family.NULL,
-    "condition": Family.CONDITION,
-}  # fmt: skip
-WORDS = {
-    Family.ANY: "any value",
-    Family.BOOLEAN: "a condition",
-    Family.INTEGER: "a whole number",
-    Family.DECIMAL: "a decimal number",
-    Family.NUMBER: "a number",
-    Family.TEXT: "text",
-    Family.BINARY: "bytes",
-    Family.TIMESTAMP: "a timestamp",
-    Family.DATE: "a date",
-    Family.ARRAY: "a list",
-    Family.MAP: "a map",
-    Family.STRUCT: "a message",
-    Family.INTERVAL: "a span of time",
-    Family.CONDITION: "a condition made by CondEq",
-    Family.NULL: "NULL",
-}
-
-
-def family(kind: Type) -> Family:
-    """The family a type belongs to."""
-    match kind:
-        case Array():
-            return Family.ARRAY
-        case MapOf():
-            return Family.MAP
-        case Message() | Struct():
-            return Family.STRUCT
-        case EnumText():
-            return Family.TEXT
-        case Decimal():
-            return Family.DECIMAL
-    return Family.INTEGER if kind in INTEGERS else _FAMILIES[kind.spark]
-
-
-NUMERIC = frozenset({Family.INTEGER, Family.DECIMAL, Family.NUMBER})
-"""Families that count and measure."""
-
-
-def fits(kind: Type, wanted: Family) -> bool:
-    """Whether a value of this type may stand where `wanted` is asked for."""
-    own = family(kind)
-    return (
-        (wanted is Family.ANY and own is not Family.CONDITION)
-        or own in (wanted, Family.NULL)
-        or (own in (Family.INTEGER, Family.DECIMAL) and wanted is Family.NUMBER)
-    )
-
 
 _SCALARS: dict[int, Type] = {
     FieldDescriptor.CPPTYPE_INT32: INT,

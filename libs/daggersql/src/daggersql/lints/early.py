@@ -13,10 +13,10 @@ from daggerspec.columns import Role, role_of
 from daggersql.findings import Report
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.families import NUMERIC, family
 from daggersql.ir.naming import selected
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import TIME, Select, Union, group_column
-from daggersql.ir.types import NUMERIC, family
 
 CODE = "EARLY_NOT_POSSIBLE"
 # They give a value for values; an overflow apart, which no window comes to by growing and leaves again.

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Rewrite, Suggestion, instead
 from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.families import Family, family
 from daggersql.ir.naming import Taken, as_field, identifier, is_tag, renamed, selected
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import TIME, Output, Select, Union, Unnest, group_column
-from daggersql.ir.types import DOUBLE, FLOAT, STRING, Decimal, Family, family
+from daggersql.ir.types import DOUBLE, FLOAT, STRING, Decimal
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
 from daggersql.plan import Column, Role
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from daggersql.findings import Report, Rewrite, Span, Suggestion
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
+from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import (
+from daggersql.ir.types import (  # fmt: skip
     BIGINT,
     DOUBLE,
     FLOAT,
@@ -19,15 +20,11 @@ from daggersql.ir.types import (
     INTEGERS,
     INTERVAL,
     NULL,
-    NUMERIC,
     STRING,
     TIMESTAMP,
     Decimal,
-    Family,
     Type,
-    family,
-    fits,
-)  # fmt: skip
+)
 from daggersql.operators.coercion import as_decimal, bounded, describe, widest
 
 _PLAIN = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY, "/": Op.DIVIDE, "%": Op.REMAINDER}

@@ -6,22 +6,8 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report
 from daggersql.ir.expr import Expr, Kind, cast
-from daggersql.ir.types import (
-    BINARY,
-    DOUBLE,
-    FLOAT,
-    INTEGERS,
-    NULL,
-    NUMERIC,
-    STRING,
-    TIMESTAMP,
-    WORDS,
-    Decimal,
-    Family,
-    Type,
-    family,
-    fits,
-)
+from daggersql.ir.families import NUMERIC, WORDS, Family, family, fits
+from daggersql.ir.types import BINARY, DOUBLE, FLOAT, INTEGERS, NULL, STRING, TIMESTAMP, Decimal, Type
 
 
 def unify(a: Type, b: Type) -> Type | None:

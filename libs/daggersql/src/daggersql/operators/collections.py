@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span, instead
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.families import Family, family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import Array, Family, MapOf, Type, family, fits
+from daggersql.ir.types import Array, MapOf, Type
 from daggersql.operators.coercion import choose, describe, unify
 
 

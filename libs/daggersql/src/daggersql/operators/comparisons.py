@@ -5,19 +5,9 @@ from __future__ import annotations
 from daggerspec.nearest import hint, nearest
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    NUMERIC,
-    STRING,
-    TIMESTAMP,
-    EnumText,
-    Family,
-    family,
-    fits,
-)  # fmt: skip
+from daggersql.ir.types import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, EnumText  # fmt: skip
 from daggersql.operators.coercion import describe, unify
 
 _OPS = {

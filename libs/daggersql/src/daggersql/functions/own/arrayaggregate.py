@@ -10,8 +10,9 @@ from daggersql.functions.checks import is_null
 from daggersql.functions.own.arrayoperate import STEP_TYPES
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import BIGINT, DOUBLE, NULL, STRING, Array, Family, Type
+from daggersql.ir.types import BIGINT, DOUBLE, NULL, STRING, Array, Type
 
 _COUNT = Form("CASE WHEN {0} IS NOT NULL THEN CAST(size({0}) AS BIGINT) END")
 _FIRST = Form("get({0}, 0)")

@@ -9,8 +9,9 @@ from daggersql.functions import steps
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import NULL, STRING, Array, Family
+from daggersql.ir.types import NULL, STRING, Array
 
 STEP_TYPES = (
     "a constant, in any letter case: int, integer, long or bigint for whole numbers, float or double, which"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Op
-from daggersql.ir.types import STRING, Family
+from daggersql.ir.types import STRING
 
 FUNCTION = Function(
     "ByteToString",

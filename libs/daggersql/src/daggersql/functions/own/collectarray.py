@@ -8,7 +8,8 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast
-from daggersql.ir.types import NULL, STRING, Array, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import NULL, STRING, Array
 
 # A NULL inside a struct is kept.
 _ROWS = kept("named_struct('v', {0})", "{1}")

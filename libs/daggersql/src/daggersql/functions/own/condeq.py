@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Op
-from daggersql.ir.types import CONDITION, Family
+from daggersql.ir.types import CONDITION
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:

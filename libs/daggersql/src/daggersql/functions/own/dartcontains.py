@@ -11,8 +11,9 @@ from daggersql.functions.javaregexes import compiled
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BOOLEAN, Family, family
+from daggersql.ir.types import BOOLEAN
 
 MAX_PATTERN = 1_000
 

@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import STRING, Family
+from daggersql.ir.types import STRING
 
 
 def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:

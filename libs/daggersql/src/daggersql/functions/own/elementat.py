@@ -10,8 +10,9 @@ from daggersql.findings import Report, Span, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
+from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import NULL, STRING, Array, Family, Message, Struct, family, held
+from daggersql.ir.types import NULL, STRING, Array, Message, Struct, held
 from daggersql.operators.fields import TIME_FIELDS
 
 _FROM_START = Form("get({0}, try_cast({1} AS INT))")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.functions.zones import check_zone
-from daggersql.ir.types import BIGINT, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import BIGINT
 
 FUNCTION = Function(
     "EndOfMonth",

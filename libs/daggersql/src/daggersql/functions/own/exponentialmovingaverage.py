@@ -15,8 +15,9 @@ from daggersql.functions.series import (
 )
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import DOUBLE, TIMESTAMP, Family
+from daggersql.ir.types import DOUBLE, TIMESTAMP
 
 _FORM = Form("exponentialmovingaverage({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, DOUBLE, DOUBLE)

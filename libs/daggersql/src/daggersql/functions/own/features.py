@@ -9,7 +9,7 @@ from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_to
 from daggersql.functions.featurerows import FEATURES, list_of, untyped
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
-from daggersql.ir.types import Family
+from daggersql.ir.families import Family
 
 _PAIRS = unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})")
 

@@ -9,7 +9,7 @@ from daggersql.functions.collected import BEYOND, STATE, kept, let, let_in, unle
 from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
-from daggersql.ir.types import Family
+from daggersql.ir.families import Family
 
 # Sorted, equal ones stand side by side: array_distinct compares each struct with every other.
 _DISTINCT = let(

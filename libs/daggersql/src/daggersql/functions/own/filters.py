@@ -10,19 +10,9 @@ from daggersql.functions.encoded import decodable, is_encoded, of_type, selected
 from daggersql.functions.messages import check_same, element_message, is_known_later, leaf, message_type
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, text_constant, variable, wrong
+from daggersql.ir.families import NUMERIC, Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import (
-    BINARY,
-    BOOLEAN,
-    DOUBLE,
-    NUMERIC,
-    STRING,
-    TIMESTAMP,
-    Array,
-    Family,
-    Type,
-    family,
-)
+from daggersql.ir.types import BINARY, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Array, Type
 from daggersql.operators import comparisons
 from daggersql.operators.coercion import describe, unify
 

@@ -6,7 +6,8 @@ from daggersql.functions.checks import together
 from daggersql.functions.patterns import check_pattern
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.functions.zones import check_zone
-from daggersql.ir.types import STRING, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import STRING
 
 FUNCTION = Function(
     "FormatTimeInZone",

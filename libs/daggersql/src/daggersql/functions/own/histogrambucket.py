@@ -10,7 +10,8 @@ from daggersql.functions import reals
 from daggersql.functions.collected import let
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
-from daggersql.ir.types import STRING, Array, Family, Struct
+from daggersql.ir.families import Family
+from daggersql.ir.types import STRING, Array, Struct
 
 _ROWS = (("bucket", STRING),)
 # The value is computed outside of the lambda: it may call a function of ours.

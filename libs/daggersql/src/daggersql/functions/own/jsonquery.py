@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from daggersql.functions.jsonpaths import check_json_path
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.types import STRING, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import STRING
 
 FUNCTION = Function(
     "JsonQuery",

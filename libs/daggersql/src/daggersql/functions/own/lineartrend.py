@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.series import TIMES, VALUES, call_with, check_lists, check_minutes
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BIGINT, DOUBLE, TIMESTAMP, Family
+from daggersql.ir.types import BIGINT, DOUBLE, TIMESTAMP
 
 _FORM = Form("lineartrend({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, BIGINT)

@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import BOOLEAN, Array, Family
+from daggersql.ir.types import BOOLEAN, Array
 from daggersql.operators.coercion import describe, unify
 
 _CONTAINS = Form("coalesce(array_contains({0}, {1}), false)")

@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.collected import LET
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, variable, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import NULL, Array, Family, Message, Struct
+from daggersql.ir.types import NULL, Array, Message, Struct
 from daggersql.operators import collections
 from daggersql.operators.coercion import describe, unify
 

@@ -8,8 +8,9 @@ from daggersql.findings import Report, Span
 from daggersql.functions.series import TIMES, VALUES, call_with, check_lists, check_minutes, check_range
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Array, Family, Struct
+from daggersql.ir.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Array, Struct
 
 _FORM = Form("outliermad({rest})")
 _KINDS = (VALUES, TIMES, TIMESTAMP, BIGINT, BIGINT, DOUBLE, DOUBLE)

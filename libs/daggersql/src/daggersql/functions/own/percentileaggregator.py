@@ -9,8 +9,9 @@ from daggersql.functions.collected import MOST, let, too_many
 from daggersql.functions.series import number_of
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, constant
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import DOUBLE, Family
+from daggersql.ir.types import DOUBLE
 
 _ACCURACY = 2_000
 _APPROXIMATE = (

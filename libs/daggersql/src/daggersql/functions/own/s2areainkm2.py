@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.types import DOUBLE, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import DOUBLE
 
 FUNCTION = Function(
     "S2AreaInKm2",

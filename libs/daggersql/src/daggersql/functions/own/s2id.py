@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from daggersql.functions.checks import check_whole
 from daggersql.functions.signature import Doc, Function, computed
-from daggersql.ir.types import DOUBLE, INT, STRING, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import DOUBLE, INT, STRING
 
 FUNCTION = Function(
     "S2Id",

@@ -9,8 +9,9 @@ from daggersql.functions.encoded import is_encoded, selected, type_of
 from daggersql.functions.messages import check_same, element_message, leaf
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BINARY, Array, Family
+from daggersql.ir.types import BINARY, Array
 from daggersql.operators.coercion import describe
 
 _OF_EACH = Form("transform({0}, x -> {1})")

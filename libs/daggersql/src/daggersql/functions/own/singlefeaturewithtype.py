@@ -9,8 +9,8 @@ from daggersql.functions.featurerows import FEATURES, TYPES
 from daggersql.functions.own.featureswithtype import triplets
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import Family
 
 _MADE = Form("transform(array_distinct({0}), x -> x.made)")
 

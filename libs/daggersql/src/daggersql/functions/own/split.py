@@ -9,7 +9,8 @@ from daggersql.functions.checks import is_null
 from daggersql.functions.regexes import check_regex
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr
-from daggersql.ir.types import STRING, Array, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import STRING, Array
 
 _is_pattern = check_regex(1)
 _PATTERN = "CASE WHEN {1} = '' THEN ' ' ELSE {1} END"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from daggersql.functions.checks import check_whole, together
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.functions.zones import check_zone
-from daggersql.ir.types import BIGINT, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import BIGINT
 
 _WHOLE = Family.INTEGER
 _ARGUMENTS = "CAST({0} AS BIGINT), CAST({1} AS INT), CAST({2} AS INT)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from daggersql.functions.signature import Doc, Function, Signature
-from daggersql.ir.types import MESSAGE_TIME, Family
+from daggersql.ir.families import Family
+from daggersql.ir.types import MESSAGE_TIME
 
 FUNCTION = Function(
     "TimestampFromUnix",
