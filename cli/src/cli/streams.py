@@ -26,10 +26,10 @@ from cli.errors import CliError, MisusedError, RefusedError
 from cli.schema import load
 from daggerclient.findings import headline
 from daggerspec.nearest import nearest
+from daggerspec.protobuf import TIMESTAMP
 from daggersql import Table
 
 KEYS = ("schema", "message", "time_field")
-TIMESTAMP = "google.protobuf.Timestamp"
 
 
 def tables(file: Path, imports: Sequence[Path]) -> list[Table]:

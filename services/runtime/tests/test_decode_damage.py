@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from runtime.decode.columns import RECURSION_LIMIT, select, spark_schema
+from daggerspec.protobuf import RECURSION_LIMIT
+from runtime.decode.columns import select, spark_schema
 from runtime.decode.damage import prefix
 from runtime.decode.json_text import renderer
 from runtime.errors import JobError

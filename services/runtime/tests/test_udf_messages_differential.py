@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from services.runtime.tests.test_decode_differential import EXAMPLES, every_type, filled
 
-from runtime.decode.columns import WRAPPERS
+from daggerspec.protobuf import WRAPPERS
 from runtime.functions import selectfields
 from runtime.values import messages
 

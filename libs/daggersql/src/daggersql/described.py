@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
+from daggerspec.protobuf import scalar
 from daggersql.analyse.scope import stream_columns
 from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
 from daggersql.ir.walk import METADATA
@@ -136,8 +136,7 @@ def _protobuf(field: FieldDescriptor) -> str:
     named = field.message_type or field.enum_type
     if named is not None:
         return str(named.full_name)
-    kind = FieldDescriptorProto.Type.Name(field.type)  # type: ignore[arg-type] # a descriptor has that enum
-    return kind.removeprefix("TYPE_").lower()
+    return scalar(field.type)
 
 
 def _entry(field: FieldDescriptor) -> Descriptor | None:

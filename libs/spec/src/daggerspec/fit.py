@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from daggerspec.columns import Column
 from daggerspec.nearest import hint, nearest
+from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS
 from daggerspec.violation import Violation
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -27,14 +28,7 @@ _INTEGER_FIELDS: Final = frozenset(
     }
 )
 _REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
-_TIMES: Final = {
-    "timestamp": "google.protobuf.Timestamp",
-    "interval day to second": "google.protobuf.Duration",
-}
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
+_TIMES: Final = {"timestamp": TIMESTAMP, "interval day to second": DURATION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +90,7 @@ def _value(path: str, column: str, kind: Type, field: FieldDescriptor) -> Iterat
             yield _mismatch(path, column, kind, field)
     elif kind.name in _TIMES and message.full_name == _TIMES[kind.name]:
         return
-    elif message.full_name in _WRAPPERS:
+    elif message.full_name in WRAPPERS:
         if not _scalar_fits(kind, message.fields_by_name["value"]):
             yield _mismatch(path, column, kind, field)
     elif kind.name != "struct":

@@ -12,6 +12,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2 as dp
 
 from api_gateway.schemas import messages_of
+from daggerspec.protobuf import scalar
 from daggerspec.violation import Violation
 from fleet import Fleet
 
@@ -117,8 +118,7 @@ def _covered(span: range, by: list[range]) -> bool:
 
 
 def _kind(field: dp.FieldDescriptorProto) -> str:
-    type_name = field.type_name.removeprefix(".")
-    return type_name or dp.FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+    return field.type_name.removeprefix(".") or scalar(field.type)
 
 
 def _oneof(field: dp.FieldDescriptorProto, message: dp.DescriptorProto) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 from google.protobuf import descriptor_pb2 as dp
 
 from api_gateway import schemas
+from daggerspec.protobuf import scalar
 
 _INDENT: Final = "  "
 _FIELD: Final = dp.FieldDescriptorProto
-_WORDS: Final = {number: name.removeprefix("TYPE_").lower() for name, number in _FIELD.Type.items()}
 
 
 def message(files: dp.FileDescriptorSet, name: str) -> str:
@@ -142,4 +142,4 @@ def _type(field: dp.FieldDescriptorProto, scope: str, entry: dp.DescriptorProto 
         return f"map<{_type(key, scope, None)}, {_type(value, scope, None)}>"
     if field.type_name:
         return field.type_name.removeprefix(".").removeprefix(f"{scope}.")
-    return _WORDS[field.type]
+    return scalar(field.type)

@@ -27,6 +27,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from daggerspec.nearest import hint, nearest
+from daggerspec.protobuf import TIMESTAMP
 from daggerspec.violation import Violation
 from fleet.catalogue import closure, defining_file
 
@@ -162,10 +163,10 @@ def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
             return
         if field.message_type is None or field.is_repeated:
             break
-        if number == len(parents) and field.message_type.full_name == "google.protobuf.Timestamp":
+        if number == len(parents) and field.message_type.full_name == TIMESTAMP:
             return
         owner = field.message_type
-    yield Violation(at, "must lead to a single google.protobuf.Timestamp", "NOT_A_TIMESTAMP")
+    yield Violation(at, f"must lead to a single {TIMESTAMP}", "NOT_A_TIMESTAMP")
 
 
 def _may_lead_on(field: FieldDescriptor) -> bool:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 
 from daggerspec.columns import LABEL, TAG, Column, Role, key_of, role_of
+from daggerspec.protobuf import RECURSION_LIMIT
 from daggersql.findings import Report
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family, family
 from daggersql.ir.naming import RESERVED, Taken, identifier, renamed, say_unnamed
 from daggersql.ir.relations import TIME, Output
-from daggersql.ir.types import CONDITION, INTERVAL, RECURSION_LIMIT, cut_off  # fmt: skip
+from daggersql.ir.types import CONDITION, INTERVAL, cut_off
 
 # Dots build nested messages in a Protobuf sink.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")

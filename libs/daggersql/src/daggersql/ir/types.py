@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-RECURSION_LIMIT = 2
-"""A message that contains itself is followed this often below its first occurrence; there the columns end."""
+from daggerspec import protobuf
 
 
 class Type:
@@ -154,12 +153,6 @@ _SCALARS: dict[int, Type] = {
     FieldDescriptor.CPPTYPE_FLOAT: FLOAT,
     FieldDescriptor.CPPTYPE_BOOL: BOOLEAN,
 }
-_GOOGLE = "google.protobuf."
-_WRAPPERS = {
-    f"{_GOOGLE}{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-}
-_JSON = {f"{_GOOGLE}{name}" for name in ("Struct", "Value", "ListValue", "Any")}
 
 
 def of_message(message: Descriptor) -> Message:
@@ -183,16 +176,16 @@ def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
     if below is None:
         return _scalar(field)
     name = below.full_name
-    if name == f"{_GOOGLE}Timestamp":
+    if name == protobuf.TIMESTAMP:
         return MESSAGE_TIME
-    if name == f"{_GOOGLE}Duration":
+    if name == protobuf.DURATION:
         return DURATION
-    if name in _WRAPPERS:
+    if name in protobuf.WRAPPERS:
         inside = _scalar(below.fields_by_name["value"])
         return replace(inside, wrapped=True) if isinstance(inside, Scalar | Decimal) else inside
-    if name in _JSON:
+    if name in protobuf.JSON_LIKE:
         return STRING
-    if field.type == FieldDescriptor.TYPE_GROUP or above.count(name) > RECURSION_LIMIT:
+    if field.type == FieldDescriptor.TYPE_GROUP or above.count(name) > protobuf.RECURSION_LIMIT:
         return None
     return Message(below, (*above, name))
 

@@ -16,17 +16,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIMESTAMP, WRAPPERS
 from runtime.errors import user
 
-# A message that contains itself is followed this often below its first occurrence; there the column ends.
-RECURSION_LIMIT = 2
-
 _TIME = pa.timestamp("us", tz="UTC")
-WRAPPERS = {
-    f"google.protobuf.{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-}
-JSON = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any")}
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
     FieldDescriptor.CPPTYPE_INT64: pa.int64(),
@@ -178,13 +171,13 @@ def _kind(field: FieldDescriptor) -> Kind:
     if field.message_type is None:
         return Kind.SCALAR
     name = field.message_type.full_name
-    if name == "google.protobuf.Timestamp":
+    if name == TIMESTAMP:
         return Kind.TIMESTAMP
-    if name == "google.protobuf.Duration":
+    if name == DURATION:
         return Kind.DURATION
     if name in WRAPPERS:
         return Kind.WRAPPER
-    return Kind.JSON if name in JSON else Kind.STRUCT
+    return Kind.JSON if name in JSON_LIKE else Kind.STRUCT
 
 
 def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:

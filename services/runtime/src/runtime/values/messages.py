@@ -22,14 +22,15 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from runtime.decode.columns import WRAPPERS, Column, Kind, column_at, message_of
+from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS
+from runtime.decode.columns import Column, Kind, column_at, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
 from runtime.encode import json_text
 from runtime.errors import JobError, user
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
+_TIMES = (TIMESTAMP, DURATION)
 
 
 # --- plain ---------------------------------------------------------------------------------------------
