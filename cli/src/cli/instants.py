@@ -2,18 +2,16 @@
 
 import re
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime
 
 from cli.errors import MisusedError
-
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+from daggerclient.times import UNITS
 
 
 def ago(text: str, now: datetime) -> datetime | None:
     """The instant that is a span before now: 30s, 10m, 2h, 1d; None for any other text."""
     span = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    return now - timedelta(**{UNITS[span[2]]: int(span[1])}) if span else None
+    return now - int(span[1]) * UNITS[span[2]] if span else None
 
 
 def instant(flag: str, text: str, now: datetime) -> datetime:

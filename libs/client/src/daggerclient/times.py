@@ -4,11 +4,19 @@ ISO 8601, UTC, with Z and no more digits than needed; 5s, 500ms, 1m.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-UNITS = ((timedelta(hours=1), "h"), (timedelta(minutes=1), "m"), (timedelta(seconds=1), "s"))
+UNITS: Final = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+"""What may stand behind the number of a duration."""
 
 
 def iso(instant: Timestamp | datetime) -> str:
@@ -20,9 +28,9 @@ def iso(instant: Timestamp | datetime) -> str:
 
 
 def duration(value: Duration) -> str:
-    """A duration in its largest whole unit: 5s, 500ms, 1m."""
+    """A duration in its largest whole unit up to hours: 5s, 500ms, 1m, 48h."""
     span = value.ToTimedelta()
-    for unit, name in UNITS:
-        if span and span % unit == timedelta(0):
-            return f"{span // unit}{name}"
-    return f"{span // timedelta(milliseconds=1)}ms" if span else "0s"
+    if not span:
+        return "0s"
+    unit = next((each for each in ("h", "m", "s") if not span % UNITS[each]), "ms")
+    return f"{span // UNITS[unit]}{unit}"

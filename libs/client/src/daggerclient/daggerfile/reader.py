@@ -1,5 +1,6 @@
 """Reads YAML nodes strictly, and collects what is wrong with its place instead of stopping at the first."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +9,10 @@ from typing import Any
 
 import yaml
 
+from daggerclient.times import UNITS
 from daggerspec.nearest import hint, nearest
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 LONGEST = timedelta(days=366)
 STRINGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
 INTEGER = "tag:yaml.org,2002:int"
@@ -122,8 +123,9 @@ class Reader:
         if off and value in ("off", "false"):
             return timedelta(0)
         match = DURATION.fullmatch(value)
-        if match and float(match[1]) * UNITS[match[2]] <= LONGEST.total_seconds():
-            span = timedelta(seconds=float(match[1]) * UNITS[match[2]])
+        seconds = float(match[1]) * UNITS[match[2] or "s"].total_seconds() if match else math.inf
+        if seconds <= LONGEST.total_seconds():
+            span = timedelta(seconds=seconds)
             if positive and not span:
                 self.fail(node, path, "BAD_DURATION", f"{path} must be longer than 0 s")
             return span
