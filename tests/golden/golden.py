@@ -94,6 +94,9 @@ def state(fleet: Fleet) -> dict[str, Any]:
             ("streams", fleet.streams),
             ("messages", fleet.messages),
             ("references", fleet.references),
+            ("teams", fleet.catalogue.teams),
+            ("accounts", fleet.catalogue.accounts),
+            ("grants", fleet.catalogue.grants),
         )
     }
     catalogue["removed"] = {kind: names for kind, names in sorted(fleet.catalogue.removed.items()) if names}

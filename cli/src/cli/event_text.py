@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
 from cli.json_views.events import unpacked
@@ -36,6 +36,22 @@ def _requested(request: events_pb2.DaggerRequested, _: int) -> str:
     return f"{said}, warnings: {len(request.warnings)}" if request.warnings else said
 
 
+def role(number: int) -> str:
+    """A role as people write it."""
+    return access_pb2.Role.Name(number).removeprefix("ROLE_").lower()  # type: ignore[arg-type] # any of them
+
+
+def team(event: events_pb2.RoleGranted | events_pb2.RoleRevoked) -> str:
+    """Where somebody has a role."""
+    return f"team {event.team}" if event.team else "the platform"
+
+
+def _granted(event: events_pb2.GrantChanged) -> str:
+    if not event.grant.restricted:
+        return "stream opened to all teams"
+    return f"stream restricted to {', '.join(event.grant.teams) or 'no team'}"
+
+
 _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.ClusterRegistered: _asked(lambda _: "cluster registered"),
     events_pb2.SchemaRegistered: _asked(lambda it: f"schema registered: {', '.join(it.schema.messages)}"),
@@ -45,6 +61,16 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.SchemaRemoved: _asked(lambda _: "message removed"),
     events_pb2.StreamRemoved: _asked(lambda _: "stream removed"),
     events_pb2.ReferenceRemoved: _asked(lambda _: "reference table removed"),
+    events_pb2.TeamRegistered: _asked(lambda it: f"team registered, members: {len(it.team.members)}"),
+    events_pb2.TeamRemoved: _asked(lambda _: "team removed"),
+    events_pb2.RoleGranted: _asked(lambda it: f"{it.principal or '?'} made {role(it.role)} of {team(it)}"),
+    events_pb2.RoleRevoked: _asked(lambda it: f"{it.principal or '?'} taken out of {team(it)}"),
+    events_pb2.ServiceAccountCreated: _asked(
+        lambda it: f"service account created as {role(it.role)} of team {it.account.team or '?'}"
+    ),
+    events_pb2.ServiceAccountRotated: _asked(lambda _: "service account given a new token"),
+    events_pb2.ServiceAccountRevoked: _asked(lambda _: "service account revoked"),
+    events_pb2.GrantChanged: _asked(_granted),
     events_pb2.DaggerRequested: _requested,
     events_pb2.StartRequested: _asked(lambda _: "asked to start"),
     events_pb2.StopRequested: _asked(

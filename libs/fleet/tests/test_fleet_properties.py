@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eventlog import Record
 from eventlog.testing import record
-from fleet import Fleet
+from fleet import Fleet, tenancy
 from fleet.catalogue import REMOVALS
 from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPING, UNREACHABLE
 
@@ -30,13 +30,22 @@ CATALOGUE = (
     events_pb2.SchemaRegistered,
     events_pb2.ReferenceRegistered,
     *REMOVALS,
+    *tenancy.CHANGES,
 )
 FACTS = tuple(
     GetMessageClass(kind)
     for kind in events_pb2.DESCRIPTOR.message_types_by_name.values()
     if "meta" in kind.fields_by_name and kind.fields_by_name["meta"].message_type.name == "FactMeta"
 )
-OBJECTS = {"cluster": "local", "message": "shop.{}", "stream": "{}-stream", "reference": "{}-table"}
+OBJECTS = {
+    "cluster": "local",
+    "message": "shop.{}",
+    "stream": "{}-stream",
+    "reference": "{}-table",
+    "team": "{}-team",
+    "account": "{}-bot",
+    "grant": "{}-stream",
+}
 # (kind, dagger, what to get wrong): three in four are right about epoch, generation and version.
 Step = tuple[type[Message], str, int]
 STEPS = st.lists(
@@ -70,6 +79,7 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         if wrong == 0:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
+            message.spec.team = f"{name}-team" if wrong % 2 else ""
             message.spec.sql = f"SELECT {wrong % 2}, '{name}-table'" if wrong % 3 else "SELECT 1"
             if wrong % 4 == 1:
                 message.spec.streams.add(stream=f"{name}-stream")
@@ -93,8 +103,10 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
 
 
 def _of_catalogue(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
-    """A registration or a removal: of `name`'s own stream, message and table, or of the cluster of both."""
+    """A registration or a removal: of what is `name`'s own, a stream or a team, or of the cluster of both."""
     message = kind()
+    if kind in tenancy.CHANGES:
+        return _of_tenancy(fleet, message, name, wrong)
     if kind is events_pb2.SchemaRegistered:
         message.schema.messages.extend([f"shop.{name}", "shop.both"])
         return message
@@ -108,6 +120,32 @@ def _of_catalogue(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         getattr(message, what).name = of
     if kind is events_pb2.StreamRegistered and wrong % 2:
         message.stream.cluster, message.stream.message = "local", f"shop.{name}"
+    return message
+
+
+def _of_tenancy(fleet: Fleet, message: Any, name: str, wrong: int) -> Message:
+    """What is said of `name`'s own team, or, one time in four, of the platform; of its account and stream."""
+    team = "" if wrong % 4 == 3 else f"{name}-team"
+    principal = f"account:{name}-bot" if wrong % 2 else f"user:{name}"
+    match message:
+        case events_pb2.TeamRegistered():
+            message.team.name = team
+            message.team.members.add(principal=principal, role=1 + wrong % 4)
+        case events_pb2.RoleGranted() | events_pb2.RoleRevoked():
+            message.team, message.principal = team, principal
+            if isinstance(message, events_pb2.RoleGranted):
+                message.role = 4 if wrong % 4 == 3 else 1 + wrong % 3
+        case events_pb2.ServiceAccountCreated():
+            message.account.name, message.account.team, message.role = f"{name}-bot", team, 1 + wrong % 4
+            message.account.tokens.add(id="first").expire_time.seconds = wrong * 1_000_000_000
+        case events_pb2.ServiceAccountRotated():
+            message.name, message.token.id = f"{name}-bot", str(wrong)
+            message.overlap_until.seconds = wrong * 1_000_000_000
+        case events_pb2.GrantChanged():
+            message.grant.stream, message.grant.restricted = f"{name}-stream", bool(wrong % 2)
+            message.grant.teams.extend([team] if wrong % 3 else [])
+    if wrong == 0:
+        message.meta.expected_version = fleet.catalogue.version("team", team) + 1
     return message
 
 
@@ -204,6 +242,9 @@ def test_versions_only_grow_and_nothing_goes_that_is_used(steps: list[Step]) -> 
                 for dagger in fleet.daggers.values():
                     read = [stream.stream for stream in dagger.spec.streams]
                     assert dagger.phase == DELETED or kind != "stream" or name not in read
+                    assert dagger.phase == DELETED or kind != "team" or name != dagger.spec.team
+                for account in fleet.catalogue.accounts.values():
+                    assert kind != "team" or name != account.value.team
                 for stream in fleet.streams.values():
                     assert (kind, name) not in (
                         ("cluster", stream.value.cluster), ("message", stream.value.message),
@@ -214,3 +255,25 @@ def test_versions_only_grow_and_nothing_goes_that_is_used(steps: list[Step]) -> 
                     assert entry.version == greatest.get((kind, name), 0) + 1
                 greatest[kind, name] = entry.version
         assert fleet.joined.keys() == fleet.streams.keys()
+
+
+@given(STEPS)
+@settings(max_examples=3 * settings.default.max_examples)
+def test_nobody_has_a_role_that_was_not_given_and_an_account_without_a_record_has_none(
+    steps: list[Step],
+) -> None:
+    fleet = Fleet()
+    for each in history(steps):
+        fleet.apply(each)
+        teams, accounts = fleet.catalogue.teams, fleet.catalogue.accounts
+        for name, team in teams.items():
+            principals = [member.principal for member in team.value.members]
+            assert (team.value.name, principals) == (name, sorted(set(principals)))
+            assert {member.role == 4 for member in team.value.members} <= {name == ""}
+            bots = [who.removeprefix("account:") for who in principals if who.startswith("account:")]
+            assert set(bots) <= accounts.keys()
+        for account in accounts.values():
+            assert account.value.team in teams
+            assert len(account.value.tokens) <= tenancy.TOKENS
+        for grant in fleet.catalogue.grants.values():
+            assert "" not in grant.value.teams

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import access_pb2, events_pb2, spec_pb2
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,10 +34,17 @@ REMOVED = {
     pb.SchemaRemoved: "shop.{}",
     pb.StreamRemoved: "s{}",
     pb.ReferenceRemoved: "cities",
+    pb.TeamRemoved: "t{}",
+    pb.ServiceAccountRevoked: "bot",
 }
+TENANCY = (
+    pb.TeamRegistered, pb.RoleGranted, pb.RoleRevoked, pb.GrantChanged,
+    pb.ServiceAccountCreated, pb.ServiceAccountRotated,
+)  # fmt: skip
 KINDS = (
     pb.ClusterRegistered, pb.SchemaRegistered, pb.StreamRegistered, pb.ReferenceRegistered,
     *REMOVED,
+    *TENANCY,
     pb.DaggerRequested, pb.DaggerRequested, pb.StartRequested, pb.StopRequested, pb.DeleteRequested,
     pb.SchedulerStarted, pb.LaunchIntended, pb.Launched, pb.Running, pb.Degraded, pb.Exited,
     pb.StopIssued, pb.Stopped, pb.Deleted,
@@ -60,6 +67,8 @@ def message(fleet: Fleet, kind: Any, name: str, choice: int) -> Message:
     number = str(choice)
     if kind in REMOVED:
         return kind(meta=META, name=REMOVED[kind].format(number))
+    if kind in TENANCY:
+        return said_of_teams(kind, name, number)
     match kind:
         case pb.ClusterRegistered:
             influx = spec_pb2.InfluxAddress(url=f"http://{choice}:8086", bucket="b")
@@ -89,6 +98,24 @@ def message(fleet: Fleet, kind: Any, name: str, choice: int) -> Message:
     elif dagger is not None:
         fact.version = dagger.version
     return fact
+
+
+def said_of_teams(kind: Any, name: str, number: str) -> Message:
+    """An event about a team, a service account or who may read a stream."""
+    match kind:
+        case pb.TeamRegistered:
+            return kind(meta=META, team=access_pb2.Team(name=f"t{number}", contact=name))
+        case pb.RoleGranted:
+            return kind(meta=META, team=f"t{number}", principal="user:ada", role=access_pb2.ROLE_OWNER)
+        case pb.RoleRevoked:
+            return kind(meta=META, team=f"t{number}", principal="user:ada")
+        case pb.GrantChanged:
+            return kind(meta=META, grant=access_pb2.StreamGrant(stream=f"s{number}", restricted=True))
+        case pb.ServiceAccountCreated:
+            account = access_pb2.ServiceAccount(name="bot", team=f"t{number}")
+            return kind(meta=META, account=account, role=access_pb2.ROLE_VIEWER)
+        case _:
+            return kind(meta=META, name="bot", token=access_pb2.AccountToken(id=number))
 
 
 def written(steps: Sequence[tuple[Any, str, int, str]]) -> MemoryLog:

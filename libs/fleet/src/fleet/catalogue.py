@@ -1,4 +1,5 @@
-"""The catalogue: clusters, schemas, streams and reference tables, each whole and with its version."""
+"""The catalogue: clusters, schemas, streams, reference tables; teams, service accounts and who may read a
+stream. Each whole and with its version."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import access_pb2, events_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import Message
 
@@ -25,15 +26,28 @@ Removal: TypeAlias = (
     | events_pb2.SchemaRemoved
     | events_pb2.StreamRemoved
     | events_pb2.ReferenceRemoved
+    | events_pb2.TeamRemoved
+    | events_pb2.ServiceAccountRevoked
 )
 REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.ClusterRemoved: "cluster",
     events_pb2.SchemaRemoved: "message",
     events_pb2.StreamRemoved: "stream",
     events_pb2.ReferenceRemoved: "reference",
+    events_pb2.TeamRemoved: "team",
+    events_pb2.ServiceAccountRevoked: "account",
 }
 """Which kind each of them removes."""
-T = TypeVar("T", spec_pb2.Cluster, spec_pb2.Stream, spec_pb2.Schema, spec_pb2.ReferenceTable)
+T = TypeVar(
+    "T",
+    spec_pb2.Cluster,
+    spec_pb2.Stream,
+    spec_pb2.Schema,
+    spec_pb2.ReferenceTable,
+    access_pb2.Team,
+    access_pb2.ServiceAccount,
+    access_pb2.StreamGrant,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +64,18 @@ class Entry(Generic[T]):
 
 
 class Catalogue:
-    """Clusters, streams and reference tables by name, schemas by the full name of each message."""
+    """What is registered by name; schemas by the full name of each message, grants by that of the stream."""
 
     def __init__(self) -> None:
         self.clusters: dict[str, Entry[spec_pb2.Cluster]] = {}
         self.streams: dict[str, Entry[spec_pb2.Stream]] = {}
         self.messages: dict[str, Entry[spec_pb2.Schema]] = {}
         self.references: dict[str, Entry[spec_pb2.ReferenceTable]] = {}
+        self.teams: dict[str, Entry[access_pb2.Team]] = {}
+        """The platform's administrators are the members of the one without a name."""
+        self.accounts: dict[str, Entry[access_pb2.ServiceAccount]] = {}
+        self.grants: dict[str, Entry[access_pb2.StreamGrant]] = {}
+        """They outlive their stream: one that is registered anew is as restricted as the one before."""
         self.joined: dict[str, dict[str, datetime]] = {}
         """When each topic came into a stream, by stream."""
         self.removed: dict[str, dict[str, int]] = {kind: {} for kind in REMOVALS.values()}
@@ -69,6 +88,9 @@ class Catalogue:
             "message": self.messages,
             "stream": self.streams,
             "reference": self.references,
+            "team": self.teams,
+            "account": self.accounts,
+            "grant": self.grants,
         }
         return by_kind[kind]
 
@@ -116,17 +138,28 @@ class Catalogue:
         entry = self.entries(kind).get(name)
         return entry.version if entry else 0
 
-    def remove(self, kind: str, name: str) -> int:
-        """Take out what is registered; answers the version it had."""
+    def remove(self, kind: str, name: str, sequence: int) -> int:
+        """Take out what is registered, an account also of its teams; answers the version it had."""
         version = self.entries(kind).pop(name).version
         self.removed[kind][name] = version
         if kind == "stream":
             self.joined.pop(name, None)
+        if kind == "account":
+            self._leave(f"account:{name}", sequence)
         return version
+
+    def _leave(self, principal: str, sequence: int) -> None:
+        """Somebody is in no team any more."""
+        for name, entry in list(self.teams.items()):
+            stay = [each for each in entry.value.members if each.principal != principal]
+            if len(stay) != len(entry.value.members):
+                team = access_pb2.Team(name=name, contact=entry.value.contact, members=stay)
+                self.put("team", name, team, sequence)
 
     def _next(self, kind: str, name: str) -> int:
         """The version of the next registration. A removed name counts on: no old version is met again."""
-        return (self.version(kind, name) or self.removed[kind].pop(name, 0)) + 1
+        free = self.removed.get(kind, {})
+        return (self.version(kind, name) or free.pop(name, 0)) + 1
 
     def _put(
         self, kind: str, name: str, value: Any, meta: events_pb2.RequestMeta, sequence: int
@@ -135,6 +168,10 @@ class Catalogue:
             refusal = version_mismatch(kind, name, meta.expected_version, self.version(kind, name))
             if refusal is not None:
                 return refusal
+        return self.put(kind, name, value, sequence)
+
+    def put(self, kind: str, name: str, value: Any, sequence: int) -> int:
+        """Have a value under a name; answers its version."""
         before = self.entries(kind).get(name)
         since = before.since if before and before.value == value else sequence
         version = self._next(kind, name)

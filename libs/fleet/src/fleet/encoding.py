@@ -103,7 +103,7 @@ def _read_entry(fleet: Fleet, data: bytes) -> None:
     if kind is None:
         raise ValueError("it holds nothing")
     value = getattr(state, kind)
-    getattr(fleet.catalogue, f"{kind}s")[value.name] = Entry(
+    getattr(fleet.catalogue, f"{kind}s")[value.stream if kind == "grant" else value.name] = Entry(
         value, state.version, state.sequence, state.since
     )
     if kind == "stream":
@@ -220,6 +220,9 @@ READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {
     "clusters": _read_entry,
     "streams": _read_entry,
     "references": _read_entry,
+    "teams": _read_entry,
+    "accounts": _read_entry,
+    "grants": _read_entry,
     "schemas": _read_schema,
     "removed": _read_removed,
     "claims": _read_claims,

@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, chained
-from fleet import removal
+from fleet import removal, tenancy
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import (
     REGISTRATIONS,
@@ -265,9 +265,16 @@ class Fleet:
 
     def _removal(self, record: Record, event: Removal) -> Applied:
         def apply() -> int | Refusal:
-            return self.removable(event) or self.catalogue.remove(REMOVALS[type(event)], event.name)
+            kind = REMOVALS[type(event)]
+            return self.removable(event) or self.catalogue.remove(kind, event.name, record.sequence)
 
         return self._answered(record, event, event.name, apply)
+
+    def _tenancy(self, record: Record, event: tenancy.Change) -> Applied:
+        def apply() -> int | Refusal:
+            return tenancy.apply(self.catalogue, event, record.sequence, record.time)
+
+        return self._answered(record, event, tenancy.subject(event), apply)
 
     def _answered(
         self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
@@ -299,6 +306,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
     **dict.fromkeys(REGISTRATIONS, Fleet._registration),  # noqa: SLF001
     **dict.fromkeys(REMOVALS, Fleet._removal),  # noqa: SLF001
+    **dict.fromkeys(tenancy.CHANGES, Fleet._tenancy),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
 }

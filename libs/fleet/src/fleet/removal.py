@@ -1,7 +1,7 @@
 """Whether something registered may be removed: it is there, and nothing uses it. Pure.
 
-A specification names a cluster, a stream or a message in a field of that name, wherever it stands; so does
-every kind of sink. Reference tables stand in queries, as text.
+A specification names a cluster, a stream, a message or a team in a field of that name, wherever it stands; so
+does every kind of sink. Reference tables stand in queries, as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
     """Why something is not removed; None when it may be."""
     kind, name, meta = REMOVALS[type(event)], event.name, event.meta
     version = catalogue.version(kind, name)
-    if not version:
+    if not version or not name:  # what has no name is the platform, which stays
         return missing(kind, name)
     if meta.HasField("expected_version"):
         refusal = version_mismatch(kind, name, meta.expected_version, version)
@@ -33,10 +33,21 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
     living = sorted(
         each for each, dagger in daggers.items() if dagger.phase != DELETED and _uses(dagger, kind, name)
     )
-    users = [*(f"stream {each}" for each in streams), *(f"dagger {each}" for each in living)]
+    accounts = sorted(
+        each for each, entry in catalogue.accounts.items() if name in names_of(entry.value, kind)
+    )
+    users = [
+        *(f"stream {each}" for each in streams),
+        *(f"dagger {each}" for each in living),
+        *(f"account {each}" for each in accounts),
+    ]
     if not users:
         return None
-    users_of = {"streams": ",".join(streams[:_SHOWN]), "daggers": ",".join(living[:_SHOWN])}
+    users_of = {
+        "streams": ",".join(streams[:_SHOWN]),
+        "daggers": ",".join(living[:_SHOWN]),
+        "accounts": ",".join(accounts[:_SHOWN]),
+    }
     return Refusal(
         Code.FAILED_PRECONDITION,
         "IN_USE",

@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, state_pb2
 from google.protobuf.message import DecodeError, Message
 
 from eventlog import LogPosition, Record
-from fleet import encoding
+from fleet import encoding, tenancy
 from fleet.catalogue import REGISTRATIONS, REMOVALS, Entry
 from fleet.fleet import Applied, Fleet, is_of_dagger
 from fleet.horizon import STANDARD, Horizon
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 
 _CATALOGUE: Final = {"clusters": "cluster", "streams": "stream", "references": "reference"}
+_TENANCY: Final = {"teams": "team", "accounts": "account", "grants": "grant"}
+"""What changes seldom, and is written whole when it does."""
 
 
 class Unusable(ValueError):  # noqa: N818 - reads as what is wrong
@@ -45,6 +47,7 @@ class ChangeSet:
     streams: set[str] = field(default_factory=set)
     references: set[str] = field(default_factory=set)
     schemas: bool = False
+    tenancy: bool = False
     removed: bool = False
     claims: bool = False
     hosts: bool = False
@@ -54,7 +57,7 @@ class ChangeSet:
         if not applied.changed:
             return
         # A registration may take up a name that was removed.
-        self.removed |= type(record.message) in REGISTRATIONS or type(record.message) in REMOVALS
+        self.removed |= type(record.message) in (*REGISTRATIONS, *REMOVALS, *tenancy.CHANGES)
         match record.message:
             case events_pb2.ClusterRegistered() | events_pb2.ClusterRemoved():
                 self.clusters.add(applied.subject)
@@ -64,6 +67,10 @@ class ChangeSet:
                 self.references.add(applied.subject)
             case events_pb2.SchemaRegistered() | events_pb2.SchemaRemoved():
                 self.schemas = True
+            case events_pb2.TeamRemoved() | events_pb2.ServiceAccountRevoked():
+                self.tenancy = True
+            case each if type(each) in tenancy.CHANGES:
+                self.tenancy = True
             case events_pb2.SchedulerStarted():
                 self.claims = True
             case events_pb2.HostServing():
@@ -103,6 +110,14 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     if every or changes.schemas:
         gone.append(("schemas/", "schemas0"))  # 0 comes behind /
         entries |= encoding.schemas(fleet)
+    if every or changes.tenancy:
+        gone += [(f"{kind}/", f"{kind}0") for kind in _TENANCY]
+        for kind, value in _TENANCY.items():
+            held = fleet.catalogue.entries(value)
+            entries |= {
+                f"{kind}/{name}": encoding.to_bytes(encoding.entry_state(value, held[name], {}))
+                for name in sorted(held)
+            }
     if every or changes.removed:
         gone.append(("removed/", "removed0"))
         entries |= encoding.removed(fleet)
