@@ -17,6 +17,7 @@ GONE = "words-that-are-gone"
 EMPTY = {"found", "at"}
 WITHOUT = (
     *(
+        "libs/access",
         "libs/chassis",
         "libs/client",
         "libs/daggersql",

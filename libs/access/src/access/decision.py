@@ -1,0 +1,145 @@
+"""May this principal do that in this team? The one answer that every call, list and watch goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from daggers.v1 import access_pb2
+
+from access.principal import Principal
+from fleet import Fleet
+from fleet.tenancy import PLATFORM
+
+_SHOWN: Final = 5
+_ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
+_OWNER: Final = access_pb2.ROLE_OWNER
+_ADMINISTRATOR: Final = access_pb2.ROLE_ADMINISTRATOR
+
+
+class Action(StrEnum):
+    """What can be allowed, in the words of a refusal."""
+
+    LOOK_AROUND = "see the catalogue and the names, teams and phases of daggers"
+    READ = "read specifications, rows, logs, alerts and quarantined records"
+    VALIDATE = "check specifications"
+    CHANGE = "create, change, start and stop daggers"
+    DELETE = "delete daggers"
+    MEMBERS = "say who is in it"
+    ACCOUNTS = "make and revoke service accounts"
+    CATALOGUE = "register and remove clusters, schemas, streams and reference tables"
+    TEAMS = "register and remove teams"
+    GRANTS = "say which teams may read a stream"
+
+
+LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
+    Action.LOOK_AROUND: _ANYBODY,
+    Action.READ: access_pb2.ROLE_VIEWER,
+    Action.VALIDATE: access_pb2.ROLE_VIEWER,
+    Action.CHANGE: access_pb2.ROLE_EDITOR,
+    Action.DELETE: _OWNER,
+    Action.MEMBERS: _OWNER,
+    Action.ACCOUNTS: _OWNER,
+    Action.CATALOGUE: _ADMINISTRATOR,
+    Action.TEAMS: _ADMINISTRATOR,
+    Action.GRANTS: _ADMINISTRATOR,
+}
+"""The least role that an action needs. Everybody who is authenticated may do what needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether something is allowed; when it is not, what is missing and who can give it."""
+
+    allowed: bool
+    reason: str
+    """UPPER_SNAKE, for programs."""
+    detail: str
+    """One sentence for a person."""
+    metadata: Mapping[str, str]
+    """What the sentence says, for programs."""
+
+
+def may(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
+    """Whether a principal may do this in a team; `team` is PLATFORM for what belongs to none."""
+    if is_administrator(principal, fleet):
+        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+    if principal.account and principal.account not in fleet.catalogue.accounts:
+        text = f"there is no service account {principal.account}, or no more"
+        return Decision(False, "ACCOUNT_REVOKED", text, {"principal": principal.name})
+    least = LEAST[action]
+    if least == _ANYBODY:
+        return _allowed("AUTHENTICATED", "everybody who is authenticated may")
+    if least != _ADMINISTRATOR and team != PLATFORM:
+        has = role(principal, team, fleet)
+        if has >= least:
+            return _allowed("ROLE", f"{principal.name} is {word(has)} of team {team}")
+    return _refused(principal, action, team if least != _ADMINISTRATOR else PLATFORM, fleet)
+
+
+def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Decision:
+    """Whether daggers of a team may read a stream, when a principal asks for one."""
+    grant = fleet.catalogue.grants.get(stream)
+    if grant is None or not grant.value.restricted or team in grant.value.teams:
+        return _allowed("GRANTED", f"team {team} may read stream {stream}")
+    if is_administrator(principal, fleet):
+        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+    who = _administrators(fleet)
+    text = f"stream {stream} is restricted, and not granted to team {team}: {who} can grant it"
+    return Decision(
+        False, "STREAM_RESTRICTED", text, {"stream": stream, "team": team, "principal": principal.name}
+    )
+
+
+def is_administrator(principal: Principal, fleet: Fleet) -> bool:
+    """Whether everything is allowed."""
+    return principal.administrator or role(principal, PLATFORM, fleet) == _ADMINISTRATOR
+
+
+def role(principal: Principal, team: str, fleet: Fleet) -> int:
+    """The greatest role that a principal has in a team, by name or by a group; 0: none."""
+    entry = fleet.catalogue.teams.get(team)
+    if entry is None:
+        return _ANYBODY
+    names = principal.names
+    return max((each.role for each in entry.value.members if each.principal in names), default=_ANYBODY)
+
+
+def word(role: int) -> str:
+    """A role as people write it: viewer, editor, owner, administrator."""
+    known = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
+    return known.name.removeprefix("ROLE_").lower() if known else str(role)
+
+
+def _allowed(reason: str, detail: str) -> Decision:
+    return Decision(True, reason, detail, {})
+
+
+def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
+    least, who = LEAST[action], _administrators(fleet)
+    metadata = {"principal": principal.name, "action": action.name, "role": word(least), "team": team}
+    if least == _ADMINISTRATOR:
+        text = f"{principal.name} may not {action}: that needs an administrator, which {who} can make"
+        return Decision(False, "ROLE_MISSING", text, metadata)
+    where = f"team {team}" if team else "no team"
+    if team not in fleet.catalogue.teams or not team:
+        text = f"{principal.name} may not {action} of {where}, which is not registered: {who} can do that"
+        return Decision(False, "TEAM_UNKNOWN", text, metadata)
+    owners = [each.principal for each in fleet.catalogue.teams[team].value.members if each.role == _OWNER]
+    who = f"an owner ({_some(owners)})" if owners else who
+    needs = f"the role {word(least)}, which {who} can grant"
+    text = f"{principal.name} may not {action} of {where}: that needs {needs}"
+    return Decision(False, "ROLE_MISSING", text, {**metadata, "granted_by": ",".join(owners[:_SHOWN])})
+
+
+def _administrators(fleet: Fleet) -> str:
+    entry = fleet.catalogue.teams.get(PLATFORM)
+    names = [each.principal for each in entry.value.members] if entry else []
+    return f"an administrator ({_some(names)})" if names else "an administrator"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,148 @@
+"""Every method of the gateway: what it does, whose things a request is about, what of an answer is shown.
+
+A method that is not in the table is not served: whoever adds one says here who may call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from access import views
+from access.decision import Action, Decision, may, may_read
+from access.principal import Principal
+from fleet import Fleet
+from fleet.tenancy import PLATFORM
+
+Teams = Callable[[Any, Fleet], Iterable[str]]
+"""The teams that a request is about: it is allowed when it is in each of them. None: it names
+nothing, or what is not there, and the handler says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may call one method, and what they see of its answer."""
+
+    action: Action
+    teams: Teams
+    shown: views.View = views.whole
+    """What is shown of an answer, or of a step of one."""
+    reads_streams: bool = False
+    """Whether the request has a specification, whose streams its team must be granted."""
+    audited: bool = False
+    """Whether each call is audited, not only those that are refused: it answers what tenants' records say."""
+
+
+def decide(principal: Principal, method: str, request: Any, fleet: Fleet) -> Decision:
+    """Whether a principal may make this call. `method` is as gRPC has it: /daggers.v1.SERVICE/METHOD.
+
+    Raises: KeyError for a method that is not in the table.
+    """
+    rule = METHODS[method]
+    decision = may(principal, Action.LOOK_AROUND, PLATFORM, fleet)
+    for team in dict.fromkeys(rule.teams(request, fleet)):
+        if decision.allowed:
+            decision = may(principal, rule.action, team, fleet)
+    if rule.reads_streams:
+        for stream in dict.fromkeys(each.stream for each in request.spec.streams):
+            if decision.allowed:
+                decision = may_read(principal, request.spec.team, stream, fleet)
+    return decision
+
+
+# ---- Whose a request is ------------------------------------------------------------------------------------
+
+
+def _nobodys(_request: Any, _fleet: Fleet) -> Iterable[str]:
+    return ()
+
+
+def _platform(_request: Any, _fleet: Fleet) -> Iterable[str]:
+    return (PLATFORM,)
+
+
+def _named(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The dagger in the field `name`; also a deleted one, whose log can still be read."""
+    return _of_dagger(request.name, fleet)
+
+
+def _about(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The dagger in the field `dagger`."""
+    return _of_dagger(request.dagger, fleet)
+
+
+def _of_dagger(name: str, fleet: Fleet) -> Iterable[str]:
+    dagger = fleet.daggers.get(name)
+    return () if dagger is None else (dagger.spec.team,)
+
+
+def _specified(request: Any, _fleet: Fleet) -> Iterable[str]:
+    return (request.spec.team,)
+
+
+def _specified_or_none(request: Any, _fleet: Fleet) -> Iterable[str]:
+    """A specification may be checked before it says whose it is."""
+    return (request.spec.team,) if request.spec.team else ()
+
+
+def _revised(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team that has the dagger, and the one that is to have it."""
+    living = fleet.living(request.name)
+    return (request.spec.team,) if living is None else (living.spec.team, request.spec.team)
+
+
+# ---- The table ---------------------------------------------------------------------------------------------
+
+_LOOK: Final = Rule(Action.LOOK_AROUND, _nobodys)
+_REGISTER: Final = Rule(Action.CATALOGUE, _platform)
+
+_BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
+    "DaggerService": {
+        "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, reads_streams=True),
+        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, reads_streams=True),
+        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, reads_streams=True),
+        "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
+        "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
+        "DeleteDagger": Rule(Action.DELETE, _named, views.one_dagger),
+        "StartDagger": Rule(Action.CHANGE, _named, views.one_dagger),
+        "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger),
+        "RestartDagger": Rule(Action.CHANGE, _named, views.one_dagger),
+        "WatchEvents": Rule(Action.LOOK_AROUND, _nobodys, views.event),
+        "ReadLog": Rule(Action.READ, _named, audited=True),
+        "ReadRows": Rule(Action.READ, _named, audited=True),
+        "WatchRows": Rule(Action.READ, _named, audited=True),
+        "WatchVitals": Rule(Action.READ, _named, views.vitals),
+        "Validate": Rule(Action.VALIDATE, _specified_or_none, reads_streams=True),
+    },
+    "CatalogService": {
+        "RegisterCluster": _REGISTER,
+        "GetCluster": Rule(Action.LOOK_AROUND, _nobodys, views.without_secrets),
+        "ListClusters": Rule(Action.LOOK_AROUND, _nobodys, views.without_secrets),
+        "DeleteCluster": _REGISTER,
+        "RegisterSchema": _REGISTER,
+        "ListSchemas": _LOOK,
+        "GetSchema": _LOOK,
+        "DeleteSchema": _REGISTER,
+        "RegisterStream": _REGISTER,
+        "GetStream": _LOOK,
+        "ListStreams": _LOOK,
+        "DescribeStream": _LOOK,
+        "DeleteStream": _REGISTER,
+        "RegisterReference": _REGISTER,
+        "GetReference": _LOOK,
+        "ListReferences": _LOOK,
+        "DeleteReference": _REGISTER,
+    },
+    "QuarantineService": {"ListQuarantined": Rule(Action.READ, _about, audited=True)},
+    "AlertService": {
+        "ListAlerts": Rule(Action.READ, _about, views.alerts),
+        "WatchAlerts": Rule(Action.READ, _about, views.alert),
+    },
+}
+METHODS: Final[Mapping[str, Rule]] = {
+    f"/daggers.v1.{service}/{method}": rule
+    for service, rules in _BY_SERVICE.items()
+    for method, rule in rules.items()
+}
+"""By the name that gRPC has for a method."""

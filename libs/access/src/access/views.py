@@ -1,0 +1,162 @@
+"""What of an answer somebody sees. Names of daggers, their teams, clusters and phases are everybody's: a
+platform that hides that something exists cannot be operated. What is in them is their team's.
+
+A view changes the message it is given, and answers it; None: nothing of this step is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import DecodeError, Message
+
+from access.decision import Action, is_administrator, may
+from access.principal import Principal
+from fleet import Fleet
+from fleet.fleet import is_of_dagger
+
+View: TypeAlias = Callable[[Principal, Any, Fleet], Any]
+
+_OF_ALL: Final = frozenset(
+    kind.DESCRIPTOR.full_name
+    for kind in (
+        events_pb2.SchemaRegistered,
+        events_pb2.SchemaRemoved,
+        events_pb2.StreamRegistered,
+        events_pb2.StreamRemoved,
+        events_pb2.ReferenceRegistered,
+        events_pb2.ReferenceRemoved,
+        events_pb2.ClusterRemoved,
+        events_pb2.TeamRemoved,
+        events_pb2.SchedulerStarted,
+    )
+)
+"""Events of no dagger that everybody may read. The others are the administrators': where clusters have their
+secrets, members of teams, hashes of tokens, addresses of hosts."""
+_REQUESTED: Final = events_pb2.DaggerRequested.DESCRIPTOR.full_name
+
+
+def whole(_principal: Principal, answer: Any, _fleet: Fleet) -> Any:
+    """An answer that says nothing but what its call is allowed for."""
+    return answer
+
+
+def without_secrets(principal: Principal, answer: Any, fleet: Fleet) -> Any:
+    """Where secrets are kept is the administrators' business."""
+    if not is_administrator(principal, fleet):
+        _strip(answer)
+    return answer
+
+
+def one_dagger(principal: Principal, answer: Any, fleet: Fleet) -> Any:
+    """An answer with a field `dagger`."""
+    if answer.HasField("dagger"):
+        answer.dagger.CopyFrom(_dagger(principal, answer.dagger, fleet))
+    return answer
+
+
+def daggers(principal: Principal, answer: gateway_pb2.ListDaggersResponse, fleet: Fleet) -> Any:
+    """A page of daggers."""
+    for each in answer.daggers:
+        each.CopyFrom(_dagger(principal, each, fleet))
+    return answer
+
+
+def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fleet) -> Any:
+    """A step of WatchEvents: of what is another team's its type, subject and time."""
+    match step.WhichOneof("step"):
+        case "snapshot":
+            step.snapshot.CopyFrom(_dagger(principal, step.snapshot, fleet))
+        case "event" if not _reads_event(principal, step.event, fleet):
+            step.event.data.ClearField("value")
+            step.event.ClearField("refused")
+    return step
+
+
+def vitals(principal: Principal, step: gateway_pb2.WatchVitalsResponse, fleet: Fleet) -> Any:
+    """A step of WatchVitals."""
+    told = [each for each in step.vitals if _reads_dagger(principal, each.dagger, fleet)]
+    if len(told) != len(step.vitals):
+        del step.vitals[:]
+        step.vitals.extend(told)
+    return step
+
+
+def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: Fleet) -> Any:
+    """A page of alerts, which may have fewer than were asked for."""
+    told = [each for each in answer.alerts if _reads_alert(principal, each, fleet)]
+    if len(told) != len(answer.alerts):
+        del answer.alerts[:]
+        answer.alerts.extend(told)
+    return answer
+
+
+def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fleet) -> Any:
+    """A step of WatchAlerts; another team's is left out: a step without alert says that the snapshot ends."""
+    return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step
+
+
+def _dagger(principal: Principal, dagger: gateway_pb2.Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
+    if is_administrator(principal, fleet):
+        return dagger
+    if may(principal, Action.READ, dagger.spec.team, fleet).allowed:
+        for sink in dagger.sinks:  # what its team wrote stands in `spec`; this is filled in from clusters
+            _strip(sink)
+        return dagger
+    return gateway_pb2.Dagger(
+        name=dagger.name,
+        spec=spec_pb2.DaggerSpec(team=dagger.spec.team, cluster=dagger.spec.cluster),
+        desired=dagger.desired,
+        phase=dagger.phase,
+        phase_time=dagger.phase_time if dagger.HasField("phase_time") else None,
+        create_sequence=dagger.create_sequence,
+    )
+
+
+def _reads_event(principal: Principal, event: gateway_pb2.Event, fleet: Fleet) -> bool:
+    if is_administrator(principal, fleet):
+        return True
+    if not is_of_dagger(event.type):
+        return event.type in _OF_ALL
+    dagger = fleet.daggers.get(event.subject)
+    # An earlier dagger of the name may have been anybody's.
+    if dagger is None or event.sequence < dagger.create_sequence:
+        return False
+    teams = {dagger.spec.team}
+    if event.type == _REQUESTED:
+        try:
+            teams.add(events_pb2.DaggerRequested.FromString(event.data.value).spec.team)
+        except DecodeError:
+            return False
+    return all(may(principal, Action.READ, team, fleet).allowed for team in teams)
+
+
+def _reads_dagger(principal: Principal, name: str, fleet: Fleet) -> bool:
+    dagger = fleet.daggers.get(name)
+    team = "" if dagger is None else dagger.spec.team
+    return may(principal, Action.READ, team, fleet).allowed
+
+
+def _reads_alert(principal: Principal, alert: gateway_pb2.Alert, fleet: Fleet) -> bool:
+    if alert.team:
+        return may(principal, Action.READ, alert.team, fleet).allowed
+    return _reads_dagger(principal, alert.dagger, fleet)
+
+
+def _strip(message: Message) -> None:
+    """Take every reference to a secret out."""
+    for field, value in message.ListFields():
+        kind = field.message_type
+        if kind is None:
+            continue
+        if kind.GetOptions().map_entry:
+            of = kind.fields_by_name["value"].message_type
+            if of is spec_pb2.SecretRef.DESCRIPTOR:
+                message.ClearField(field.name)
+        elif kind is spec_pb2.SecretRef.DESCRIPTOR:
+            message.ClearField(field.name)
+        else:
+            for each in value if field.is_repeated else (value,):
+                _strip(each)

@@ -1,0 +1,115 @@
+"""Every method by every role, in one's own team and in another: who may call it. Run, it writes the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from access import Principal
+from access.methods import decide
+from eventlog.testing import given
+from fleet import Fleet
+
+FILE: Final = Path(__file__).with_name("matrix.md")
+META: Final = events_pb2.RequestMeta(actor="root")
+PRINCIPALS: Final = {
+    "nobody": Principal("user:nobody"),
+    "viewer": Principal("user:viewer"),
+    "editor": Principal("user:editor"),
+    "owner": Principal("user:owner"),
+    "administrator": Principal("user:administrator"),
+    "token file": Principal("root", administrator=True),
+}
+TEAMS: Final = {"own": "pricing", "other": "delivery"}
+HEAD: Final = """# Who may call what
+Each role is held in the team `pricing`. `own` is a request about it, `other` one about the team `delivery`.
+Some are shown less of an answer: names, teams, clusters and phases are everybody's, the rest is the team's.
+
+Made by `python -m libs.access.tests.matrix`.
+"""
+
+
+def methods() -> Iterator[MethodDescriptor]:
+    """Every method of every service that a gateway serves."""
+    files = (gateway_pb2.DESCRIPTOR, *gateway_pb2.DESCRIPTOR.public_dependencies)
+    for service in (each for file in files for each in file.services_by_name.values()):
+        yield from service.methods
+
+
+def path(method: MethodDescriptor) -> str:
+    """As gRPC names it."""
+    return f"/{method.containing_service.full_name}/{method.name}"
+
+
+def fleet() -> Fleet:
+    """Two teams with a dagger and a service account each, and somebody of each role in one of them."""
+    made = Fleet()
+    members = [access_pb2.Member(principal=f"user:{name}", role=role) for role, name in enumerate(ROLES, 1)]
+    events: list[Any] = [
+        events_pb2.RoleGranted(meta=META, principal="user:administrator", role=access_pb2.ROLE_ADMINISTRATOR),
+        *(
+            events_pb2.TeamRegistered(
+                meta=META, team=access_pb2.Team(name=team, members=members if team == "pricing" else [])
+            )
+            for team in TEAMS.values()
+        ),
+        *(
+            events_pb2.DaggerRequested(meta=META, name=f"{team}_counts", spec=spec_pb2.DaggerSpec(team=team))
+            for team in TEAMS.values()
+        ),
+        *(
+            events_pb2.ServiceAccountCreated(
+                meta=META,
+                account=access_pb2.ServiceAccount(name=f"{team}-bot", team=team),
+                role=access_pb2.ROLE_VIEWER,
+            )
+            for team in TEAMS.values()
+        ),
+    ]
+    for record in given(*events):
+        assert made.apply(record).changed, record
+    return made
+
+
+ROLES: Final = ("viewer", "editor", "owner")
+
+
+def request(method: MethodDescriptor, team: str) -> Any:
+    """A request of this method about something of a team."""
+    made: Any = GetMessageClass(method.input_type)()
+    fields = method.input_type.fields_by_name
+    is_account = method.name.endswith("ServiceAccount")
+    for field in ("name", "dagger"):
+        if field in fields and fields[field].message_type is None:
+            setattr(made, field, f"{team}-bot" if is_account else f"{team}_counts")
+    if "spec" in fields:
+        made.spec.team = team
+    if "team" in fields and fields["team"].message_type is None:
+        made.team = team
+    return made
+
+
+def matrix() -> str:
+    """The table."""
+    known = fleet()
+    head = ["method", *(f"{role}, {whose}" for role in PRINCIPALS for whose in TEAMS)]
+    lines = [HEAD, f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for method in sorted(methods(), key=path):
+        cells = [f"{method.containing_service.name}.{method.name}"]
+        for principal in PRINCIPALS.values():
+            for team in TEAMS.values():
+                decision = decide(principal, path(method), request(method, team), known)
+                cells.append("yes" if decision.allowed else "·")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(matrix())
+    sys.stdout.write(f"{FILE}\n")
