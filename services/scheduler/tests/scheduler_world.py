@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -133,10 +134,13 @@ class World:
         return [r.message for r in self.records if r.subject == name and isinstance(r.message, kind)]
 
     def end(self) -> None:
-        """Kill every driver that is left."""
-        drivers = self.drivers()
-        for driver in drivers.living():
-            drivers.kill(driver)
+        """Kill every driver that is left, until none is."""
+        drivers, end = self.drivers(), time.monotonic() + DEADLINE_S
+        while left := drivers.living():
+            assert time.monotonic() < end, f"still there: {left}"
+            for driver in left:
+                drivers.kill(driver)
+            time.sleep(0.01)  # nothing tells the end of a process that is not our child
 
 
 RUNNING = 3

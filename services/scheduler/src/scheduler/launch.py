@@ -10,8 +10,8 @@ fences the old intent.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -24,6 +24,7 @@ from fleet import Applied, Dagger, Fleet
 from fleet.resolve import job
 from scheduler import retention
 from scheduler.drivers import Drivers
+from scheduler.threads import to_its_end
 
 # (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
 Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
@@ -72,7 +73,7 @@ class Launcher:
             return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
         try:
             prepared, command, environment = self._prepare(intended)
-            handle = await asyncio.to_thread(self._drivers.start, prepared, command, environment)
+            handle = await to_its_end(partial(self._drivers.start, prepared, command, environment))
         except Unresolved as error:
             await write(intended, events_pb2.LaunchFailed(error=_user_error(error)))
         except OSError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet
 from scheduler import retention
 from scheduler.drivers import Drivers, as_handle
+from scheduler.threads import to_its_end
 
 SEEN: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
@@ -74,18 +75,13 @@ class Sweeper:
         now = self._clock()
         if self.retention_due or now - self._looked >= _LOOK:
             self.retention_due, self._looked = False, now
-            await asyncio.to_thread(
+            await to_its_end(
                 lambda: retention.remove(
                     retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
                 )
             )
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
-        writing = asyncio.create_task(asyncio.to_thread(replace_text, self._seen, text, durable=True))
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await writing  # who has stopped this scheduler may take for granted that it writes no more
-            raise
+        await to_its_end(partial(replace_text, self._seen, text, durable=True))
 
     def end_orphans(self) -> None:
         """As a standby: kill the orphans of this host, which a leader on another host cannot reach.
