@@ -223,3 +223,20 @@ def test_a_watch_that_never_began_says_so_at_once() -> None:
 
     with pytest.raises(UnreachableError):
         next(resumed(steps, None, by_sequence))
+
+
+def test_get_tells_the_alerts_of_a_dagger_that_are_open(shell: Any, dagger_file: str) -> None:
+    shell.fill()
+    for name in ("orders", "bookings"):
+        text = dagger_file.replace("orders_by_city", name)
+        assert shell("apply", "-f", shell.file(f"{name}.yaml", text))[0] == 0
+    _, out, _ = shell("get", "orders")
+    of_orders = json.loads(shell("get", "orders", "-o", "json")[1])["alerts"]
+    of_bookings = json.loads(shell("get", "bookings", "-o", "json")[1])["alerts"]
+
+    assert (
+        "alert: QUARANTINE_RATE since 2026-01-01T00:00:00Z: 12 records were set aside in 1 min, 17.6%:"
+        " MALFORMED (limit 1.0%); told: pagerduty failed: REFUSED, slack"
+    ) in out.splitlines()
+    assert [each["condition"] for each in of_orders] == ["QUARANTINE_RATE"]
+    assert of_bookings == []  # what was wrong is over

@@ -45,7 +45,9 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "apply": Listed(
             "Create the daggers of a file, or bring them to what it says.", "cli.commands.applying"
         ),
-        "get": Listed("One dagger: what was asked, and what is observed.", "cli.commands.daggers"),
+        "get": Listed(
+            "One dagger: what was asked, what is observed, and which alerts are open.", "cli.commands.daggers"
+        ),
         "list": Listed("All daggers, by name.", "cli.commands.daggers"),
         "start": Listed("Run a dagger that is stopped or failed.", "cli.commands.daggers"),
         "stop": Listed("Stop a dagger after the batch it is in; it keeps its place.", "cli.commands.daggers"),

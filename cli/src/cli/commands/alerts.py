@@ -32,7 +32,7 @@ def list_alerts(
 ) -> None:
     """The alerts that are open, by dagger."""
     with session.connect(FLAGS) as gateway:
-        shown = list(_listed(gateway, name, resolved))
+        shown = list(listed(gateway, name, resolved=resolved))
     documents = [view(each) for each in shown]
     session.out.show(documents, lambda _: table(session.out, shown, resolved=resolved))
 
@@ -87,6 +87,11 @@ def told(alert: gateway_pb2.Alert) -> str:
     return ", ".join(map(_told, alert.deliveries)) or "nobody"
 
 
+def sentence(alert: gateway_pb2.Alert) -> str:
+    """An open alert, beside its dagger."""
+    return f"{condition(alert)} since {_second(alert.since)}: {what(alert)}; told: {told(alert)}"
+
+
 def line(alert: gateway_pb2.Alert) -> str:
     """An alert on a line, as it is now."""
     over = alert.HasField("until")
@@ -122,7 +127,8 @@ def _second(time: Timestamp) -> str:
     return iso(Timestamp(seconds=time.seconds))
 
 
-def _listed(gateway: Gateway, name: str, resolved: bool) -> Iterator[gateway_pb2.Alert]:
+def listed(gateway: Gateway, name: str, *, resolved: bool = False) -> Iterator[gateway_pb2.Alert]:
+    """The alerts of a dagger that are open; with `resolved` also those that are over."""
     request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved)
     for page in gateway.pages(gateway.alerts.ListAlerts, request):
         yield from page.alerts

@@ -10,11 +10,13 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from cli import error_text, vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
+from cli.commands import alerts
 from cli.deleting import Yes, confirm
 from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views import daggers as json_views
+from cli.json_views.alerts import alert as alert_view
 from cli.session import Session, command
 from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
@@ -33,12 +35,13 @@ app = group()
 
 @command(app, "get", example="daggers get completed_bookings -o json")
 def get(session: Session, name: Name) -> None:
-    """One dagger: what was asked, and what is observed."""
+    """One dagger: what was asked, what is observed, and which alerts are open."""
     from daggerclient.daggerfile.write import to_yaml  # YAML, which no other command here writes
 
     with session.connect() as gateway:
         dagger = gateway.get(name)
-    document = json_views.dagger(dagger)
+        fired = list(alerts.listed(gateway, name))
+    document = json_views.dagger(dagger) | {"alerts": [alert_view(each) for each in fired]}
 
     def text(_: object) -> None:
         told = {each.code for each in dagger.vitals.warnings}
@@ -53,6 +56,8 @@ def get(session: Session, name: Name) -> None:
             session.out.line(f"last error: {error_text.sentence(dagger.last_error)}")
         for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
+        for each in fired:
+            session.out.line(f"alert: {alerts.sentence(each)}")
         session.out.line(to_yaml({"name": name, **document["spec"]}))
 
     session.out.show(document, text)
