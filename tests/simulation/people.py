@@ -83,7 +83,7 @@ class People:
             outcome: Answer | ApiError | None
             try:
                 outcome = writer.answered(request_id, message)
-                outcome = outcome or await writer.write(subject, message, request_id, at="")
+                outcome = outcome or await writer.write(subject, message, request_id, path="")
             except ApiError as error:
                 outcome = error
             if not answered.done():

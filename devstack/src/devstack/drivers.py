@@ -16,8 +16,8 @@ from devstack.processes import Started
 def find(state_dir: Path) -> list[DriverIdentity]:
     """Every launch of which a process lives, also one of an older version or of a deleted directory."""
     runs = Path(os.path.realpath(state_dir)) / "runs"
-    found = drivers.living(runs) + drivers.unwritten(runs)
-    return sorted(found, key=lambda driver: (driver.dagger, driver.generation))
+    living = drivers.living(runs) + drivers.unwritten(runs)
+    return sorted(living, key=lambda driver: (driver.dagger, driver.generation))
 
 
 def session(driver: DriverIdentity) -> Started:
@@ -31,10 +31,10 @@ def session(driver: DriverIdentity) -> Started:
     )
 
 
-def stop(found: Iterable[DriverIdentity], *, grace_s: float) -> list[str]:
+def stop(living: Iterable[DriverIdentity], *, grace_s: float) -> list[str]:
     """Ask each to finish its batch; kill what still runs after `grace_s`. Returns who was killed."""
     sessions = []
-    for driver in found:
+    for driver in living:
         sessions.append(session(driver))
         with suppress(OSError):
             (Path(driver.run_dir) / rundir.STOP).touch()
@@ -45,6 +45,6 @@ def stop_all(state_dir: Path, *, grace_s: float) -> list[str]:
     """Stop drivers until none is left: one may have been launched while the scheduler was told to stop."""
     killed: list[str] = []
     deadline = time.monotonic() + 3 * grace_s
-    while (found := find(state_dir)) and time.monotonic() < deadline:
-        killed += stop(found, grace_s=grace_s)
+    while (living := find(state_dir)) and time.monotonic() < deadline:
+        killed += stop(living, grace_s=grace_s)
     return killed

@@ -41,11 +41,11 @@ def _tables(database: sqlite3.Connection) -> list[str]:
 
 def _rows(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
     quoted = table.replace('"', '""')
-    found = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - a table's own name, from its schema
-    names = [column for column, *_ in found.description]
+    rows = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - a table's own name, from its schema
+    names = [column for column, *_ in rows.description]
     return [
         {"table": table} | {name: _plain(value) for name, value in zip(names, row, strict=True)}
-        for row in found
+        for row in rows
     ]
 
 

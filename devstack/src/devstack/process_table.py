@@ -13,15 +13,15 @@ DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 def sessions_with(variable: str, matches: Callable[[str], bool]) -> dict[int, str]:
     """Sessions of this user with a living process whose environment matches: what its variable has."""
-    found = {}
+    sessions = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             value = process.environ().get(variable, "")
             if not value or process.uids().real != os.getuid() or process.status() in DEAD:
                 continue
             if matches(value):
-                found[os.getsid(process.pid)] = value
-    return found
+                sessions[os.getsid(process.pid)] = value
+    return sessions
 
 
 def session_members(session: int) -> list[psutil.Process]:

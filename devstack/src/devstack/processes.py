@@ -78,10 +78,10 @@ def marked(stack: Path) -> list[Started]:
     """The processes of a stack that run, found in the process table of this user; one for each session."""
     from devstack.process_table import sessions_with
 
-    found = sessions_with(MARK, lambda mark: mark == _mark(mark.partition(":")[0], stack))
+    sessions = sessions_with(MARK, lambda mark: mark == _mark(mark.partition(":")[0], stack))
     return [
         Started(mark.partition(":")[0], session, start_ticks(session) or 0, boot_id(), "")
-        for session, mark in found.items()
+        for session, mark in sessions.items()
     ]
 
 

@@ -10,10 +10,10 @@ from devstack import processes
 def last(state_home: Path) -> Path | None:
     """The last directory, if one is remembered and still there, or something of its stack still runs."""
     try:
-        found = Path(json.loads(_file(state_home).read_text(encoding="utf-8"))["state_dir"])
+        folder = Path(json.loads(_file(state_home).read_text(encoding="utf-8"))["state_dir"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if found.is_dir() or processes.marked(found) else None
+    return folder if folder.is_dir() or processes.marked(folder) else None
 
 
 def remember(state_home: Path, state_dir: Path) -> None:

@@ -55,8 +55,8 @@ class Watch:
     def rows(self) -> list[Row]:
         """What has come so far, newest first."""
         with self._lock:
-            found = list(self._rows.values())
-        return sorted(found, key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
+            rows = list(self._rows.values())
+        return sorted(rows, key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
 
     def _follow(self) -> None:
         while not self._over.wait(PAUSE_S):

@@ -55,12 +55,12 @@ def rows_table(rows: Iterable[Row], tags: tuple[str, ...], field: str) -> dict[K
     }
 
 
-def compare(expected: Mapping[Key, int], found: Mapping[Key, int]) -> Comparison:
+def compare(expected: Mapping[Key, int], written: Mapping[Key, int]) -> Comparison:
     """Every row that is missing, that nobody expected, or that holds another number."""
     differing = sorted(
-        f"{' '.join(key)}: expected {expected.get(key, 'no row')}, found {found.get(key, 'no row')}"
-        for key in expected.keys() | found.keys()
-        if expected.get(key) != found.get(key)
+        f"{' '.join(key)}: expected {expected.get(key, 'no row')}, found {written.get(key, 'no row')}"
+        for key in expected.keys() | written.keys()
+        if expected.get(key) != written.get(key)
     )
     return Comparison(len({key[0] for key in expected}), len(expected), tuple(differing))
 

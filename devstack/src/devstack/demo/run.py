@@ -201,11 +201,11 @@ class Demo:
         deadline = time.monotonic() + REPORTING_S
         while True:
             said = observation.reported(self._stack, name)
-            found = observation.set_aside(self._gateway, name)
+            quarantined = observation.set_aside(self._gateway, name)
             checks = (
                 ("late records in heartbeats", fed.late[topic], said.late),
                 ("quarantined records in heartbeats", expected, dict(said.quarantined)),
-                ("records in quarantine", expected, dict(found)),
+                ("records in quarantine", expected, dict(quarantined)),
             )
             differing = [
                 f"{name}: {what}: expected {wanted}, found {seen}"

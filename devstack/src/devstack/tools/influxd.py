@@ -37,18 +37,18 @@ def build(part: Path, report: Report) -> Path:
 
 def system_go() -> Path | None:
     """The Go on PATH, if it is new enough."""
-    found = shutil.which("go")
-    if found is None:
+    go = shutil.which("go")
+    if go is None:
         return None
     try:
         shown = subprocess.run(
-            [found, "version"], capture_output=True, text=True, check=True, timeout=60,
+            [go, "version"], capture_output=True, text=True, check=True, timeout=60,
             env=environment(GOTOOLCHAIN="local"),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     version = parse_version(shown.stdout)
-    return Path(found) if version is not None and version >= OLDEST else None
+    return Path(go) if version is not None and version >= OLDEST else None
 
 
 def parse_version(shown: str) -> tuple[int, int] | None:

@@ -53,12 +53,12 @@ def ivy() -> Path:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations
-    found = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
-    if not found:
+    jars = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
+    if not jars:
         raise RefusedError(
             "the installed PySpark has no Ivy jar: install pyspark 4.3.0", reason="TOOL_MISSING"
         )
-    return found[-1]
+    return jars[-1]
 
 
 def digests() -> dict[str, str]:

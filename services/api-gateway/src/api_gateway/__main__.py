@@ -38,7 +38,7 @@ _ALIVE = 20_000
 class Parts:
     """What the settings name."""
 
-    found: GatewaySettings
+    settings: GatewaySettings
     endpoint: Endpoint
     access: Callable[[], HostAccess]
 
@@ -49,16 +49,19 @@ def main() -> int:
     return service.run("api-gateway", GatewaySettings, sys.argv[1:], read=_read, serve=_serve, away=away)
 
 
-def _read(found: GatewaySettings) -> Parts:
+def _read(settings: GatewaySettings) -> Parts:
     """Raises: OSError, ValueError when a file cannot be used."""
     reached = endpoint(
-        found.bind, certificate=found.tls_cert_file, key=found.tls_key_file, tokens=found.token_file
+        settings.bind,
+        certificate=settings.tls_cert_file,
+        key=settings.tls_key_file,
+        tokens=settings.token_file,
     )
-    return Parts(found, reached, _host_access(found))
+    return Parts(settings, reached, _host_access(settings))
 
 
 async def _serve(parts: Parts, asked: asyncio.Event) -> None:
-    projection = Projection(parts.found.database_url)
+    projection = Projection(parts.settings.database_url)
     try:
         await _serve_from(projection, parts, asked)
     except SQLAlchemyError as error:
@@ -67,10 +70,10 @@ async def _serve(parts: Parts, asked: asyncio.Event) -> None:
 
 
 async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
-    found, reached = parts.found, parts.endpoint
+    settings, reached = parts.settings, parts.endpoint
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     metrics = Metrics("api-gateway")
-    kafka = found.kafka()
+    kafka = settings.kafka()
     await ensure_topics(kafka)
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
@@ -83,16 +86,16 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             alerts=alerts,
             heartbeats=KafkaTail(kafka, topics.HEARTBEATS),
             source=source,
-            reference_places=found.allowed_references,
+            reference_places=settings.allowed_references,
             away=lambda: log.away,
             host_access=parts.access,
             counted=metrics.calls(),
-            drain_s=found.drain_s,
+            drain_s=settings.drain_s,
         ) as gateway,
-        metrics.serving(found.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
+        metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
     ):
         tune_gc(_ALIVE)
-        host = found.bind.rpartition(":")[0]
+        host = settings.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=reached.tls)
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait((stop, gateway.failed), return_when=asyncio.FIRST_COMPLETED)
@@ -102,9 +105,9 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
         logging.logger().info("draining")
 
 
-def _host_access(found: GatewaySettings) -> Callable[[], HostAccess]:
+def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:
     """Raises: OSError, ValueError when a file cannot be used."""
-    tokens, authority = found.host_token_file, found.host_ca_file
+    tokens, authority = settings.host_token_file, settings.host_ca_file
 
     def read() -> HostAccess:
         token = first_token(tokens) if tokens else ""

@@ -113,9 +113,9 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
                 await self._alerts.reached(sequence or -1)
         except TimeoutError as error:
-            at = self._alerts.follower.sequence
-            text = f"the alerts are read up to sequence {at}, and not as far as asked yet"
-            metadata = {"asked": str(sequence), "reached": str(at)}
+            reached = self._alerts.follower.sequence
+            text = f"the alerts are read up to sequence {reached}, and not as far as asked yet"
+            metadata = {"asked": str(sequence), "reached": str(reached)}
             raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text, metadata) from error
         except LogDamaged as error:
             if sequence:

@@ -22,7 +22,7 @@ _SEVERITIES: Final = {
 def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.ValidateResponse:
     """All of it: `more`, what is wrong beside the query, and what was found about the query."""
     findings = [_violation(each) for each in (*more, *judged.others)]
-    findings += [_finding(f"{judged.at}.sql", each) for each in judged.query.findings]
+    findings += [_finding(f"{judged.path}.sql", each) for each in judged.query.findings]
     columns = judged.query.plan.columns if judged.query.plan else ()
     return gateway_pb2.ValidateResponse(findings=findings, columns=map(to_proto, columns))
 

@@ -77,7 +77,7 @@ class CatalogService(CatalogReads):
             if request.validate_only:
                 return gateway_pb2.RegisterSchemaResponse(messages=schema.messages)
             subject = schema.messages[0]
-            answer = await self._writer.write(subject, event, request.request_id, at="schema.files")
+            answer = await self._writer.write(subject, event, request.request_id, path="schema.files")
         return gateway_pb2.RegisterSchemaResponse(messages=schema.messages, sequence=answer.sequence)
 
     async def DeleteSchema(  # noqa: N802 - gRPC's name
@@ -150,7 +150,7 @@ class CatalogService(CatalogReads):
             _check_version(request, kind, name, entries[name].version if name in entries else 0)
             if request.validate_only:
                 return 0, 0
-            answer = await self._writer.write(name, event, request.request_id, at=kind)
+            answer = await self._writer.write(name, event, request.request_id, path=kind)
         return answer.version, answer.sequence
 
     async def _remove(self, request: Removing, event: Removal) -> int:
@@ -164,32 +164,34 @@ class CatalogService(CatalogReads):
                 raise no_entry(kind, event.name, self._fleet.catalogue.entries(kind))
             if refusal is not None:
                 raise refused(refusal)
-            answer = await self._writer.write(event.name, event, request.request_id, at="name")
+            answer = await self._writer.write(event.name, event, request.request_id, path="name")
         return answer.sequence
 
 
-def stream_violations(at: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
+def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
     """What is wrong with a stream against the catalogue. Pure."""
     cluster = fleet.clusters.get(stream.cluster)
     if not stream.cluster:
-        yield Violation(f"{at}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED")
+        yield Violation(
+            f"{path}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED"
+        )
     elif cluster is None:
-        yield meant(unregistered(f"{at}.cluster", "cluster", stream.cluster), fleet)
+        yield meant(unregistered(f"{path}.cluster", "cluster", stream.cluster), fleet)
     elif not cluster.value.kafka.bootstrap_servers:
-        yield Violation(f"{at}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
+        yield Violation(f"{path}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
     if not stream.time_field:
-        yield Violation(f"{at}.time_field", "is required: the event time", "REQUIRED")
+        yield Violation(f"{path}.time_field", "is required: the event time", "REQUIRED")
     if not stream.message:
-        yield Violation(f"{at}.message", "is required: what each record holds", "REQUIRED")
+        yield Violation(f"{path}.message", "is required: what each record holds", "REQUIRED")
         return
     try:
         message = Registered(fleet).message(stream.message)
     except Unresolved as error:
         about_it = about("message", stream.message)
-        yield meant(Violation(f"{at}.message", error.detail, error.reason, metadata=about_it), fleet)
+        yield meant(Violation(f"{path}.message", error.detail, error.reason, metadata=about_it), fleet)
         return
     if stream.time_field:
-        yield from schemas.time_field(f"{at}.time_field", stream.time_field, message)
+        yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
 
 
 Versioned: TypeAlias = (

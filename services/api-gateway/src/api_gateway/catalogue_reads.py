@@ -33,71 +33,73 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListClustersRequest, context: Context
     ) -> gateway_pb2.ListClustersResponse:
         """All clusters, by name."""
-        found, more, at = await self._page(request, context, self._projection.clusters)
-        return gateway_pb2.ListClustersResponse(clusters=found, next_page_token=more, sequence=at)
+        listed, more, sequence = await self._page(request, context, self._projection.clusters)
+        return gateway_pb2.ListClustersResponse(clusters=listed, next_page_token=more, sequence=sequence)
 
     async def GetCluster(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetClusterRequest, context: Context
     ) -> gateway_pb2.GetClusterResponse:
         """One cluster, and its version."""
-        entry, at = await self._entry(request, context, "cluster", request.name)
-        return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=at)
+        entry, sequence = await self._entry(request, context, "cluster", request.name)
+        return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=sequence)
 
     async def ListSchemas(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListSchemasRequest, context: Context
     ) -> gateway_pb2.ListSchemasResponse:
         """The registered message names, sorted."""
-        found, more, at = await self._page(request, context, self._projection.messages)
-        return gateway_pb2.ListSchemasResponse(messages=found, next_page_token=more, sequence=at)
+        listed, more, sequence = await self._page(request, context, self._projection.messages)
+        return gateway_pb2.ListSchemasResponse(messages=listed, next_page_token=more, sequence=sequence)
 
     async def GetSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetSchemaRequest, context: Context
     ) -> gateway_pb2.GetSchemaResponse:
         """One message's file and all it imports."""
         name = request.message
-        entry, at = await self._entry(request, context, "message", name)
+        entry, sequence = await self._entry(request, context, "message", name)
         schema = schemas.of_message(entry.value, name)
         text = prototext.message(schema.files, name)
-        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=at, text=text)
+        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=sequence, text=text)
 
     async def ListStreams(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListStreamsRequest, context: Context
     ) -> gateway_pb2.ListStreamsResponse:
         """All streams by name, or those of one message."""
-        found, more, at = await self._page(
+        listed, more, sequence = await self._page(
             request, context, partial(self._projection.streams, request.message), request.message
         )
-        return gateway_pb2.ListStreamsResponse(streams=found, next_page_token=more, sequence=at)
+        return gateway_pb2.ListStreamsResponse(streams=listed, next_page_token=more, sequence=sequence)
 
     async def GetStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetStreamRequest, context: Context
     ) -> gateway_pb2.GetStreamResponse:
         """One stream, and its version."""
-        entry, at = await self._entry(request, context, "stream", request.name)
-        return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=at)
+        entry, sequence = await self._entry(request, context, "stream", request.name)
+        return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=sequence)
 
     async def DescribeStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DescribeStreamRequest, context: Context
     ) -> gateway_pb2.DescribeStreamResponse:
         """What a query can read of one stream."""
-        entry, at = await self._entry(request, context, "stream", request.name)
+        entry, sequence = await self._entry(request, context, "stream", request.name)
         answer = describing.stream(entry.value, self._fleet)
-        answer.sequence = at
+        answer.sequence = sequence
         return answer
 
     async def ListReferences(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListReferencesRequest, context: Context
     ) -> gateway_pb2.ListReferencesResponse:
         """All reference tables, by name."""
-        found, more, at = await self._page(request, context, self._projection.references)
-        return gateway_pb2.ListReferencesResponse(references=found, next_page_token=more, sequence=at)
+        listed, more, sequence = await self._page(request, context, self._projection.references)
+        return gateway_pb2.ListReferencesResponse(references=listed, next_page_token=more, sequence=sequence)
 
     async def GetReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetReferenceRequest, context: Context
     ) -> gateway_pb2.GetReferenceResponse:
         """One reference table, and its version."""
-        entry, at = await self._entry(request, context, "reference", request.name)
-        return gateway_pb2.GetReferenceResponse(reference=entry.value, version=entry.version, sequence=at)
+        entry, sequence = await self._entry(request, context, "reference", request.name)
+        return gateway_pb2.GetReferenceResponse(
+            reference=entry.value, version=entry.version, sequence=sequence
+        )
 
     async def _page(
         self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
@@ -111,10 +113,10 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         wrong += validation.sequence("min_sequence", request.min_sequence)
         if wrong:
             raise invalid(wrong)
-        found, at = await self._reader.read(
+        entries, sequence = await self._reader.read(
             context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
         )
-        return *page.cut(found, paging.name), at
+        return *page.cut(entries, paging.name), sequence
 
     async def _entry(self, request: Read, context: Context, kind: str, name: str) -> tuple[Entry[Any], int]:
         """One thing that is registered, and the sequence it is of. Raises: ApiError."""

@@ -30,10 +30,10 @@ class Checks:
         `accepted`: the dagger has it already.
         """
         key = (_inputs(spec, fleet), accepted)
-        found = self._found.pop(key, None)
-        if found is None:
+        checked = self._found.pop(key, None)
+        if checked is None:
             tables = _tables(fleet, spec)
-            found = await asyncio.to_thread(
+            checked = await asyncio.to_thread(
                 check,
                 spec.sql,
                 tables,
@@ -43,10 +43,10 @@ class Checks:
                 accepted=accepted,
             )
         if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
-            self._found[key] = found
+            self._found[key] = checked
             if len(self._found) > _REMEMBERED:
                 del self._found[next(iter(self._found))]
-        return found
+        return checked
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:

@@ -25,8 +25,8 @@ def breaks(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
     old_enums: dict[str, dp.EnumDescriptorProto] = {}
     entries = {name: fleet.messages[name] for name in schema.messages if name in fleet.messages}
     for sequence, registered in sorted({each.sequence: each.value for each in entries.values()}.items()):
-        found = _messages(registered)
-        old_messages |= {name: found[name] for name in entries if entries[name].sequence == sequence}
+        messages = _messages(registered)
+        old_messages |= {name: messages[name] for name in entries if entries[name].sequence == sequence}
         old_enums |= _enums(registered)
     for name, message in sorted(_messages(schema).items()):
         if name in old_messages:
@@ -109,10 +109,10 @@ def _reserved(message: dp.DescriptorProto) -> list[range]:
 
 
 def _covered(span: range, by: list[range]) -> bool:
-    at = span.start
-    while at < span.stop:
-        at = max((other.stop for other in by if at in other), default=-1)
-        if at < 0:
+    number = span.start
+    while number < span.stop:
+        number = max((other.stop for other in by if number in other), default=-1)
+        if number < 0:
             return False
     return True
 
@@ -133,10 +133,10 @@ def _messages(schema: spec_pb2.Schema) -> dict[str, dp.DescriptorProto]:
 
 
 def _enums(schema: spec_pb2.Schema) -> Mapping[str, dp.EnumDescriptorProto]:
-    found: dict[str, dp.EnumDescriptorProto] = {}
+    enums: dict[str, dp.EnumDescriptorProto] = {}
     for file in schema.files.file:
         prefix = f"{file.package}." if file.package else ""
-        found |= {f"{prefix}{enum.name}": enum for enum in file.enum_type}
+        enums |= {f"{prefix}{enum.name}": enum for enum in file.enum_type}
         for name, message in messages_of(file):
-            found |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
-    return found
+            enums |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
+    return enums

@@ -90,7 +90,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 unchanged = action == applying.UNCHANGED
                 shown = self._requests.shown(name) if unchanged else view.to_proto(after, self._fleet)
                 return gateway_pb2.ApplyDaggerResponse(dagger=shown, action=action)
-            answer = await self._writer.write(name, event, request.request_id, at="spec")
+            answer = await self._writer.write(name, event, request.request_id, path="spec")
             started = event is start
         else:
             first = self._fleet.answer(request.request_id, start)
@@ -128,17 +128,17 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             ]
         )
         wanted = [*filters.conditions(terms), *filters.asked(request)]
-        found, total, at = await self._reader.read(
+        listed, total, sequence = await self._reader.read(
             context,
             request.min_sequence,
             lambda: self._projection.daggers(wanted, after=page.after, limit=page.limit),
         )
-        for dagger in found[: page.size]:
+        for dagger in listed[: page.size]:
             if (living := self._fleet.living(dagger.name)) is not None:
                 dagger.vitals.CopyFrom(self._heard.vitals(living))
-        shown, more = page.cut(found, paging.name)
+        shown, more = page.cut(listed, paging.name)
         return gateway_pb2.ListDaggersResponse(
-            daggers=shown, next_page_token=more, sequence=at, total_size=total
+            daggers=shown, next_page_token=more, sequence=sequence, total_size=total
         )
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name

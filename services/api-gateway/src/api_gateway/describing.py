@@ -22,9 +22,9 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
         metadata = {**about("stream", of.name), "message": of.message}
         code = grpc.StatusCode.FAILED_PRECONDITION
         raise ApiError(code, error.reason, error.detail, metadata) from error
-    found, truncated = columns(table)
+    described, truncated = columns(table)
     answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
-    for each in found:
+    for each in described:
         column = answer.columns.add(
             path=each.path,
             type=each.type,

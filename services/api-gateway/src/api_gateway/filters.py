@@ -38,10 +38,10 @@ class Term:
     """Whether the value is the beginning of what is looked for."""
 
 
-def parse(at: str, text: str) -> tuple[list[Term], list[Violation]]:
+def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
     """The terms of a filter, and what is wrong with it."""
     if len(text) > MAX_FILTER:
-        return [], [Violation(at, f"must not be longer than {MAX_FILTER} characters", "TOO_LONG")]
+        return [], [Violation(path, f"must not be longer than {MAX_FILTER} characters", "TOO_LONG")]
     terms: list[Term] = []
     violations: list[Violation] = []
     position = 0
@@ -50,16 +50,16 @@ def parse(at: str, text: str) -> tuple[list[Term], list[Violation]]:
         if terms or violations:
             joined = _AND.match(text, position)
             if joined is None:
-                return terms, [*violations, _syntax(at, position)]
+                return terms, [*violations, _syntax(path, position)]
             position = joined.end()  # and another term must follow
-        found = _TERM.match(text, position)
-        if found is None:
-            return terms, [*violations, _syntax(at, position)]
-        position = found.end()
-        value = found["plain"] if found["quoted"] is None else found["quoted"]
-        prefix = found["field"] == "name" and value.endswith("*")
-        term = Term(found["field"], value[:-1] if prefix else value, prefix)
-        wrong = _judge(at, term)
+        match = _TERM.match(text, position)
+        if match is None:
+            return terms, [*violations, _syntax(path, position)]
+        position = match.end()
+        value = match["plain"] if match["quoted"] is None else match["quoted"]
+        prefix = match["field"] == "name" and value.endswith("*")
+        term = Term(match["field"], value[:-1] if prefix else value, prefix)
+        wrong = _judge(path, term)
         if wrong is None:
             terms.append(term)
         else:
@@ -77,10 +77,10 @@ def conditions(terms: Sequence[Term]) -> list[Any]:
     ]
 
 
-def check_phases(at: str, request: gateway_pb2.ListDaggersRequest) -> list[Violation]:
+def check_phases(path: str, request: gateway_pb2.ListDaggersRequest) -> list[Violation]:
     """What is wrong with the phases of a request: an enum may be any number."""
     return [
-        Violation(f"{at}[{number}]", f"{phase} is no phase", "UNKNOWN_ENUM_VALUE")
+        Violation(f"{path}[{number}]", f"{phase} is no phase", "UNKNOWN_ENUM_VALUE")
         for number, phase in enumerate(request.phases)
         if phase not in gateway_pb2.Phase.values()[1:]
     ]
@@ -107,19 +107,19 @@ def scope(request: gateway_pb2.ListDaggersRequest) -> str:
     return f"{request.filter}\n{fields.hex()}" if fields else request.filter
 
 
-def _judge(at: str, term: Term) -> Violation | None:
+def _judge(path: str, term: Term) -> Violation | None:
     if term.field not in _COLUMNS:
         known = ", ".join(_COLUMNS)
-        return Violation(at, f"{term.field} cannot be filtered by: use {known}", "UNKNOWN_FIELD")
+        return Violation(path, f"{term.field} cannot be filtered by: use {known}", "UNKNOWN_FIELD")
     if term.field == "phase" and term.value not in gateway_pb2.Phase.keys():  # noqa: SIM118 - an enum wrapper
         known = ", ".join(gateway_pb2.Phase.keys()[1:])
-        return Violation(at, f"{term.value} is not a phase: use {known}", "UNKNOWN_ENUM_VALUE")
+        return Violation(path, f"{term.value} is not a phase: use {known}", "UNKNOWN_ENUM_VALUE")
     return None
 
 
-def _syntax(at: str, position: int) -> Violation:
+def _syntax(path: str, position: int) -> Violation:
     return Violation(
-        at,
+        path,
         f"is not understood at character {position + 1}: write a=b AND c=d",
         "SYNTAX_ERROR",
     )

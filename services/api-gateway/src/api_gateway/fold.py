@@ -82,12 +82,12 @@ class Fold:
     def changed(self, changes: ChangeSet) -> Changed:
         """What a keeper of this fold's entries has to do, so that they are those of its state now."""
         fleet, since = self.fleet, -1 if changes.everything else changes.since
-        found = snapshot.changed(fleet, changes)
+        changed = snapshot.changed(fleet, changes)
         refused = ((each[0], each) for each in reversed(self._refused.items()))
         return Changed(
-            found.everything,
-            (*found.gone, *snapshot.forgotten(fleet, since, _KIND)),
-            found.entries | snapshot.blocks(fleet, since, _KIND, refused, texts),
+            changed.everything,
+            (*changed.gone, *snapshot.forgotten(fleet, since, _KIND)),
+            changed.entries | snapshot.blocks(fleet, since, _KIND, refused, texts),
         )
 
     def forget(self) -> None:

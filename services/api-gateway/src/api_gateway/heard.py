@@ -54,12 +54,12 @@ class Heard:
     def take(self, arrival: Arrival) -> None:
         """Take in a record of the topic; what cannot be read says only that somebody is heard."""
         now, record = self._now(), arrival.record
-        at = min(record.time, now) if arrival.past else now
-        self._hearing = self._hearing.recalls(at) if arrival.past else self._hearing.hears(now)
+        time = min(record.time, now) if arrival.past else now
+        self._hearing = self._hearing.recalls(time) if arrival.past else self._hearing.hears(now)
         if isinstance(record.message, telemetry_pb2.Heartbeat):
             dagger = self._fold.fleet.living(record.message.dagger)
             if dagger is not None and record.message.generation > dagger.create_sequence:
-                self._keep(dagger, watch.hear(self._begun(dagger, at), record.message, at))
+                self._keep(dagger, watch.hear(self._begun(dagger, time), record.message, time))
 
     def watch_of(self, dagger: Dagger) -> Watch:
         """What was heard of the newest launch of a dagger; the same until something is."""

@@ -133,29 +133,29 @@ class Hosts:
 
     async def _launched(self, dagger: Dagger) -> Route | None:
         """Where a dagger is asked once it is launched; None when it is deleted before. Raises: ApiError."""
-        found: Route | None = None
+        route: Route | None = None
 
         def known() -> bool:
-            nonlocal found
+            nonlocal route
             if not self._gone(dagger):
-                found = self.route(dagger)
-            return found is not None or self._follower.draining or self._gone(dagger)
+                route = self.route(dagger)
+            return route is not None or self._follower.draining or self._gone(dagger)
 
         await self._follower.until(known)
-        if found is None and not self._gone(dagger):
+        if route is None and not self._gone(dagger):
             raise shuts_down()
-        return found
+        return route
 
     def _gone(self, dagger: Dagger) -> bool:
         """Whether a dagger is deleted; a later one of its name is another."""
-        found = self._fold.fleet.living(dagger.name)
-        return found is None or found.create_sequence != dagger.create_sequence
+        living = self._fold.fleet.living(dagger.name)
+        return living is None or living.create_sequence != dagger.create_sequence
 
     def _left(self, route: Route) -> bool:
         """Whether the dagger of a route is elsewhere now, or gone."""
         fleet = self._fold.fleet
-        found = fleet.living(route.dagger.name)
-        return found is None or self._gone(route.dagger) or fleet.host_of(found) not in ("", route.host)
+        living = fleet.living(route.dagger.name)
+        return living is None or self._gone(route.dagger) or fleet.host_of(living) not in ("", route.host)
 
     async def _while_there(
         self, route: Route, asking: Asking[Step], last: Step | None, context: Context

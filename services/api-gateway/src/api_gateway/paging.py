@@ -54,10 +54,10 @@ class Page:
         """How many entries to look for: one more tells whether there is another page."""
         return self.size + 1
 
-    def cut(self, found: Sequence[M], key: Callable[[M], str]) -> tuple[Sequence[M], str]:
+    def cut(self, entries: Sequence[M], key: Callable[[M], str]) -> tuple[Sequence[M], str]:
         """As many of what was found as the page takes, and the token of the next one; empty on the last."""
-        page = fitting(found[: self.size])
-        return page, token(key(page[-1]), self.of) if len(found) > len(page) else ""
+        page = fitting(entries[: self.size])
+        return page, token(key(page[-1]), self.of) if len(entries) > len(page) else ""
 
 
 def asked(request: Asking, of: str, *, default: int = PAGE) -> tuple[Page, list[Violation]]:

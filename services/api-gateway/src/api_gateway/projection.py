@@ -96,10 +96,10 @@ class Projection:
             held = connection.execute(
                 select(ProjectionRow.applied, ProjectionRow.checksum, ProjectionRow.shape).with_for_update()
             ).one_or_none()
-            at, checksum, shape = held or (-1, snapshots.NONE, self._shape)
-            if shape == self._shape and at > applied.sequence:
+            sequence, checksum, shape = held or (-1, snapshots.NONE, self._shape)
+            if shape == self._shape and sequence > applied.sequence:
                 return True
-            if (at < before or shape != self._shape) and not everything:
+            if (sequence < before or shape != self._shape) and not everything:
                 return False
             for table, rows in change.rows.items():
                 self._put(connection, table, rows, everything=everything)
@@ -127,34 +127,34 @@ class Projection:
         """
         query = select(DaggerRow).where(col(DaggerRow.name) > after, *conditions)
         number = select(func.count()).select_from(DaggerRow).where(*conditions)
-        (rows, total), at = self._read(
+        (rows, total), sequence = self._read(
             lambda session: (
                 session.exec(query.order_by(col(DaggerRow.name)).limit(limit)).all(),
                 session.exec(number).one(),
             )
         )
-        return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, at
+        return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, sequence
 
     def clusters(self, *, after: str, limit: int) -> tuple[list[spec_pb2.Cluster], int]:
         """Clusters by name, at most `limit`, whose name is behind `after`; and the sequence they are of."""
-        rows, at = self._named(ClusterRow, after, limit)
-        return [spec_pb2.Cluster.FromString(row.data) for row in rows], at
+        rows, sequence = self._named(ClusterRow, after, limit)
+        return [spec_pb2.Cluster.FromString(row.data) for row in rows], sequence
 
     def streams(self, message: str, *, after: str, limit: int) -> tuple[list[spec_pb2.Stream], int]:
         """Streams, those of `message` unless it is empty; as `clusters`."""
         wanted = [col(StreamRow.message) == message] if message else []
-        rows, at = self._named(StreamRow, after, limit, wanted)
-        return [spec_pb2.Stream.FromString(row.data) for row in rows], at
+        rows, sequence = self._named(StreamRow, after, limit, wanted)
+        return [spec_pb2.Stream.FromString(row.data) for row in rows], sequence
 
     def references(self, *, after: str, limit: int) -> tuple[list[spec_pb2.ReferenceTable], int]:
         """Reference tables; as `clusters`."""
-        rows, at = self._named(ReferenceRow, after, limit)
-        return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], at
+        rows, sequence = self._named(ReferenceRow, after, limit)
+        return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], sequence
 
     def messages(self, *, after: str, limit: int) -> tuple[list[str], int]:
         """Registered message names; as `clusters`."""
-        rows, at = self._named(MessageRow, after, limit)
-        return [row.name for row in rows], at
+        rows, sequence = self._named(MessageRow, after, limit)
+        return [row.name for row in rows], sequence
 
     def close(self) -> None:
         """Give the connections back."""
@@ -186,8 +186,8 @@ class Projection:
     def _read(self, query: Callable[[Session], T]) -> tuple[T, int]:
         """Both parts as of one moment."""
         with self.database.reading() as session:
-            found = session.exec(select(ProjectionRow.applied)).one_or_none()
-            return query(session), -1 if found is None else found
+            applied = session.exec(select(ProjectionRow.applied)).one_or_none()
+            return query(session), -1 if applied is None else applied
 
     def _put(
         self, connection: Connection, table: type[SQLModel], rows: list[Row], *, everything: bool

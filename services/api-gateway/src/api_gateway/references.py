@@ -22,18 +22,18 @@ _FORMATS: Final = frozenset(
 _MAX_LOCATION: Final = 2_000
 
 
-def violations(at: str, table: spec_pb2.ReferenceTable, places: Sequence[str]) -> Iterator[Violation]:
+def violations(path: str, table: spec_pb2.ReferenceTable, places: Sequence[str]) -> Iterator[Violation]:
     """What is wrong with a table. `places` are the folders and base URLs that an administrator allows."""
-    yield from fields.reference(f"{at}.name", table.name)
+    yield from fields.reference(f"{path}.name", table.name)
     if table.format not in _FORMATS:
-        yield Violation(f"{at}.format", "must be JSON, CSV or Parquet", "REQUIRED")
+        yield Violation(f"{path}.format", "must be JSON, CSV or Parquet", "REQUIRED")
     wrong = _unusable(table.location)
     if wrong:
-        yield Violation(f"{at}.location", wrong, "INVALID_LOCATION")
+        yield Violation(f"{path}.location", wrong, "INVALID_LOCATION")
     elif not any(_within(table.location, place) for place in places):
         allowed = ", ".join(places) or "none yet: DAGGERS_GATEWAY_REFERENCE_PLACES names them"
         yield Violation(
-            f"{at}.location",
+            f"{path}.location",
             f"is in no place that the administrator allows; allowed are {allowed}",
             "FORBIDDEN_PLACE",
         )

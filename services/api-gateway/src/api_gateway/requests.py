@@ -53,7 +53,7 @@ class Requests:
                 raise no_dagger(name, self._fleet)
             if request.validate_only:
                 return view.to_proto(after, self._fleet), 0
-            answer = await self._writer.write(name, event, request.request_id, at="spec")
+            answer = await self._writer.write(name, event, request.request_id, path="spec")
         return self.shown(name), answer.sequence
 
     async def asked(
@@ -105,7 +105,7 @@ class Requests:
                 ]
             )
             self.decided(event)
-            answer = await self._writer.write(request.name, event, request.request_id, at="name")
+            answer = await self._writer.write(request.name, event, request.request_id, path="name")
         return self.shown(request.name), answer.sequence
 
     async def judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:

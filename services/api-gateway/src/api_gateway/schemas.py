@@ -149,24 +149,24 @@ def is_well_known(file: str) -> bool:
     return file in _WELL_KNOWN
 
 
-def time_field(at: str, path: str, message: Descriptor) -> Iterator[Violation]:
-    """Whether `path` leads to a single google.protobuf.Timestamp of the message."""
+def time_field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
+    """Whether `value` leads to a single google.protobuf.Timestamp of the message."""
     owner: Descriptor = message
-    *parents, leaf = path.split(".")
+    *parents, leaf = value.split(".")
     for number, part in enumerate([*parents, leaf]):
         field = owner.fields_by_name.get(part)
         if field is None:
             near = nearest(part, [each.name for each in owner.fields if _may_lead_on(each)])
             what = f"is not there: {owner.full_name} has no field {part}{hint(near, '')}"
             meant = ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
-            yield Violation(at, what, "UNKNOWN_FIELD", suggestion=meant)
+            yield Violation(path, what, "UNKNOWN_FIELD", suggestion=meant)
             return
         if field.message_type is None or field.is_repeated:
             break
         if number == len(parents) and field.message_type.full_name == TIMESTAMP:
             return
         owner = field.message_type
-    yield Violation(at, f"must lead to a single {TIMESTAMP}", "NOT_A_TIMESTAMP")
+    yield Violation(path, f"must lead to a single {TIMESTAMP}", "NOT_A_TIMESTAMP")
 
 
 def _may_lead_on(field: FieldDescriptor) -> bool:

@@ -99,20 +99,20 @@ def code() -> bytes:
     Another version of any of it may make another state of the same records: it reads no snapshot of this one.
     """
     files = [Path(module.__file__ or "") for module in (fold, rows, tables)]
-    found = hashlib.blake2b(google.protobuf.__version__.encode(), digest_size=16)
+    digested = hashlib.blake2b(google.protobuf.__version__.encode(), digest_size=16)
     for package in (daggerspec, eventlog, fleet, daggers):
         sources = sorted(file for place in package.__path__ for file in Path(place).rglob("*.py"))
         # Installed without sources, code cannot be told from other code: no start reads another's snapshot.
-        found.update(b"" if sources else os.urandom(16))
+        digested.update(b"" if sources else os.urandom(16))
         files += sources
     for file in files:
-        found.update(file.name.encode() + file.read_bytes())
-    return found.digest()
+        digested.update(file.name.encode() + file.read_bytes())
+    return digested.digest()
 
 
 def chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
     """The items in parts that every database takes as the parameters of one statement."""
-    return (items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK))
+    return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 
 def _sum(digests: Iterable[Any]) -> int:

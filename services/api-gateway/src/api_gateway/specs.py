@@ -24,7 +24,7 @@ from fleet.resolve import Registered
 class Judged:
     """What was found about a spec."""
 
-    at: str
+    path: str
     """Path of the spec."""
     others: tuple[Violation, ...]
     """What is wrong beside the query."""
@@ -35,30 +35,30 @@ class Judged:
     def violations(self) -> list[Violation]:
         """Everything that is wrong; empty when it can run."""
         errors = [f for f in self.query.findings if f.severity is Severity.ERROR]
-        return [*self.others, *(f.violation(f"{self.at}.sql") for f in errors)]
+        return [*self.others, *(f.violation(f"{self.path}.sql") for f in errors)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What people should know of a spec that can run."""
-        found = self.query.plan.warnings if self.query.plan else ()
-        return tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in found)
+        warnings = self.query.plan.warnings if self.query.plan else ()
+        return tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings)
 
 
 async def judge(
-    at: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, checks: Checks, *, now: datetime
+    path: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, checks: Checks, *, now: datetime
 ) -> Judged:
-    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `at`."""
+    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `path`."""
     catalogue = Registered(fleet)
-    checked, others = Checked(None, ()), [*rules.in_the_future(at, spec, now)]
+    checked, others = Checked(None, ()), [*rules.in_the_future(path, spec, now)]
     if len(spec.sql.encode()) > MAX_BYTES:
         checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
     elif rules.is_judgeable(spec, catalogue):
         try:
             checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec))
         except Unresolved as error:
-            others.append(Violation(f"{at}.streams", error.detail, error.reason))
-    others += rules.violations(at, name, spec, catalogue, checked.plan)
-    return Judged(at, tuple(meant(each, fleet) for each in others), _told(checked, spec.sql, fleet))
+            others.append(Violation(f"{path}.streams", error.detail, error.reason))
+    others += rules.violations(path, name, spec, catalogue, checked.plan)
+    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec.sql, fleet))
 
 
 def _told(checked: Checked, sql: str, fleet: Fleet) -> Checked:

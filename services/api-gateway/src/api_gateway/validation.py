@@ -1,6 +1,6 @@
 """What every request must look like beside what it is about: ids, versions, sizes. Pure.
 
-Each check yields violations whose paths begin with `at`. What things themselves must look like is in
+Each check yields violations whose paths begin with `path`. What things themselves must look like is in
 `daggerspec`; what needs the state (does this stream exist?) is in `specs` and `schemas`.
 """
 
@@ -16,33 +16,33 @@ MAX_EVENT_BYTES: Final = 512 * 1024
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
-def request_id(at: str, value: str) -> Iterator[Violation]:
+def request_id(path: str, value: str) -> Iterator[Violation]:
     """Identity of a request; empty lets the server make one."""
     if value and not _PLAIN.fullmatch(value):
-        yield Violation(at, "must be 1 to 128 ASCII characters without spaces", "INVALID_REQUEST_ID")
+        yield Violation(path, "must be 1 to 128 ASCII characters without spaces", "INVALID_REQUEST_ID")
 
 
-def version(at: str, value: int) -> Iterator[Violation]:
+def version(path: str, value: int) -> Iterator[Violation]:
     """An expected version."""
     if value < 0:
-        yield Violation(at, "must not be negative", "OUT_OF_RANGE")
+        yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
-def sequence(at: str, value: int) -> Iterator[Violation]:
+def sequence(path: str, value: int) -> Iterator[Violation]:
     """A minimum sequence."""
     if value < 0:
-        yield Violation(at, "must not be negative", "OUT_OF_RANGE")
+        yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
-def page_size(at: str, value: int) -> Iterator[Violation]:
+def page_size(path: str, value: int) -> Iterator[Violation]:
     """How much to answer."""
     if value < 0:
-        yield Violation(at, "must not be negative", "OUT_OF_RANGE")
+        yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
-def event_size(at: str, size: int) -> Iterator[Violation]:
+def event_size(path: str, size: int) -> Iterator[Violation]:
     """Size of the event a request becomes, in bytes."""
     if size > MAX_EVENT_BYTES:
         text = f"makes an event of {size} bytes; the log takes at most {MAX_EVENT_BYTES}"
         limits = {"size": str(size), "limit": str(MAX_EVENT_BYTES)}
-        yield Violation(at, text, "TOO_LARGE", metadata=limits)
+        yield Violation(path, text, "TOO_LARGE", metadata=limits)

@@ -38,7 +38,7 @@ class _Look:
 
     dagger: Dagger
     watch: Watch
-    at: float
+    time: float
     told: vitals_pb2.Vitals
 
 
@@ -87,7 +87,7 @@ def _step(
     for each, dagger in living.items():
         before, watched = looks.get(each), heard.watch_of(dagger)
         same = before is not None and before.dagger is dagger and before.watch is watched
-        if before is not None and same and now - before.at < LOOK_S:
+        if before is not None and same and now - before.time < LOOK_S:
             continue
         told = heard.vitals(dagger)
         looks[each] = _Look(dagger, watched, now, told)

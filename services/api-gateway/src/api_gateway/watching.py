@@ -18,13 +18,13 @@ from eventlog import Log, LogDamaged, LogUnavailable
 from eventlog.follower import Follower
 
 
-async def begin(at: str, name: str, since: int | None, log: Log, follower: Follower[Any]) -> int:
-    """Check what a watch asks for, a name (field `at`; or none) and a sequence, and wait for the log's fold.
+async def begin(path: str, name: str, since: int | None, log: Log, follower: Follower[Any]) -> int:
+    """Check what a watch asks for, a name (field `path`; or none) and a sequence, and wait for its fold.
 
     Answers the sequence of its last record now. Raises: ApiError, UNAVAILABLE when Kafka does not answer,
     OUT_OF_RANGE when the log ends before `since`, FAILED_PRECONDITION when it is damaged.
     """
-    wrong: Sequence[Violation] = list(fields.name(at, name)) if name else []
+    wrong: Sequence[Violation] = list(fields.name(path, name)) if name else []
     if since is not None and since < -1:
         wrong = [*wrong, Violation("since_sequence", "must not be less than -1", "OUT_OF_RANGE")]
     if wrong:

@@ -58,10 +58,10 @@ class Writer:
             self._refuse_when_damaged()
         return answer
 
-    async def write(self, subject: str, request: Message, request_id: str, *, at: str) -> Answer:
+    async def write(self, subject: str, request: Message, request_id: str, *, path: str) -> Answer:
         """Append a request and wait for what the fold makes of it.
 
-        `at` is the field to blame when the log takes no record of this size. Raises: ApiError.
+        `path` is the field to blame when the log takes no record of this size. Raises: ApiError.
         """
         request_id = request_id or uuid.uuid4().hex
         note(subject=subject, request_id=request_id)
@@ -79,7 +79,7 @@ class Writer:
                 ) from error
         except RecordTooLarge as error:
             size = {"size": str(request.ByteSize())}
-            raise invalid([Violation(at, str(error), "TOO_LARGE", metadata=size)]) from error
+            raise invalid([Violation(path, str(error), "TOO_LARGE", metadata=size)]) from error
         except LogDamaged as error:
             if self._fleet.answer(request_id, request) is None:
                 raise damaged(str(error), self._fleet.sequence) from error

@@ -151,8 +151,8 @@ class Monitor:
             await self._bring_in(self._kept.current)
             return
         now = self._clock()
-        found = outage.kafka_away(self.leadership.reach, now=now, limit=self._limits.kafka)
-        findings = {} if found is None else {outage.CONDITION: found}
+        away = outage.kafka_away(self.leadership.reach, now=now, limit=self._limits.kafka)
+        findings = {} if away is None else {outage.CONDITION: away}
         turn = self._judge.next_turn(PLATFORM, findings, of=OF_PLATFORM, now=now)
         if not self.leadership.begins:
             return

@@ -115,25 +115,25 @@ class Observer:
         `came`: when it came, of one that is recalled.
         """
         now = self._clock()
-        at = now if came is None else min(came, now)
-        self._hearing = self._hearing.hears(now) if came is None else self._hearing.recalls(at)
+        time = now if came is None else min(came, now)
+        self._hearing = self._hearing.hears(now) if came is None else self._hearing.recalls(time)
         match record.message:
             case telemetry_pb2.Heartbeat() as heartbeat:
-                self._hear(heartbeat, at)
+                self._hear(heartbeat, time)
             case None:
                 raise UnreadableHeartbeat(f"a record of type {record.type or 'unknown'!r} cannot be read")
 
-    def _hear(self, heartbeat: telemetry_pb2.Heartbeat, at: datetime) -> None:
+    def _hear(self, heartbeat: telemetry_pb2.Heartbeat, time: datetime) -> None:
         watched = self.watches.get(heartbeat.dagger)
         if watched is None and not self.begun:
             dagger = self._fleet.daggers.get(heartbeat.dagger)
             if dagger is not None and heartbeat.generation > dagger.create_sequence:
-                watched = watch.begin(at, heartbeat.generation)
+                watched = watch.begin(time, heartbeat.generation)
         if watched is None:  # the control topic is still to tell of the dagger
             return
         if not self.begun:  # two of its drivers need not have one clock
-            at = max(at, watched.heard or at)
-        self.watches[heartbeat.dagger] = watch.hear(watched, heartbeat, at, self._limits)
+            time = max(time, watched.heard or time)
+        self.watches[heartbeat.dagger] = watch.hear(watched, heartbeat, time, self._limits)
 
     def _attend(self, dagger: Dagger) -> None:
         now = self._clock()

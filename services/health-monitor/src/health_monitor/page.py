@@ -81,8 +81,8 @@ class Page:
         if not self.fired.HasField("last_change"):
             return ""
         change = self.fired.last_change
-        at = change.time.ToDatetime(tzinfo=UTC)
-        before = (self.alert.fired_at or at) - at
+        changed = change.time.ToDatetime(tzinfo=UTC)
+        before = (self.alert.fired_at or changed) - changed
         return f"revision {change.revision} by {change.actor or 'nobody known'}, {spoken(before)} before"
 
 

@@ -115,17 +115,17 @@ class QuarantineIndex:
         if before is not None:
             query = query.where(place < before)
         query = query.order_by(*(each.desc() for each in place)).limit(limit + 1)
-        found: list[Quarantined] = []
+        records: list[Quarantined] = []
         last: Place | None = None
         query = query.execution_options(yield_per=_FETCHED)
         with self._database.reading() as session, closing(session.exec(query)) as rows:
             for time_ms, offset, partition, data in rows:
                 size -= len(data)
-                if len(found) == limit or (found and size < 0):
-                    return found, last
-                found.append(Quarantined.FromString(data))
+                if len(records) == limit or (records and size < 0):
+                    return records, last
+                records.append(Quarantined.FromString(data))
                 last = time_ms, offset, partition
-        return found, None
+        return records, None
 
     def _held(self, connection: Connection) -> dict[int, int]:
         rows = connection.execute(select(PartitionRow.partition, PartitionRow.next).with_for_update())
@@ -144,11 +144,11 @@ class QuarantineIndex:
 
     @cached_property
     def _shape(self) -> str:
-        found = hashlib.sha256(telemetry_pb2.DESCRIPTOR.serialized_pb)
+        digested = hashlib.sha256(telemetry_pb2.DESCRIPTOR.serialized_pb)
         for table in self._tables:
-            found.update(str(CreateTable(table).compile(dialect=self._database.engine.dialect)).encode())
-        found.update(Path(__file__).read_bytes())
-        return found.hexdigest()[:32]
+            digested.update(str(CreateTable(table).compile(dialect=self._database.engine.dialect)).encode())
+        digested.update(Path(__file__).read_bytes())
+        return digested.hexdigest()[:32]
 
 
 def digest(message: Message) -> bytes:
@@ -159,15 +159,15 @@ def digest(message: Message) -> bytes:
 
 def _row(message: Message) -> dict[str, Any] | None:
     """The row of a message; None for what is no record that was set aside."""
-    found = read_record(message.offset, message.headers, message.value).message
+    quarantined = read_record(message.offset, message.headers, message.value).message
     name = message.key.decode(errors="replace")
-    if not isinstance(found, Quarantined) or list(fields.name("", name)):
+    if not isinstance(quarantined, Quarantined) or list(fields.name("", name)):
         return None
     return {
         "partition": message.partition,
         "offset": message.offset,
         "dagger": name,
-        "generation": found.generation,
+        "generation": quarantined.generation,
         "time_ms": message.time_ms,
         "data": message.value,
     }

@@ -54,10 +54,10 @@ class _MemoryReader:
         self._at[partition] = offset
 
     async def read(self) -> Sequence[Message]:
-        found: list[Message] = []
+        messages: list[Message] = []
         for number, held in enumerate(self._topic.partitions):
-            found += held[max(self._at[number], self._topic.first[number]) :]
+            messages += held[max(self._at[number], self._topic.first[number]) :]
             self._at[number] = len(held)
-        if not found:
+        if not messages:
             await asyncio.sleep(_POLL_S)
-        return found
+        return messages

@@ -164,8 +164,8 @@ def names() -> list[str]:
 def kind(name: str) -> Receiver:
     """The module of a kind. Raises: ModuleNotFoundError."""
     module: Any = importlib.import_module(f"{__name__}.{name}")
-    found: Receiver = module
-    return found
+    receiver: Receiver = module
+    return receiver
 
 
 def about(name: str) -> str:
