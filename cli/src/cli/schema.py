@@ -49,7 +49,7 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
 
 
 def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
-    """A serialised FileDescriptorSet."""
+    """A serialised FileDescriptorSet. Raises: RefusedError when it is none, or empty."""
     try:
         descriptors = descriptor_pb2.FileDescriptorSet.FromString(file.read_bytes())
     except DecodeError as error:
@@ -63,7 +63,7 @@ def read_set(file: Path) -> descriptor_pb2.FileDescriptorSet:
 
 
 def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descriptor_pb2.FileDescriptorSet:
-    """What protoc makes of .proto files."""
+    """What protoc makes of .proto files. Raises: RefusedError with what protoc says."""
     roots = list(dict.fromkeys([*(p.resolve() for p in imports), *(s.resolve().parent for s in sources)]))
     well_known = resources.files("grpc_tools").joinpath("_proto")
     with tempfile.TemporaryDirectory() as scratch:

@@ -65,7 +65,10 @@ def command(stack: Stack, tools: Tools) -> list[str]:
 
 
 def ready(stack: Stack) -> bool:
-    """Whether the server answers; then also makes sure of its user and its database."""
+    """Whether the server answers; then also makes sure of its user and its database.
+
+    Raises: RefusedError when it refuses our password.
+    """
     if not ports.is_open(stack.ports["influx"]):
         return False
     user, password = (stack.state_dir / TOKEN_FILE).read_text().strip().split(":", 1)

@@ -87,7 +87,10 @@ class Stack:
 
 
 def load(state_dir: Path) -> Stack | None:
-    """What the directory remembers; None when no stack was ever started there."""
+    """What the directory remembers; None when no stack was ever started there.
+
+    Raises: RefusedError when it is damaged.
+    """
     file = state_dir / FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))

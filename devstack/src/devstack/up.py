@@ -68,6 +68,7 @@ def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
     """The stack of a directory as it should be now: its ports kept where they are held or free.
 
     own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
+    Raises: RefusedError beside another stack that runs there.
     """
     before = state.load(state_dir) or Stack(state_dir)
     alive = tuple(process for process in before.processes if process.alive())

@@ -108,6 +108,8 @@ def start(
 
     monitor_env: settings of the health monitor that differ from its defaults.
     only: a part that needs no other one, to be started alone.
+
+    Raises: RefusedError.
     """
     out = session.out
     try:

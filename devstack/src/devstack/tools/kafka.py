@@ -49,7 +49,7 @@ def build(part: Path, report: Report, java: Path, *, own_authorities: bool) -> P
 
 
 def ivy() -> Path:
-    """The Ivy jar inside the installed PySpark."""
+    """The Ivy jar inside the installed PySpark. Raises: RefusedError when it has none."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations

@@ -13,6 +13,8 @@ def install_wheel(requirement: str, target: Path, report: Report, *, otherwise: 
     """Install `requirement` (name==version) and nothing else into `target`, afresh.
 
     otherwise: what to do instead, for the one line that is shown when it does not work.
+
+    Raises: RefusedError.
     """
     fresh = target.with_name(f"{target.name}.fresh")
     for folder in (target, fresh):

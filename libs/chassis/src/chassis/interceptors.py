@@ -102,7 +102,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Called by gRPC for each call."""
+        """Called by gRPC for each call. Raises: TypeError for a method that takes a stream."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or method.startswith("/grpc."):
@@ -194,7 +194,10 @@ async def errors(call: Call) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def deadline(call: Call) -> AsyncIterator[None]:
-    """A unary call must say how long it waits, so that nothing waits for ever for an answer nobody reads."""
+    """A unary call must say how long it waits, so that nothing waits for ever for an answer nobody reads.
+
+    Raises: ApiError.
+    """
     if call.unary and call.context.time_remaining() is None:
         raise ApiError(
             grpc.StatusCode.INVALID_ARGUMENT,

@@ -65,7 +65,7 @@ def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
 
 
 def refuse(kind: type[Settings], error: ValidationError, *, prog: str) -> NoReturn:
-    """Say every bad setting on stderr and exit with code 2."""
+    """Say every bad setting on stderr and exit with code 2. Raises: SystemExit."""
     lines = [f"{prog}: bad settings:"]
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         message = problem["msg"].removeprefix("Value error, ")

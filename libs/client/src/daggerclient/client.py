@@ -150,7 +150,7 @@ class Client:
         *,
         deadline_s: float | None = DEADLINE_S,
     ) -> Iterator[Answer]:
-        """The steps of a call that answers with many, as they come."""
+        """The steps of a call that answers with many, as they come. Raises: ClientError."""
         steps: Any = method(request, timeout=deadline_s, metadata=self._metadata())
         try:
             yield from steps
@@ -160,7 +160,7 @@ class Client:
             steps.cancel()
 
     def pages(self, method: Callable[..., Answer], request: Message) -> Iterator[Answer]:
-        """Every page of a list, from the one that the request is for."""
+        """Every page of a list, from the one that the request is for. Raises: ClientError."""
         asked: Any = type(request)()
         asked.CopyFrom(request)
         while True:
@@ -171,12 +171,12 @@ class Client:
             asked.page_token = page.next_page_token
 
     def get(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger:
-        """One dagger."""
+        """One dagger. Raises: ClientError."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         return self.call(self.daggers.GetDagger, request).dagger
 
     def find(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger | None:
-        """One dagger, or None when there is none of that name."""
+        """One dagger, or None when there is none of that name. Raises: ClientError for all else."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         try:
             return self._call(self.daggers.GetDagger, request).dagger

@@ -71,7 +71,10 @@ class KafkaLog:
         await self._close()
 
     async def append(self, draft: Draft) -> None:
-        """Append a record; see `Log.append`. Waits 15 s at most; the record may still be written then."""
+        """Append a record; see `Log.append`. Waits 15 s at most; the record may still be written then.
+
+        Raises: LogUnavailable, RecordTooLarge.
+        """
         key, value, headers = draft.subject.encode(), _encode(draft), draft.headers()
         failure: BaseException | None = None
         try:

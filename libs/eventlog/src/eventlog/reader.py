@@ -128,7 +128,7 @@ class Reader:
         await stopped(self._consumer)
 
     async def bounds(self) -> tuple[int, int]:
-        """Sequences of the first and the last record; (0, -1) for a new topic."""
+        """Sequences of the first and the last record; (0, -1) for a new topic. Raises: LogUnavailable."""
         try:
             first = await self._consumer.beginning_offsets([self._partition])
             last = await self._consumer.end_offsets([self._partition])

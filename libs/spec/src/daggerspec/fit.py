@@ -122,7 +122,10 @@ def _mismatch(path: str, column: str, kind: Type, field: FieldDescriptor) -> Vio
 
 
 def parsed(text: str) -> Type:
-    """The type behind its text, for example array<struct<a:int,b:decimal(20,0)>>."""
+    """The type behind its text, for example array<struct<a:int,b:decimal(20,0)>>.
+
+    Raises: ValueError for any other text.
+    """
     kind, rest = _parse(text)
     if rest:
         raise ValueError(f"{text!r} is not a Spark SQL type: {rest!r} is left over")

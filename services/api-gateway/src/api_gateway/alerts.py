@@ -74,7 +74,7 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
     async def ListAlerts(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListAlertsRequest, context: Context
     ) -> gateway_pb2.ListAlertsResponse:
-        """Alerts by dagger and condition, a page at a time."""
+        """Alerts by dagger and condition, a page at a time. Raises: ApiError."""
         of = f"{request.dagger}/{request.include_resolved}"
         page, wrong_page = paging.asked(request, of)
         wrong = [

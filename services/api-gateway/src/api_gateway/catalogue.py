@@ -62,7 +62,10 @@ class CatalogService(CatalogReads):
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
     ) -> gateway_pb2.RegisterSchemaResponse:
-        """Register Protobuf files, pruned, unless they break readers of what is registered."""
+        """Register Protobuf files, pruned, unless they break readers of what is registered.
+
+        Raises: ApiError.
+        """
         wrong = list(validation.request_id("request_id", request.request_id))
         try:
             schema = schemas.pruned(request.schema.files)

@@ -208,7 +208,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
-        """What the newest driver of a dagger printed, as its host has it."""
+        """What the newest driver of a dagger printed, as its host has it. Raises: ApiError."""
         dagger = self._meant(request)
         if self._hosts.route(dagger) is None:
             text = f"{request.name} was never launched: there is no log of it"

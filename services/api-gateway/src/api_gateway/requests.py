@@ -44,7 +44,10 @@ class Requests:
     async def specified(
         self, request: Specified, meta: events_pb2.RequestMeta
     ) -> tuple[gateway_pb2.Dagger, int]:
-        """Create or revise a dagger, or only check that: the dagger after it, and its place in the log."""
+        """Create or revise a dagger, or only check that: the dagger after it, and its place in the log.
+
+        Raises: ApiError.
+        """
         name = request.name
         answer, event = await self.asked(request, meta)
         if answer is None:

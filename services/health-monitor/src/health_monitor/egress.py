@@ -44,7 +44,10 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Check, connect, send."""
+        """Check, connect, send.
+
+        Raises: AddressRefused for a host that may not be called, httpx.ConnectError.
+        """
         scheme, host = request.url.scheme, request.url.host
         port = request.url.port or PORTS.get(scheme, 0)
         try:

@@ -83,7 +83,10 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     async def ReadHostLog(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
-        """The last lines of a dagger's newest log; then, if asked, what is written, into later launches."""
+        """The last lines of a dagger's newest log; then, if asked, what is written, into later launches.
+
+        Raises: ApiError.
+        """
         asked = request.request
         wrong = self._wrong(request)
         if not 0 <= asked.lines <= MAX_LINES:
@@ -181,7 +184,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     async def ReadHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
-        """Rows of the newest launch; none when there is none."""
+        """Rows of the newest launch; none when there is none. Raises: ApiError."""
         asked, columns = request.request, [from_proto(each) for each in request.columns]
         wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
         if not 0 <= asked.limit <= MAX_READ_ROWS:
@@ -199,7 +202,10 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     async def WatchHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.WatchHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
-        """The newest rows of the newest launch, and what is new; then of the one that is launched next."""
+        """The newest rows of the newest launch, and what is new; then of the one that is launched next.
+
+        Raises: ApiError.
+        """
         asked = request.request
         if wrong := [*self._wrong(request), *_wrong_sink(asked.sink)]:
             raise invalid(wrong)

@@ -83,7 +83,10 @@ async def project(connection: Connection, topics: Mapping[str, Projection], writ
 async def read(
     connection: Connection, topics: Iterable[str]
 ) -> AsyncGenerator[list[tuple[str, Record]], None]:
-    """What stands in the topics, and then what comes, in batches with each record's topic."""
+    """What stands in the topics, and then what comes, in batches with each record's topic.
+
+    Raises: LogUnavailable.
+    """
     # Without a group nothing is committed, and every start is at the earliest record.
     consumer = AIOKafkaConsumer(
         *topics, **client(connection), enable_auto_commit=False, auto_offset_reset="earliest"

@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"[ \t\n\x0b\f\r]+|#[^\n\r\x85\u2028\u2029]*")
 
 @dataclass(slots=True)
 class ClassReader:
-    """Reads from left to right. Flags are Java's letters; of those only i and x matter here."""
+    """Reads from left to right. Flags are Java's letters; only i and x matter here. Raises: re.error."""
 
     text: str
     native: bool

@@ -49,7 +49,7 @@ _Part = TypeVar("_Part")
 
 @dataclass(slots=True)
 class FilterReader:
-    """Reads from left to right; where a filter names a path, `path` reads it."""
+    """Reads from left to right; where a filter names a path, `path` reads it. Raises: ValueError."""
 
     text: str
     offset: int

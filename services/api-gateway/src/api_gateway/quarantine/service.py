@@ -34,7 +34,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     async def ListQuarantined(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListQuarantinedRequest, context: Context
     ) -> gateway_pb2.ListQuarantinedResponse:
-        """The newest records of one dagger, newest first, a page at a time."""
+        """The newest records of one dagger, newest first, a page at a time. Raises: ApiError."""
         name = request.dagger
         page, wrong_page = paging.asked(request, name)
         before, wrong_place = _place(page.after)

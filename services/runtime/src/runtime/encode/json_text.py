@@ -35,22 +35,22 @@ class Form:
 
 
 def shortest_times(array: pa.Array) -> list[str | None]:
-    """Timestamps with 0, 3 or 6 digits of a second, as Protobuf's JSON writes them."""
+    """Each timestamp with 0, 3 or 6 digits of a second, as Protobuf's JSON writes it; None for NULL."""
     return [None if text is None else _shorten(text) for text in _times(array, "us")]
 
 
 def millisecond_times(array: pa.Array) -> list[str | None]:
-    """Timestamps with 3 digits of a second, rounded down."""
+    """Each timestamp with 3 digits of a second, rounded down; None for NULL."""
     return _times(array, "ms")
 
 
 def distinct_times(array: pa.Array) -> list[str | None]:
-    """Timestamps with 3 digits of a second, or with 6 where 3 would be another time."""
+    """Each timestamp with 3 digits of a second, or with 6 where 3 would be another time; None for NULL."""
     return [None if t is None else f"{t[:-4]}Z" if t.endswith("000Z") else t for t in _times(array, "us")]
 
 
 def dates(array: pa.Array) -> list[str | None]:
-    """Dates as ISO text; years beyond 9999 are written too."""
+    """Each date as ISO text, years beyond 9999 too; None for NULL."""
     days = array.cast(pa.int32()).cast(pa.int64())
     return _written(days.fill_null(0).to_numpy().astype("datetime64[D]"), days)
 

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 def reference(
     latitude1: float | None, longitude1: float | None, latitude2: float | None, longitude2: float | None
 ) -> float | None:
-    """The distance of two points."""
+    """The distance of two points in degrees, in kilometres."""
     if latitude1 is None or longitude1 is None or latitude2 is None or longitude2 is None:
         return None
     if not (abs(latitude1) <= 90 and abs(latitude2) <= 90):
@@ -37,7 +37,7 @@ def reference(
 
 
 def compute(latitude1: pa.Array, longitude1: pa.Array, latitude2: pa.Array, longitude2: pa.Array) -> pa.Array:
-    """The distances of many pairs: doubles in, doubles out, all of one length."""
+    """The distances of many pairs of points in kilometres: doubles in, doubles out, all of one length."""
     lat1, lng1, lat2, lng2 = map(_floats, (latitude1, longitude1, latitude2, longitude2))
     # A NULL came as NaN, which is neither.
     known = (np.abs(lat1) <= 90) & (np.abs(lat2) <= 90) & np.isfinite(lng1) & np.isfinite(lng2)

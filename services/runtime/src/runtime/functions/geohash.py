@@ -29,7 +29,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def reference(latitude: float | None, longitude: float | None, length: int | None) -> str | None:
-    """The geohash of one point, by halving the map."""
+    """The geohash of one point in degrees, by halving the map; `length` characters."""
     if latitude is None or longitude is None or length is None or not 1 <= length <= MAX_LENGTH:
         return None
     if not (abs(latitude) <= 90 and math.isfinite(longitude)):
@@ -53,7 +53,7 @@ def _wrap(longitude: float) -> float:
 
 
 def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
-    """The geohashes of many points: doubles and integers in, text out, all of one length."""
+    """The geohashes of many points in degrees: doubles and integers in, text out, all of one length."""
     lat, lng = _floats(latitude), _floats(longitude)
     lengths = np.asarray(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.

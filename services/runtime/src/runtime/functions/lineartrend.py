@@ -17,7 +17,7 @@ from runtime.values.series import Numbers, Times
 def reference(
     times: Times | None, values: Numbers | None, start: datetime | None, minutes: int | None
 ) -> float | None:
-    """The slope of one series: how the minutes and their values vary together, by how the minutes vary."""
+    """The slope per minute of one series: how minutes and values vary together, by how the minutes vary."""
     length = series.whole_minutes(minutes)
     if times is None or values is None or start is None or length is None or len(times) != len(values):
         return None

@@ -31,7 +31,7 @@ Points = tuple[Floats, Floats, Floats]
 
 
 def reference(cell: str | None) -> float | None:
-    """The area of one cell, by s2sphere."""
+    """The area of one cell in square kilometres, by s2sphere."""
     if cell is None:
         return None
     digits = cell[1:] if cell[:1] in ("+", "-") else cell
@@ -44,7 +44,7 @@ def reference(cell: str | None) -> float | None:
 
 
 def compute(cell: pa.Array) -> pa.Array:
-    """The areas of many cells: text in, doubles out."""
+    """The areas of many cells in square kilometres: text in, doubles out, both of one length."""
     numbers = _parsed(cell)
     ids = np.asarray(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     words = ids.view(np.uint64)

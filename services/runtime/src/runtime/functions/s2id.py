@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def reference(latitude: float | None, longitude: float | None, level: int | None) -> str | None:
-    """The cell of one point, by s2sphere."""
+    """The cell of one point in degrees, by s2sphere."""
     if latitude is None or longitude is None or level is None or not 0 <= level <= MAX_LEVEL:
         return None
     if not (abs(latitude) <= 90 and math.isfinite(longitude)):
@@ -44,7 +44,7 @@ def reference(latitude: float | None, longitude: float | None, level: int | None
 
 
 def compute(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Array:
-    """The cells of many points: doubles and integers in, text out, all of one length."""
+    """The cells of many points in degrees: doubles and integers in, text out, all of one length."""
     lat, lng = _floats(latitude), _floats(longitude)
     levels = np.asarray(pc.fill_null(level, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.
@@ -54,7 +54,7 @@ def compute(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Arra
 
 
 def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
-    """Signed cell ids of points in degrees, all of them finite."""
+    """Signed cell ids of points in degrees, all of them finite; all of one length."""
     face, u, v = _project(np.radians(latitude), np.radians(longitude))
     return _at_level(_leaves(face, _square(u), _square(v)), level)
 

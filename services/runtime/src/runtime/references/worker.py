@@ -45,7 +45,10 @@ def table(name: str) -> Content:
 
 
 def file_of(name: str) -> str:
-    """The file that holds the table of the running batch: another version is another file."""
+    """The file that holds the table of the running batch: another version is another file.
+
+    Raises: JobError (INTERNAL) when the driver named none.
+    """
     task = TaskContext.get()
     said = task.getLocalProperty(PROPERTY) if task is not None else None
     file = json.loads(said or "{}").get(name)

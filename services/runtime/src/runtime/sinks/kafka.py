@@ -94,7 +94,10 @@ class KafkaWriter:
         self._values = _Values(target)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Write a batch; returns the rows that do not fit or that the broker refused."""
+        """Write a batch; returns the rows that do not fit or that the broker refused.
+
+        Raises: TemporaryError while the broker takes none.
+        """
         values, refusals = self._values.encode(batch)
         layout = self._target.layout
         keys = rows.keys(layout, batch)

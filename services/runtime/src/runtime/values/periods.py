@@ -63,7 +63,7 @@ def week_ends(walls: Ints) -> Ints:
 
 
 def numbers(values: pa.Array) -> Ints:
-    """Whole numbers; NULL is 0."""
+    """Whole numbers, one for each value; NULL is 0."""
     return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -77,7 +77,7 @@ def given(*arrays: pa.Array) -> Bools:
 
 
 def within(times: Ints) -> Bools:
-    """Which of these instants or wall times lie in the years 1 to 9999."""
+    """Which of these instants or wall times, in seconds, lie in the years 1 to 9999."""
     return (times >= zones.FIRST) & (times <= zones.LAST)
 
 
@@ -96,7 +96,7 @@ def by_zone(zone: pa.Array) -> Iterator[tuple[Clock, Bools | slice]]:
 def compute(
     seconds: pa.Array, zone: pa.Array, bound: Callable[[Ints], Ints], back: Callable[[Clock, Ints], Ints]
 ) -> pa.Array:
-    """The bound of each instant's period: `bound` of its wall time, `back` on the zone's clocks."""
+    """The bound of each instant's period, in seconds: `bound` of its wall time, `back` on its clocks."""
     instants, known = numbers(seconds), given(seconds, zone)
     known &= within(instants)
     instants = np.where(known, instants, 0)

@@ -35,7 +35,7 @@ def points(times: Times, values: Numbers) -> Iterator[tuple[datetime, float]]:
 
 
 def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: int) -> list[float]:
-    """The value of each minute of the window: 0 without one; of two the later in the list."""
+    """The value of each of the `window` minutes: 0 without one; of two the later in the list."""
     values = [0.0] * window
     for time, value in series:
         minute = (time - start) // _MINUTE
@@ -45,7 +45,7 @@ def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: i
 
 
 def whole_minutes(window: float | None) -> int | None:
-    """The length of a window; None for what is no whole number of minutes, or too long."""
+    """The length of a window, in minutes; None for what is no whole number of them, or too long."""
     if window is None or not 1 <= window <= MAX_MINUTES or window != int(window):
         return None
     return int(window)
@@ -101,12 +101,12 @@ def last_of_minutes(points: Points, start: Ints, window: Ints) -> tuple[Points, 
 
 
 def micros(times: pa.Array) -> tuple[Ints, Bools]:
-    """Timestamps as microseconds, 0 where NULL, and which are not."""
+    """Timestamps as microseconds since 1970, 0 where NULL, and which are not: two arrays of their length."""
     known = np.asarray(times.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     numbers = pc.fill_null(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
     return numbers, known
 
 
 def numbers(values: pa.Array) -> Floats:
-    """Numbers as doubles, NaN where NULL."""
+    """Numbers as doubles, one for each value; NaN where NULL."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)

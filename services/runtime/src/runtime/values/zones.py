@@ -115,7 +115,7 @@ class Clock:
     """From here on everything repeats every 400 years; the arrays reach a little beyond the first time."""
 
     def wall(self, instants: Ints) -> Ints:
-        """What the clocks show."""
+        """What the clocks show at each instant, in seconds as these."""
         moved, cycles = self._first_cycle(instants)
         index = np.searchsorted(self.starts, moved, side="right") - 1
         walls: Ints = moved + self.offsets[index] + cycles
@@ -130,21 +130,21 @@ class Clock:
         return names, which.astype(np.int64)
 
     def first(self, walls: Ints) -> Ints:
-        """As `first_instant`."""
+        """As `first_instant`, for each wall time."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._reached, moved, side="right")
         instants: Ints = np.maximum(self.starts[index], moved - self.offsets[index]) + cycles
         return instants
 
     def last(self, walls: Ints) -> Ints:
-        """As `last_instant`."""
+        """As `last_instant`, for each wall time."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._left, moved, side="right") - 1
         instants: Ints = np.minimum(self._ends[index] - 1, moved - self.offsets[index]) + cycles
         return instants
 
     def later(self, walls: Ints) -> Ints:
-        """As `later_instant`."""
+        """As `later_instant`, for each wall time."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._left, moved, side="right") - 1
         instants: Ints = moved - self.offsets[index] + cycles

@@ -83,7 +83,7 @@ class Broker:
         self._consumer.close()
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Ids and partitions of these topics."""
+        """Ids and partitions of these topics. Raises: JobError, TemporaryError."""
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
         topics = {}
         for name, future in futures.items():
@@ -116,7 +116,10 @@ class Broker:
         return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def samples(self, start: Positions, count: int) -> dict[Partition, list[Message]]:
-        """The first `count` records (fewer at the end of a partition) from these offsets on, in order."""
+        """The first `count` records (fewer at the end of a partition) from these offsets on, in order.
+
+        Raises: TemporaryError.
+        """
         gathered, waiting = self._sampled(start, count, sys.maxsize)
         if waiting:
             names = ", ".join(map(str, sorted(waiting)))
