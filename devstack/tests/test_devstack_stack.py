@@ -223,6 +223,7 @@ def test_in_the_foreground_what_a_down_elsewhere_ends_is_not_told_as_a_fault(loc
     assert local.leftovers() == []
 
 
+@pytest.mark.long
 def test_in_the_foreground_sigterm_stops_everything(local: Local) -> None:
     with foreground(local) as up:
         running = [each["name"] for each in local("status")["processes"]]

@@ -39,6 +39,7 @@ def test_every_control_record_delivered_again_changes_nothing(stack: Stack, cli:
     assert driver(stack, name).keys() == running
 
 
+@pytest.mark.long
 def test_projections_that_were_dropped_are_rebuilt_byte_for_byte(stack: Stack, cli: Cli, name: str) -> None:
     cli("stop", name, "--wait")
     before = dump(cli)

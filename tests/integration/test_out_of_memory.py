@@ -14,7 +14,7 @@ from scheduler import command
 from scheduler.__main__ import find_installation, find_java
 from scheduler.drivers import Drivers
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 # Each record keeps a megabyte until the window closes.
 LARGE = """\
 SELECT CollectArray(REPEAT('0123456789', 100000)) AS texts,

@@ -44,7 +44,8 @@ def test_a_dagger_is_created_counts_exactly_stops_and_is_deleted(
     assert driver(stack, name) == {}
 
 
-@pytest.mark.parametrize("kafka_time", ["event time", pytest.param("now", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kafka_time", ["event time", "now"])
 def test_two_uneven_partitions_caught_up_from_earliest_lose_no_row(
     stack: Stack, cli: Cli, tmp_path: Path, kafka_time: str
 ) -> None:

@@ -11,7 +11,7 @@ from services.runtime.tests.test_job_driver import bookings, in_influx, in_kafka
 from tests.integration.bookings import booking, recount, spread
 from tests.proxy import Proxy, port_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.fixture(params=["influx", "influx2"], ids=["influxdb 1.8", "influxdb 2"])

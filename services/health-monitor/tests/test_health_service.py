@@ -402,6 +402,7 @@ async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what
         assert (before, kinds(told)) == ([], FIRED)
 
 
+@pytest.mark.long
 async def test_a_broker_that_is_gone_pages_once_and_the_log_gets_it_when_it_is_back(stack: Stack) -> None:
     async with stage_on(stack.kafka) as stage:
         stage.silence_s, stage.progress_s, stage.kafka_away_s = 10, 120, 10

@@ -15,13 +15,11 @@ from services.runtime.tests.test_sink_contract import records
 from tests.integration.bookings import booking
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 _FORWARD = "SELECT order_number AS tag_order, fare, rowtime AS window_timestamp FROM data_stream"
 
 
-@pytest.mark.parametrize(
-    "batches", [pytest.param(-1, marks=pytest.mark.long), 0, pytest.param(3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("batches", [-1, 0, 3])
 def test_a_drain_in_the_middle_of_things_ends_without_a_trace_and_repeats_nothing(
     tmp_path: Path, kafka: str, batches: int
 ) -> None:
@@ -42,7 +40,6 @@ def test_a_drain_in_the_middle_of_things_ends_without_a_trace_and_repeats_nothin
     assert sorted(orders_in(kafka, rows)) == sorted(orders)
 
 
-@pytest.mark.long
 def test_a_drain_while_a_sink_is_away_ends_without_a_trace(
     tmp_path: Path, kafka: str, influx: dict[str, str], detour: Proxy
 ) -> None:

@@ -115,6 +115,7 @@ def in_messages(kafka: str, topic: str) -> Counts:
     )
 
 
+@pytest.mark.long
 def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
     tmp_path: Path, kafka: str, influx: dict[str, str], detour: Proxy
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_sink_that_is_away_is_waited_for_and_nothing_is_lost_or_repeated(
     assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, topic))) == recount(first + next_ + last)
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_repeats_its_batch_and_tells_what_made_later_rows_late(
     tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:
@@ -227,12 +229,10 @@ def test_the_python_half_ends_with_its_jvm(tmp_path: Path, kafka: str) -> None:
     assert launch.error()["reason"] == "JVM_GONE"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("process", "reason"),
-    [
-        pytest.param("python_streaming_source_runner", "READER_DIED", marks=pytest.mark.long),
-        ("runtime.daemon", "WORKER_DIED"),
-    ],
+    [("python_streaming_source_runner", "READER_DIED"), ("runtime.daemon", "WORKER_DIED")],
 )
 def test_a_helper_process_that_dies_ends_the_driver_with_one_sentence_and_a_relaunch_goes_on(
     tmp_path: Path, kafka: str, process: str, reason: str

@@ -21,7 +21,7 @@ from services.runtime.tests.test_job_driver import kafka_sink
 from services.runtime.tests.test_sink_contract import records
 from tests.integration.bookings import NOON, booking
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 Event: TypeAlias = tuple[float, int]
 """Second, city."""
@@ -151,9 +151,7 @@ EDITED_S = 900
 CLOSING: Event = (1800.0, 9)
 
 
-@pytest.mark.parametrize(
-    "query", ["tumble over session", *(pytest.param(q, marks=pytest.mark.long) for q in list(QUERIES)[1:])]
-)
+@pytest.mark.parametrize("query", QUERIES)
 def test_an_edit_reads_what_is_open_whole_and_writes_no_row_from_a_part(
     tmp_path: Path, kafka: str, query: str
 ) -> None:
@@ -186,7 +184,6 @@ def test_an_edit_reads_what_is_open_whole_and_writes_no_row_from_a_part(
     assert code == 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("start", ["latest", "at"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_start_amid_records_and_an_edit_after_it_write_rows_of_the_whole_history_or_none(

@@ -50,10 +50,21 @@ def test_an_unknown_failure_is_ours_and_carries_no_trace() -> None:
     assert "secret-value" not in told.detail
 
 
-def test_a_full_disk_is_told_as_such() -> None:
-    told = explain(RuntimeError("java.io.IOException: No space left on device"))
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("java.io.IOException: No space left on device", "DISK_FULL"),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "WORKER_DIED"),
+        (
+            "java.io.EOFException\n\tat o.a.s.sql.execution.python.streaming.PythonStreamingSourceRunner",
+            "READER_DIED",
+        ),
+    ],
+)
+def test_what_spark_says_of_its_host_is_told_as_such(text: str, reason: str) -> None:
+    told = explain(RuntimeError(text))
 
-    assert (told.domain, told.reason) == (errors.EXTERNAL, "DISK_FULL")
+    assert (told.domain, told.reason, told.retryable) == (errors.EXTERNAL, reason, True)
 
 
 def test_a_detail_is_one_line_of_bounded_length() -> None:

@@ -15,7 +15,7 @@ from services.runtime.tests.test_job_driver import kafka_sink
 from services.runtime.tests.test_sink_contract import create, records
 from tests.integration.bookings import NOON, booking, window_end
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 Event = tuple[float, int]
 """Second after noon, number of the order."""
@@ -109,9 +109,9 @@ FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '{GAP_S}' SECOND)"""
     ("sql", "recounted", "columns", "late"),
     [
         (LEFT_JOIN, joined, ("tag_order", "fate"), 395),
-        pytest.param(UNION, united, ("window_timestamp", "n"), 355, marks=pytest.mark.long),
-        pytest.param(SAME_TWICE, twice, ("tag_order", "branch"), None, marks=pytest.mark.long),
-        pytest.param(SESSION, sessions, ("began", "n"), 385, marks=pytest.mark.long),
+        (UNION, united, ("window_timestamp", "n"), 355),
+        (SAME_TWICE, twice, ("tag_order", "branch"), None),
+        (SESSION, sessions, ("began", "n"), 385),
     ],
     ids=["left join", "union", "one stream twice", "session"],
 )

@@ -110,6 +110,7 @@ def test_partitions_that_are_added_later_are_read_from_their_beginning(
     assert job.counts[-1].lag.keys() == {f"{feed.topic}/0", f"{feed.topic}/1"}
 
 
+@pytest.mark.long
 def test_topics_come_and_go_and_open_windows_lack_nothing_of_them(
     feed: Feed, run: Callable[..., Job]
 ) -> None:

@@ -83,7 +83,7 @@ def test_bad_records_are_quarantined_and_the_idle_streams_last_window_closes(
     )
 
 
-@pytest.mark.parametrize("kafka_time", ["event time", "now"])
+@pytest.mark.parametrize("kafka_time", ["event time", pytest.param("now", marks=pytest.mark.long)])
 def test_two_uneven_partitions_are_caught_up_without_losing_a_row(
     feed: Feed, run: Callable[..., Job], kafka_time: str
 ) -> None:

@@ -200,7 +200,6 @@ def test_an_aggregate_has_room_for_100_000_groups(call: str, session: SparkSessi
 @pytest.mark.parametrize(
     ("groups", "state"),
     [
-        (20_000, spec_pb2.STATE_STORE_MEMORY),
         (2_000, spec_pb2.STATE_STORE_DISK),
         pytest.param(100_000, spec_pb2.STATE_STORE_MEMORY, marks=pytest.mark.long),
         pytest.param(100_000, spec_pb2.STATE_STORE_DISK, marks=pytest.mark.long),

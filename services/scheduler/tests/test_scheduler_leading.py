@@ -75,6 +75,7 @@ async def test_a_standby_takes_over_when_the_beat_of_the_leader_is_missing(world
     assert (after.generation, after.driver.pid) == (dagger.generation, dagger.driver.pid)
 
 
+@pytest.mark.long
 async def test_a_standby_leaves_a_leader_alone_that_beats(world: World) -> None:
     async with world.serving(patience=10), world.serving(patience=10):
         await world.ask()
