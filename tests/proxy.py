@@ -29,6 +29,7 @@ class Proxy:
         self._connections: set[socket.socket] = set()
         self._delay_s = 0.0
         self._is_cut = False
+        self._is_deaf = False
         self._serving = threading.Event()
         self._serving.set()
         self._done = threading.Event()
@@ -62,9 +63,13 @@ class Proxy:
         """Accept new connections, and be silent: nothing goes to the server or comes back."""
         self._serving.clear()
 
+    def deafen(self) -> None:
+        """Forward what clients say, and drop what they are answered."""
+        self._is_deaf = True
+
     def open(self) -> None:
         """Forward from now on, also what is held."""
-        self._is_cut = False
+        self._is_cut = self._is_deaf = False
         self._serving.set()
 
     @contextmanager
@@ -104,16 +109,17 @@ class Proxy:
         self._connections |= {client, server}
         if self._is_cut:
             self._drop()
-        threading.Thread(target=self._pass, args=(self._answers, server, client), daemon=True).start()
+        threading.Thread(target=self._pass, args=(self._answers, server, client, True), daemon=True).start()
         self._pass(_chunk, client, server)
 
-    def _pass(self, read: Read, source: socket.socket, sink: socket.socket) -> None:
+    def _pass(self, read: Read, source: socket.socket, sink: socket.socket, answers: bool = False) -> None:
         """One way of one connection, until either end is gone."""
         with suppress(OSError):
             while data := read(source):
                 if self._delay_s:
                     self._done.wait(self._delay_s)
-                sink.sendall(data)
+                if not (self._is_deaf and answers):
+                    sink.sendall(data)
         for end in (source, sink):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
