@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,8 @@ class Stack:
 
 @contextmanager
 def stack() -> Iterator[Stack]:
-    """A fresh stack."""
+    """A fresh stack. A signal to terminate ends the bench, and takes the stack down as an interrupt does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
         state_dir = Path(folder)
         _daggers(state_dir, "local", "up", "--detach")
