@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from devstack import ports
@@ -102,3 +103,37 @@ def environment(prefix: str, connection: Connection) -> dict[str, str]:
         f"{prefix}KAFKA_SASL_PASSWORD_FILE": str(connection.sasl_password_file),
         f"{prefix}KAFKA_SSL_CA_FILE": str(connection.ssl_ca_file),
     }
+
+
+@contextmanager
+def services(folder: Path, kafka: Connection, **gateway: str) -> Iterator[int]:
+    """Gateway, scheduler and monitor while the context is open; the gateway's port.
+
+    gateway: more settings of the gateway, without their prefix.
+    """
+    port = ports.choose(("gateway",), {})["gateway"]
+    own = {
+        "api_gateway": environment("DAGGERS_GATEWAY_", kafka)
+        | {
+            "DAGGERS_GATEWAY_BIND": f"127.0.0.1:{port}",
+            "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{folder}/g.db",
+        }
+        | {f"DAGGERS_GATEWAY_{name}": value for name, value in gateway.items()},
+        "scheduler": environment("DAGGERS_SCHEDULER_", kafka)
+        | {"DAGGERS_SCHEDULER_STATE_DIR": str(folder / "state")},
+        "health_monitor": environment("DAGGERS_MONITOR_", kafka),
+    }
+    with ExitStack() as stack:
+        for name, told in own.items():
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", name], env=inherited() | told, stdout=log, stderr=log
+            )
+            stack.callback(process.wait, DEADLINE_S)
+            stack.callback(process.terminate)
+        yield port
+
+
+def inherited() -> dict[str, str]:
+    """What a service needs of our own environment."""
+    return {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ}  # noqa: TID251

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ import psutil
 import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
 from tests.integration.bookings import message_class
-from tests.integration.securedkafka import PASSWORD, environment, secured
+from tests.integration.securedkafka import PASSWORD, environment, inherited, secured, services
 
 from chassis import drivers
-from devstack import ports
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.log import LogUnavailable
@@ -38,35 +36,6 @@ CANARY = PASSWORD.encode()
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     with secured(tmp_path_factory.mktemp("secured")) as connection:
         yield connection
-
-
-@contextmanager
-def services(folder: Path, kafka: Connection) -> Iterator[int]:
-    """Gateway, scheduler and monitor while the context is open; the gateway's port."""
-    port = ports.choose(("gateway",), {})["gateway"]
-    own = {
-        "api_gateway": environment("DAGGERS_GATEWAY_", kafka)
-        | {
-            "DAGGERS_GATEWAY_BIND": f"127.0.0.1:{port}",
-            "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{folder}/g.db",
-        },
-        "scheduler": environment("DAGGERS_SCHEDULER_", kafka)
-        | {"DAGGERS_SCHEDULER_STATE_DIR": str(folder / "state")},
-        "health_monitor": environment("DAGGERS_MONITOR_", kafka),
-    }
-    with ExitStack() as stack:
-        for name, told in own.items():
-            log = stack.enter_context((folder / f"{name}.log").open("wb"))
-            process = subprocess.Popen(
-                [sys.executable, "-m", name], env=inherited() | told, stdout=log, stderr=log
-            )
-            stack.callback(process.wait, DEADLINE_S)
-            stack.callback(process.terminate)
-        yield port
-
-
-def inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ}  # noqa: TID251
 
 
 async def found(kafka: Connection, topic: str, kind: type[Any]) -> Any:
