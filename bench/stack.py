@@ -42,8 +42,8 @@ def stack() -> Iterator[Stack]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
         state_dir = Path(folder)
-        _daggers(state_dir, "local", "up", "--detach")
         try:
+            _daggers(state_dir, "local", "up", "--detach")
             status = _daggers(state_dir, "local", "status")
             yield Stack(state_dir, status["kafka"]["bootstrap_servers"], status["gateway"]["address"])
         finally:
