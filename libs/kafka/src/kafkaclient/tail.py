@@ -16,6 +16,8 @@ READER: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "log
 _MOVING: Final = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _MOVING_S: Final = 5.0
 _COME_S: Final = 0.05
+_WAIT_S: Final = 0.5
+_AT_ONCE: Final = 1000
 _FIRST_BLOCK: Final = 500
 _LAST_BLOCK: Final = 20_000
 
@@ -26,14 +28,16 @@ def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     consumer: one that has `READER`, and reads nothing yet. Raises: KafkaException; TimeoutError when the end
     is not reached within `TIMEOUT_S`.
     """
-    starts = []
+    starts, expected = [], 0
     for partition in _partitions(consumer, topic):
         low, high = _bounds(consumer, TopicPartition(topic, partition))
-        starts.append(TopicPartition(topic, partition, max(low, high - limit)))
+        start = max(low, high - limit)
+        starts.append(TopicPartition(topic, partition, start))
+        expected += high - start + 1  # and the word that it ends there
     if not starts:
         return []
     consumer.assign(starts)
-    return _until_end(consumer, {start.partition for start in starts}, topic)
+    return _until_end(consumer, {start.partition for start in starts}, topic, expected)
 
 
 def backwards(consumer: Consumer, topic: str, since: datetime | None) -> Iterator[Iterator[Message]]:
@@ -62,10 +66,10 @@ def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Me
         consumer.assign([TopicPartition(end.topic, end.partition, start)])
         block: list[Message] = []
         deadline = time.monotonic() + TIMEOUT_S
-        while not block or (block[-1].offset() or 0) < high - 1:
+        while (following := (block[-1].offset() or 0) + 1 if block else start) < high:
             if time.monotonic() > deadline:
                 raise _late(end.topic)
-            messages = consumer.consume(1000, timeout=0.5)
+            messages = _taken(consumer, high - following)
             block += [each for each in messages if not _is_end(each)]
             if any(map(_is_end, messages)):
                 break  # the last offsets hold no records
@@ -81,9 +85,9 @@ def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     if not consumer.assignment():
         return tail(consumer, topic, limit)
     arrived = []
-    while messages := consumer.consume(1000, timeout=_COME_S):
+    while messages := consumer.consume(_AT_ONCE, timeout=_COME_S):
         arrived += [message for message in messages if not _is_end(message)]
-        if len(messages) < 1000:
+        if len(messages) < _AT_ONCE:
             break
     return arrived
 
@@ -108,18 +112,25 @@ def _partitions(consumer: Consumer, topic: str) -> list[int]:
     return sorted(metadata.partitions)
 
 
-def _until_end(consumer: Consumer, unread: set[int], topic: str) -> list[Message]:
+def _until_end(consumer: Consumer, unread: set[int], topic: str, expected: int) -> list[Message]:
     messages = []
     deadline = time.monotonic() + TIMEOUT_S
     while unread:
         if time.monotonic() > deadline:
             raise _late(topic)
-        for message in consumer.consume(1000, timeout=0.5):
+        taken = _taken(consumer, expected)
+        expected -= len(taken)
+        for message in taken:
             if _is_end(message):
                 unread.discard(message.partition())
             else:
                 messages.append(message)
     return messages
+
+
+def _taken(consumer: Consumer, expected: int) -> list[Message]:
+    """What comes next. A consumer waits for as many as it is asked for, so no more are than must come."""
+    return consumer.consume(min(max(expected, 1), _AT_ONCE), timeout=_WAIT_S)
 
 
 def _is_end(message: Message) -> bool:
