@@ -107,6 +107,7 @@ def test_a_row_that_is_too_large_is_refused_and_the_others_are_written(kafka: st
 
 def test_records_that_nothing_was_heard_of_are_not_taken_for_written(monkeypatch: pytest.MonkeyPatch) -> None:
     away = target("127.0.0.1:1", "any", properties={"message.timeout.ms": "300000", "log_level": "0"})
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 1_000)
     with pytest.raises(TemporaryError, match=r"does not take records now"):  # heard of within our own limit
         sinks.open_writer(away).write(batch(COUNTS), 0)
     monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", -4_900)  # nothing is heard of in 100 ms
@@ -125,8 +126,9 @@ def test_a_record_that_the_broker_finds_too_large_is_refused(kafka: str) -> None
     assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(0, "SINK_REFUSED")]
 
 
-def test_a_broker_that_is_away_is_waited_for(kafka: str) -> None:
+def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     away = target("127.0.0.1:1", "any", properties={"log_level": "0"})
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 1_000)
 
     with pytest.raises(TemporaryError, match="does not take records now"):
         sinks.open_writer(away).write(batch(COUNTS), 0)
