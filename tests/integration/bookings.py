@@ -108,9 +108,9 @@ class Bookings:
         return name, path
 
 
-def recount(events: Iterable[tuple[float, int]]) -> Counter[tuple[str, str]]:
+def recount(events: Iterable[tuple[float, int]], window_s: int = WINDOW_S) -> Counter[tuple[str, str]]:
     """How many events each (window end, city) has; `events` are (second after noon, city_id)."""
-    return Counter((window_end(second), str(city)) for second, city in events)
+    return Counter((window_end(second, window_s), str(city)) for second, city in events)
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
@@ -121,9 +121,9 @@ def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
     return keys
 
 
-def window_end(second: float) -> str:
+def window_end(second: float, window_s: int = WINDOW_S) -> str:
     """End of the window that holds a second after noon, as `daggers rows` writes it."""
-    end = (int(NOON + second) // WINDOW_S + 1) * WINDOW_S
+    end = (int(NOON + second) // window_s + 1) * window_s
     return datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

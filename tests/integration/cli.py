@@ -32,11 +32,13 @@ class Cli:
     """Runs commands against the stack in `state_dir`."""
 
     state_dir: Path
+    daggers: Path = DAGGERS
+    """The command; that of another version, where it matters."""
 
     def try_(self, *words: object) -> Outcome:
         """Run a command with JSON output, whatever its exit code."""
         done = subprocess.run(
-            [DAGGERS, *map(str, words), "--state-dir", self.state_dir, "-o", "json"],
+            [self.daggers, *map(str, words), "--state-dir", self.state_dir, "-o", "json"],
             capture_output=True, text=True, check=False, timeout=DEADLINE_S + 60,
         )  # fmt: skip
         return Outcome(done.returncode, done.stdout, done.stderr)
