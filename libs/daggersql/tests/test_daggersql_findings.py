@@ -100,6 +100,9 @@ def test_one_keyword_is_meant_the_one_that_makes_a_query_before_a_guess(rest: st
         (f"SELECT COUNT(*) AS n FROM bookings {WINDOW}, metadata", "TYPE_MISMATCH"),
         (f"SELECT SUM(driver_id) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
         (f"SELECT UPPER(driver_id) FILTER (WHERE surge) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        (f"SELECT MOD(COUNT(1), 2) FILTER (WHERE surge) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        (f"SELECT IF(COUNT(1) > 1, 1, 2) FILTER (WHERE surge) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
+        ("SELECT DATE_TRUNC('HOUR', rowtime) FILTER (WHERE surge) AS n FROM bookings", "TYPE_MISMATCH"),
         (f"SELECT SUM(DISTINCT fare) AS n FROM bookings {WINDOW}", "UNSUPPORTED_FUNCTION"),
         (f"SELECT COLLECT(DISTINCT fare) AS n FROM bookings {WINDOW}", "UNSUPPORTED_FUNCTION"),
         (f"SELECT LISTAGG(DISTINCT fare) AS n FROM bookings {WINDOW}", "TYPE_MISMATCH"),
@@ -299,3 +302,13 @@ def test_a_row_has_no_bounds_of_a_window(sql: str, column: int) -> None:
 )
 def test_groups_have_the_bounds_of_their_window(sql: str) -> None:
     assert check(sql, tables()).plan is not None
+
+
+def test_a_filter_that_was_ignored_is_a_warning_for_a_query_that_runs() -> None:
+    query = f"SELECT MOD(COUNT(1), 2) FILTER (WHERE surge) AS n FROM bookings {WINDOW}"
+    checked = check(query, tables(), accepted=True)
+
+    assert checked.plan is not None
+    assert ("TYPE_MISMATCH", "FILTER belongs to an aggregate, which MOD is not.") in [
+        (each.code, each.message) for each in checked.plan.warnings
+    ]

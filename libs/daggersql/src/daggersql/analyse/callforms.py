@@ -24,27 +24,19 @@ from daggersql.operators import arithmetic
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import span
 
+_NO_AGGREGATE: Final = "FILTER belongs to an aggregate, which {} is not."
 BY_TIME: Final = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
 """Aggregates that go by event time, where there is a window."""
 
 
 def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Expr:
     name, place = node.name.upper(), span(node)
-    if windows.is_bound(node):
-        return windows.bound(node, checks)
-    if (rule := _BY_NAME.get(name)) is not None:
-        return rule(node, checks)
-    if name == "MOD" and len(node.expressions) == 2:
-        left, right = (checks.check(each) for each in node.expressions)
-        return arithmetic.arithmetic("%", left, right, place, checks.report)
-    if name == "IF" and len(node.expressions) == 3:
-        branch = tree.If(this=node.expressions[0], true=node.expressions[1])
-        case = tree.Case(ifs=[branch], default=node.expressions[2])
-        case.meta.update(node.meta)
-        return checks.check(case)
     first = node.expressions[0] if node.expressions else None
-    if name in BY_UNIT and isinstance(first, tree.Column | tree.Literal):
-        return units.by_unit(node, first, checks)
+    special = _special(node, first, checks)
+    if special is not None:
+        if where is not None:
+            checks.report.object_to("TYPE_MISMATCH", place, _NO_AGGREGATE.format(node.name))
+        return special
     if isinstance(first, tree.Distinct):
         return _distinct(node, first, checks, where)
     arguments = (
@@ -68,11 +60,29 @@ def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Ex
     if function.aggregate and _has_aggregate(arguments, checks.report):
         return wrong(place)
     if where is not None and not function.aggregate:
-        checks.report.error(
-            "TYPE_MISMATCH", place, f"FILTER belongs to an aggregate, which {node.name} is not."
-        )
+        checks.report.error("TYPE_MISMATCH", place, _NO_AGGREGATE.format(node.name))
         return wrong(place)
     return call_function(function, arguments, place, checks.report, where)
+
+
+def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> Expr | None:
+    """What is written as a call and is none of a function; None for what calls one."""
+    name, place = node.name.upper(), span(node)
+    if windows.is_bound(node):
+        return windows.bound(node, checks)
+    if (rule := _BY_NAME.get(name)) is not None:
+        return rule(node, checks)
+    if name == "MOD" and len(node.expressions) == 2:
+        left, right = (checks.check(each) for each in node.expressions)
+        return arithmetic.arithmetic("%", left, right, place, checks.report)
+    if name == "IF" and len(node.expressions) == 3:
+        branch = tree.If(this=node.expressions[0], true=node.expressions[1])
+        case = tree.Case(ifs=[branch], default=node.expressions[2])
+        case.meta.update(node.meta)
+        return checks.check(case)
+    if name in BY_UNIT and isinstance(first, tree.Column | tree.Literal):
+        return units.by_unit(node, first, checks)
+    return None
 
 
 def check_rows(node: tree.Node, checks: Checks) -> Expr:
