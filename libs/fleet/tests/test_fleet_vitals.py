@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,6 +150,46 @@ def test_a_dagger_that_was_never_heard_has_its_name() -> None:
 
 def test_every_reason_has_advice() -> None:
     assert {str(reason) for reason in Reason} <= ADVICE.keys()
+
+
+def test_what_the_check_of_a_query_found_is_the_analysts_and_about_the_query() -> None:
+    lint = "HIGH_CARDINALITY_TAG: A time-series store keeps a series for each value of a tag."
+    newer = "OF_A_NEWER_DRIVER something else"
+
+    told = shown(a_dagger(), heard((5, {}), (0, {"warnings": [lint, newer]}))).warnings
+
+    assert [(each.code, each.object, each.domain) for each in told] == [
+        ("HIGH_CARDINALITY_TAG", "query", USER),
+        ("OF_A_NEWER_DRIVER", "", events_pb2.ERROR_DOMAIN_UNSPECIFIED),
+    ]
+    assert "`daggers validate FILE` shows the place" in told[0].next
+
+
+def test_every_warning_that_a_driver_makes_has_advice() -> None:
+    runtime = Path(__file__).parents[3] / "services" / "runtime" / "src" / "runtime"
+    text = "\n".join(
+        file.read_text() for room in ("source", "launch", "state") for file in (runtime / room).rglob("*.py")
+    )
+    codes = set(re.findall(r'f"([A-Z]+(?:_[A-Z]+)+):? ', text)) | {"LARGE_GROUPS"}
+
+    assert {"RECORDS_EXPIRED", "TOPIC_GONE", "STREAM_UNREACHABLE"} <= codes
+    assert codes <= ADVICE.keys()
+
+
+def test_a_driver_that_runs_again_says_why_the_one_before_it_ended() -> None:
+    error = events_pb2.DaggerError(domain=USER, reason="OUT_OF_MEMORY", detail="The heap is full.")
+    ended = gateway_pb2.DriverExit(generation=2, error=error)
+    ended.time.FromDatetime(NOON - 4 * MINUTE)
+    looping = a_dagger(attempt=3, last_exit=ended)
+
+    (warning,) = shown(looping, heard((5, {}), (0, {}))).warnings
+
+    assert (warning.code, warning.domain, warning.object) == ("OUT_OF_MEMORY", USER, "driver")
+    assert warning.message == (
+        "its driver has ended 3 times, the last time 4 min ago: The heap is full; it runs again"
+    )
+    assert "--previous" in warning.next
+    assert warned(a_dagger(attempt=0, last_exit=ended), heard((5, {}), (0, {}))) == []
 
 
 def test_a_healthy_dagger_has_no_warning() -> None:

@@ -98,6 +98,21 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Bring its Kafka back: the driver goes on where it was, nothing is lost. `daggers get {name}` tells.",
     ),
+    "RECORDS_EXPIRED": Advice(
+        "source",
+        _EXTERNAL,
+        "Those records are gone: keep topics longer, or let it read faster; `daggers logs {name}` says more.",
+    ),
+    "TOPIC_JOINED": Advice("source", _USER, "There is nothing to do."),
+    "TOPIC_GONE": Advice(
+        "source", _EXTERNAL, "Register its stream without that topic, unless it is to be made anew."
+    ),
+    "TOPICS_SHARE_WATERMARK": Advice(
+        "source", _USER, "Give topics that lie behind a stream of their own, if their rows come late."
+    ),
+    "LARGE_GROUPS": Advice(
+        "state", _USER, "Collect fewer values in each group: a shorter window, or a finer GROUP BY."
+    ),
     UNREACHABLE: Advice(
         "driver",
         _EXTERNAL,
@@ -128,6 +143,10 @@ ADVICE: Final[Mapping[str, Advice]] = {
     ),
 }
 """By code: every reason, the conditions of alerts, and the warnings that ask for something."""
+OF_THE_QUERY: Final = Advice(
+    "query", _USER, "It runs all the same: change it, or leave it; `daggers validate FILE` shows the place."
+)
+"""Of what the check of its query has found: those codes are the dialect's."""
 UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
 _UNKNOWN_CONDITION: Final = Advice("", _UNKNOWN, "Read `daggers get {name}`: it says what it does now.")
 _OF_CONDITIONS: Final[Mapping[Condition, str]] = {
@@ -171,6 +190,12 @@ def ended(error: Error) -> Advice:
     """Of a driver that ended, and is launched again."""
     known = ADVICE["RESTART_LOOP"]
     return Advice(known.object, error.domain, known.next)
+
+
+def runs_again(error: Error) -> Advice:
+    """Of a driver that runs, and whose place another one had a moment ago."""
+    next_ = "If it ends again, read `daggers logs {name} --previous`."
+    return Advice(ADVICE["RESTART_LOOP"].object, error.domain, next_)
 
 
 def retries(error: Error) -> Advice:

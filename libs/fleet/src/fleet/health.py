@@ -164,6 +164,12 @@ def driver_warnings(heartbeat: Heartbeat) -> dict[str, str]:
     return texts
 
 
+def findings(heartbeat: Heartbeat) -> frozenset[str]:
+    """The codes among its warnings that the check of its query has: they have a colon behind them."""
+    codes = (warning.partition(" ")[0] for warning in heartbeat.warnings)
+    return frozenset(code.removesuffix(":") for code in codes if code.endswith(":"))
+
+
 def share_kept_back(kept_back: int, went_on: int) -> float:
     """Of all."""
     return kept_back / max(kept_back + went_on, 1)

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from daggers.v1 import vitals_pb2
 
 from chassis.durations import spoken
 from fleet import advice
-from fleet.advice import ADVICE, LATE_RECORDS, NOT_LAUNCHED, QUARANTINED, REFUSED, UNKNOWN_CODE, Advice
+from fleet.advice import (
+    ADVICE,
+    LATE_RECORDS,
+    NOT_LAUNCHED,
+    OF_THE_QUERY,
+    QUARANTINED,
+    REFUSED,
+    UNKNOWN_CODE,
+    Advice,
+)
 from fleet.dagger import Dagger
 from fleet.health import (
     SHOWN,
@@ -24,6 +33,7 @@ from fleet.health import (
     Reason,
     degradation_reasons,
     driver_warnings,
+    findings,
     share_kept_back,
     silent,
 )
@@ -62,7 +72,10 @@ def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     told = standstill(dagger, watch, now=now, hearing=hearing)
     if dagger.phase in _DRIVEN:
         judged_at = now if hearing is not None else watch.heard or now
-        told += _of_its_work(dagger, watch, _evidence(watch, now, hearing), judged_at)
+        told += [
+            *_of_its_work(dagger, watch, _evidence(watch, now, hearing), judged_at),
+            *_of_its_last_end(dagger, now),
+        ]
     return [each.to_proto(dagger.name) for each in told]
 
 
@@ -115,6 +128,16 @@ def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[Told]:
         yield Told(error.reason, text, since, advice.ended(error))
 
 
+def _of_its_last_end(dagger: Dagger, now: datetime) -> Iterator[Told]:
+    """Why the driver before this one ended: one that ends again and again runs well in between."""
+    ended = dagger.last_exit
+    if dagger.phase in (RUNNING, DEGRADED) and dagger.ends and ended is not None and ended.HasField("error"):
+        since = ended.time.ToDatetime(UTC)
+        last = f"the last time {spoken(now - since)} ago"
+        text = f"{advice.often(dagger.ends)}, {last}: {_clause(ended.error.detail)}; it runs again"
+        yield Told(ended.error.reason, text, since, advice.runs_again(ended.error))
+
+
 def _of_sinks(watch: Watch, evidence: Evidence, now: datetime) -> Iterator[Told]:
     for error in evidence.heartbeat.retrying if evidence.heartbeat else ():
         since = watch.retrying.get(error.reason, now)
@@ -133,11 +156,13 @@ def _of_its_work(dagger: Dagger, watch: Watch, evidence: Evidence, now: datetime
     """What a driver that is heard says of itself: what degrades it first, then what else it warns of."""
     if silent(evidence, SHOWN):
         return
-    told = driver_warnings(evidence.heartbeat or Heartbeat())
+    heartbeat = evidence.heartbeat or Heartbeat()
+    told, of_query = driver_warnings(heartbeat), findings(heartbeat)
     reasons = [reason for reason in _reasons(dagger, evidence, now) if reason in told]
     for code in (*reasons, *(each for each in told if each not in reasons)):
         if not (code == LATE_RECORDS and Reason.LATE_ROWS in told):
-            yield _known(code, told[code], watch.warned.get(code, now))
+            known = ADVICE.get(code, OF_THE_QUERY if code in of_query else UNKNOWN_CODE)
+            yield Told(code, told[code], watch.warned.get(code, now), known)
     if Reason.QUARANTINE_FLOOD not in told:
         yield from _of_the_quarantine(recent(watch))
     if dagger.phase in (RUNNING, DEGRADED):
@@ -194,7 +219,7 @@ def _sentence(reason: str, heartbeat: Heartbeat, span: timedelta) -> str:
 
 
 def _known(code: str, text: str, since: datetime) -> Told:
-    return Told(code, text, since, ADVICE.get(code, UNKNOWN_CODE))
+    return Told(code, text, since, ADVICE[code])
 
 
 def _clause(sentence: str) -> str:
