@@ -59,6 +59,7 @@ HISTORY = (
     fired(
         "orders", RATE, "12 records were set aside in 1 min, 17.6%: MALFORMED",
         value=0.176, limit=0.01, unit="share", receivers=["slack", "pagerduty"], generation=3,
+        next="Read `daggers quarantine list orders`.",
     ),
     attempt(alerts_pb2.NotificationSent, "slack"),
     attempt(alerts_pb2.NotificationFailed, "pagerduty", reason="REFUSED", detail="it answered 400"),
@@ -93,7 +94,7 @@ def test_the_list_has_what_is_open_with_its_limit_and_who_was_told(shell: Any) -
         [
             "DAGGER CONDITION SINCE WHAT TOLD",
             "orders QUARANTINE_RATE 2026-01-01T00:00:00Z 12 records were set aside in 1 min, 17.6%: MALFORMED"
-            " (limit 1.0%) pagerduty failed: REFUSED, slack",
+            " (limit 1.0%); next: Read `daggers quarantine list orders`. pagerduty failed: REFUSED, slack",
         ],
     )
 
@@ -130,6 +131,7 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
             "severity": "WARNING",
             "domain": None,
             "summary": "12 records were set aside in 1 min, 17.6%: MALFORMED",
+            "next": "Read `daggers quarantine list orders`.",
             "since": "2026-01-01T00:00:00Z",
             "fire_time": "2026-01-01T00:00:00Z",
             "until": None,

@@ -60,7 +60,7 @@ def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -
             condition(each),
             _second(each.since),
             *((_second(each.until) if each.HasField("until") else "open",) if resolved else ()),
-            what(each),
+            what(each) + ("" if each.HasField("until") or not each.next else f"; next: {each.next}"),
             told(each),
         )
         for each in shown
@@ -77,9 +77,8 @@ def what(alert: gateway_pb2.Alert) -> str:
     """What is wrong, and what would be right; or why it is over."""
     if alert.HasField("until"):
         return f"{alert.resolution}; it was: {alert.summary}"
-    if not alert.HasField("limit"):
-        return alert.summary
-    return f"{alert.summary} (limit {measured(alert.limit, alert.unit)})"
+    limit = f" (limit {measured(alert.limit, alert.unit)})" if alert.HasField("limit") else ""
+    return f"{alert.summary}{limit}"
 
 
 def told(alert: gateway_pb2.Alert) -> str:

@@ -17,6 +17,7 @@ def alert(what: gateway_pb2.Alert) -> dict[str, Any]:
         "severity": alerts_pb2.AlertSeverity.Name(what.severity).removeprefix("ALERT_SEVERITY_"),
         "domain": domain(what.domain) if what.domain else None,
         "summary": what.summary,
+        "next": what.next or None,
         "since": iso(what.since),
         "fire_time": iso(what.fire_time),
         "until": iso(what.until) if what.HasField("until") else None,

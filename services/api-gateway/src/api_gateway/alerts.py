@@ -166,6 +166,7 @@ def shown(alert: Alert) -> Shown:
         team=fired.team,
         deliveries=[_delivery(name, alert.deliveries[name]) for name in sorted(alert.deliveries)],
         sequence=alert.sequence,
+        next=fired.next,
     )
     if fired.HasField("value"):
         answer.value = fired.value
