@@ -194,3 +194,36 @@ def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
 
     assert asked.names <= known
     assert ("message", "shop.Sum") in asked.names
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("cluster", {"cluster": "local"}),
+        ("stream", {"streams": [{"stream": "orders"}]}),
+        ("message", {"sinks": [kafka(message="shop.Order")]}),
+    ],
+)
+def test_a_request_that_was_judged_before_a_removal_is_refused_behind_it(
+    kind: str, spec: dict[str, Any]
+) -> None:
+    asked = dagger(**spec)
+    judged = events_pb2.DaggerRequested(meta=META, name="counts", spec=asked.spec, all_registered=True)
+    history = (REGISTERED[kind], REMOVED[kind])
+    name = REMOVED[kind].name
+
+    after, late = folded(*history, judged)
+    _, old = folded(*history, asked)
+    _, there = folded(REGISTERED[kind], judged)
+
+    assert refused(late) == (f"UNKNOWN_{kind.upper()}", {"kind": kind, "name": name})
+    assert after.living("counts") is None
+    assert (old.changed, there.changed) == (True, True)
+
+
+def test_an_edit_of_a_dagger_is_not_held_up_by_a_name_it_has_no_more() -> None:
+    first = dagger(streams=[{"stream": "orders"}])
+    edit = events_pb2.DaggerRequested(meta=META, name="counts", spec={"sql": "x"}, all_registered=True)
+    _, edited = folded(first, edit)
+
+    assert edited.changed

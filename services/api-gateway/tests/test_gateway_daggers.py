@@ -161,6 +161,42 @@ async def test_a_race_that_the_log_decides_is_aborted_by_the_fold(ready: Any, sa
     assert caught.value.code() == CODE.ABORTED
 
 
+async def test_a_stream_that_is_removed_behind_the_check_is_named_in_the_refusal(
+    ready: Any, refusal: Any
+) -> None:
+    gone = events_pb2.StreamRemoved(meta=events_pb2.RequestMeta(actor="other"), name="bookings")
+    append = ready.log.append
+
+    async def overtaken(draft: Draft) -> None:
+        await append(Draft("gone", "/other", "bookings", START, gone))
+        await append(draft)
+
+    ready.log.append = overtaken
+    error = await refusal(ready.create())
+
+    assert (error.code, error.reason) == (CODE.FAILED_PRECONDITION, "UNKNOWN_STREAM")
+    assert error.metadata == {"kind": "stream", "name": "bookings"}
+
+
+async def test_a_request_that_an_older_gateway_wrote_is_answered_as_it_was(ready: Any, harness: Any) -> None:
+    written = await ready.create(request_id="mine")
+    older = MemoryLog()
+    async for record in ready.log.replay():
+        if isinstance(record.message, events_pb2.DaggerRequested):
+            assert record.message.all_registered
+            record.message.ClearField("all_registered")
+        await older.append(Draft(record.id, record.source, record.subject, record.time, record.message))
+    client = await harness.start(older, database_url=f"{harness.database_url}.2")
+
+    again = await client.create(request_id="mine")
+
+    assert (again.dagger.version, again.sequence, await older.end()) == (
+        1,
+        written.sequence,
+        written.sequence,
+    )
+
+
 async def test_an_update_of_no_dagger_is_not_found_and_creates_nothing(
     ready: Any, refusal: Any, samples: Any
 ) -> None:
@@ -185,20 +221,24 @@ async def test_a_dagger_is_started_stopped_restarted_and_deleted_by_its_name(
     ready: Any, refusal: Any, method: str, kind: Any, desired: int
 ) -> None:
     await ready.create()
-    call = getattr(ready.daggers, method)
+    call, end = getattr(ready.daggers, method), await ready.log.end()
+    checked = await call(kind(name="completed_bookings", validate_only=True), timeout=10)
+    unwritten = await ready.log.end() == end
     answer = await call(kind(name="completed_bookings", request_id="r"), timeout=10)
     again = await call(kind(name="completed_bookings", request_id="r"), timeout=10)
 
     unknown = await refusal(call(kind(name="nobody"), timeout=10))
     bad = await refusal(call(kind(name="No Body", request_id="two words", expected_version=-1), timeout=10))
 
+    assert (checked.dagger.desired, checked.dagger.version, checked.sequence) == (desired, 2, 0)
     assert (
+        unwritten,
         answer.dagger.desired,
         answer.dagger.version,
         again,
         unknown.code,
         [violation.field for violation in bad.violations],
-    ) == (desired, 2, answer, CODE.NOT_FOUND, ["name", "request_id", "expected_version"])
+    ) == (True, desired, 2, answer, CODE.NOT_FOUND, ["name", "request_id", "expected_version"])
 
 
 async def test_how_to_stop_must_be_known(ready: Any, refusal: Any) -> None:

@@ -247,6 +247,10 @@ class Fleet:
             after = decide(dagger, request, sequence=record.sequence, time=record.time)
             if isinstance(after, Refusal):
                 return after
+            if isinstance(request, events_pb2.DaggerRequested):
+                refusal = removal.unregistered(self.catalogue, request)
+                if refusal is not None:
+                    return refusal
             self._put(after)
             return after.version
 

@@ -1,4 +1,4 @@
-"""Whether something registered may be removed: it is there, and nothing uses it. Pure.
+"""Whether something registered may be removed: it is there, and nothing uses it; who names it later. Pure.
 
 A specification names a cluster, a stream, a message or a team in a field of that name, wherever it stands; so
 does every kind of sink. Reference tables stand in queries, as text.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from daggers.v1 import events_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
@@ -59,6 +60,21 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
             **{key: each for key, each in users_of.items() if each},
         },
     )
+
+
+def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:
+    """Why a dagger is not to be what it asks for: something that it names was removed a moment before.
+
+    Of a request that does not say that all of it was registered nothing is known: it may be an old one.
+    """
+    if not event.all_registered:
+        return None
+    for kind in ("cluster", "stream", "message"):
+        for name in names_of(event.spec, kind):
+            if not catalogue.version(kind, name):
+                text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
+                return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
+    return None
 
 
 def names_of(message: Message, kind: str) -> Iterator[str]:

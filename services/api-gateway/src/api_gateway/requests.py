@@ -74,15 +74,18 @@ class Requests:
         event = events_pb2.DaggerRequested(meta=meta, name=name, spec=spec)
         known = self._fleet.daggers.get(name)
         # As it was asked before: the warnings of that time are not those of today.
-        before = _warned(event, known.warnings if known else ())
-        answer = self._writer.answered(request.request_id, *others, event, before)
+        before = _judged(event, known.warnings if known else (), all_registered=False)
+        judged_before = _judged(event, before.warnings, all_registered=True)
+        answer = self._writer.answered(request.request_id, *others, event, before, judged_before)
         violations, event = [], before
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is None and (living is None or living.spec != spec):
             judged = await self.judged(name, spec)
-            violations, event = judged.violations, _warned(event, judged.warnings)
-            # Meanwhile the same request may have come again, and been answered.
-            answer = self._writer.answered(request.request_id, *others, event)
+            violations = judged.violations
+            # Meanwhile the same request may have come again, and been answered; or an older gateway wrote it.
+            older = _judged(event, judged.warnings, all_registered=False)
+            event = _judged(event, judged.warnings, all_registered=True)
+            answer = self._writer.answered(request.request_id, *others, older, event)
         if answer is None:
             refuse(
                 [
@@ -97,7 +100,7 @@ class Requests:
     async def named(
         self, request: Named, event: Request, wrong: Sequence[Violation] = ()
     ) -> tuple[gateway_pb2.Dagger, int]:
-        """Do something to a dagger: the dagger after it, and its place in the log."""
+        """Do something to a dagger, or only check that: the dagger after it, and its place in the log."""
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
             refuse(
@@ -107,7 +110,9 @@ class Requests:
                     *_envelope(request.request_id, request.expected_version),
                 ]
             )
-            self.decided(event)
+            after = self.decided(event)
+            if request.validate_only:
+                return view.to_proto(after, self._fleet), 0
             answer = await self._writer.write(request.name, event, request.request_id, path="name")
         return self.shown(request.name), answer.sequence
 
@@ -148,8 +153,12 @@ def meta_of(
     return meta
 
 
-def _warned(event: events_pb2.DaggerRequested, warnings: Sequence[str]) -> events_pb2.DaggerRequested:
-    return events_pb2.DaggerRequested(meta=event.meta, name=event.name, spec=event.spec, warnings=warnings)
+def _judged(
+    event: events_pb2.DaggerRequested, warnings: Sequence[str], *, all_registered: bool
+) -> events_pb2.DaggerRequested:
+    return events_pb2.DaggerRequested(
+        meta=event.meta, name=event.name, spec=event.spec, warnings=warnings, all_registered=all_registered
+    )
 
 
 def _envelope(request_id: str, expected_version: int) -> Iterator[Violation]:
