@@ -65,6 +65,17 @@ def test_a_finding_covers_the_whole_of_what_is_wrong() -> None:
         ("SELECT fare * 2 FROM bookings", "AS fare_2"),
         (f"SELECT fare FROM bookings {WINDOW}", "add fare to GROUP BY"),
         ("SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, 60)", "INTERVAL '60' SECOND"),
+        ("SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '5m')", "INTERVAL '5' MINUTE"),
+        (
+            "SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '2 hours')",
+            "INTERVAL '2' HOUR",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '5x')",
+            "INTERVAL '60' SECOND",
+        ),
+        ("SELECT fare FROM bookings WHERE fare == 1", "="),
+        ("SELECT fare FROM bookings WHERE fare > 1 && tip > 1", "AND"),
         (
             f"SELECT TUMBLE_END(rowtime, INTERVAL '2' MINUTE) AS w, COUNT(*) AS n FROM bookings {WINDOW}",
             "TUMBLE_END(rowtime, INTERVAL '1' MINUTE)",

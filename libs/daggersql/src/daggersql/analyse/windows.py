@@ -29,6 +29,13 @@ _UNITS = {
 KINDS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 """Window functions, and how many spans of time each takes."""
 _INTERVAL = "INTERVAL '60' SECOND"
+_SHORT = {
+    **dict.fromkeys(("s", "sec", "secs"), "SECOND"),
+    **dict.fromkeys(("m", "min", "mins"), "MINUTE"),
+    **dict.fromkeys(("h", "hr", "hrs"), "HOUR"),
+    "d": "DAY",
+}
+"""Units of time as dagger files and other databases write them."""
 
 
 def tumble(time: str = "rowtime") -> str:
@@ -75,14 +82,28 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
         return None
     if length is None:
         fixed = "write a number and DAY, HOUR, MINUTE or SECOND"
-        _refuse_interval(node, f"This is not a span of time of fixed length: {fixed}.", report)
+        problem = f"This is not a span of time of fixed length: {fixed}."
+        _refuse_interval(node, problem, report, _in_full(value.this))
         return None
     return -length if node.meta.get("sign") == "-" else length
 
 
-def _refuse_interval(node: tree.Node, problem: str, report: Report) -> None:
+def _refuse_interval(node: tree.Node, problem: str, report: Report, meant: str = _INTERVAL) -> None:
     """Say what is wrong with a span of time, and suggest one."""
-    report.error("BAD_INTERVAL", span(node), problem, instead(span(node), _INTERVAL))
+    report.error("BAD_INTERVAL", span(node), problem, instead(span(node), meant))
+
+
+def _in_full(text: str) -> str:
+    """The interval that is meant by `5m`; of what says nothing an example."""
+    short = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
+    if short is None or not (unit := _SHORT.get(short[2]) or _whole_unit(short[2])):
+        return _INTERVAL
+    return f"INTERVAL '{short[1]}' {unit}"
+
+
+def _whole_unit(word: str) -> str:
+    unit = word.upper().removesuffix("S")
+    return unit if unit in _UNITS else ""
 
 
 def _read(text: str, unit: str) -> timedelta | None:

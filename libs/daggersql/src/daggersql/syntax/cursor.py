@@ -242,6 +242,10 @@ class Cursor:
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is the guess."""
+        if self._is_symbol("=") and self._prev.text == "=":
+            place = (self._prev.start, self._curr.end + 1)
+            equal = "Values are compared by a single ="
+            raise Refused("SYNTAX_ERROR", place, equal, "=", repairs=[Rewrite(place, "=")])
         repairs = self._repairs(suggestion)
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)

@@ -154,6 +154,10 @@ def _unreadable(sql: str, offset: int) -> Refused:
     """What is wrong at the place where no token begins."""
     char, span = sql[offset], (offset, offset + 1)
     rest = sql[offset : offset + 3]
+    if rest.startswith("&&"):
+        place = (offset, offset + 2)
+        problem = "Conditions are joined by AND and OR"
+        return Refused("SYNTAX_ERROR", place, problem, "AND", repairs=[Rewrite(place, "AND")])
     if rest == "/*+":
         return Refused(
             "FORBIDDEN_SYNTAX", (offset, offset + 3), "Optimiser hints are not allowed: remove the comment."

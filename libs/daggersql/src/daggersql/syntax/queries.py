@@ -75,11 +75,13 @@ _STATEMENTS = frozenset(
         "SIGNAL",
     ]
 )
+_TOP_N = "the first rows of each window are a Top-N, by ROW_NUMBER()"
+_NO_FIRST = f"A stream has no first rows: `daggers rows NAME --limit N` shows so many, and {_TOP_N}."
 _TRAILERS = {
-    "ORDER": "A stream has no end, so it cannot be sorted: sort where the rows are read.",
-    "LIMIT": "A stream has no first rows: use the preview, which takes a row count.",
-    "FETCH": "A stream has no first rows: use the preview, which takes a row count.",
-    "OFFSET": "A stream has no first rows: use the preview, which takes a row count.",
+    "ORDER": f"A stream has no end to sort: `daggers rows NAME --sort FIELD` sorts, and {_TOP_N}.",
+    "LIMIT": _NO_FIRST,
+    "FETCH": _NO_FIRST,
+    "OFFSET": _NO_FIRST,
     "DISTRIBUTE": "Placement of rows is decided by the engine.",
     "CLUSTER": "Placement of rows is decided by the engine.",
     "SORT": "Placement of rows is decided by the engine.",
