@@ -125,6 +125,27 @@ def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names
     assert alone.state_dir == told.state_dir == Path("/var/lib/daggers")
 
 
+def test_prometheus_asks_each_service_where_it_answers_and_goes_by_rules_that_are_there() -> None:
+    config = yaml.safe_load((ROOT / "deploy" / "prometheus" / "scrape.yaml").read_text())
+    asked = {
+        job["job_name"]: [target for static in job["static_configs"] for target in static["targets"]]
+        for job in config["scrape_configs"]
+    }
+    answering = {
+        name: [f"{name}:{address.rpartition(':')[2]}"]
+        for name in SETTINGS
+        for variable, address in SERVICES[name]["environment"].items()
+        if variable.endswith("_METRICS_BIND")
+    }
+    able = {name for name, kind in SETTINGS.items() if "metrics_bind" in kind.model_fields}
+
+    assert asked == answering
+    assert asked.keys() == able
+    assert [
+        file for file in config["rule_files"] if not (ROOT / "deploy" / "prometheus" / file).is_file()
+    ] == []
+
+
 def test_our_image_is_run_by_a_user_who_is_not_root() -> None:
     last = [line for line in (COMPOSE / "Dockerfile").read_text().splitlines() if line.startswith("USER")][-1]
 
@@ -132,7 +153,7 @@ def test_our_image_is_run_by_a_user_who_is_not_root() -> None:
 
 
 def test_every_file_that_is_mounted_or_run_is_there() -> None:
-    mounted = re.findall(r"- (\./[\w./-]+):", TEXT)
+    mounted = re.findall(r"- (\.\.?/[\w./-]+):", TEXT)
     run = re.findall(r"/usr/local/lib/daggers/([\w.]+)", TEXT)
 
     assert [path for path in mounted if not (COMPOSE / path).exists()] == []

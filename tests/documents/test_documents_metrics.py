@@ -93,3 +93,21 @@ def test_every_metric_is_named_as_openmetrics_asks() -> None:
     ]
 
     assert wrong == []
+
+
+def test_the_rules_name_only_jobs_that_are_scraped() -> None:
+    jobs = {
+        each["job_name"]
+        for each in yaml.safe_load((FILE.parent / "scrape.yaml").read_text(encoding="utf-8"))[
+            "scrape_configs"
+        ]
+    }
+    named = {
+        job
+        for rule in RULES.values()
+        for jobs_of in re.findall(r'job=~?"([^"]+)"', rule["expr"])
+        for job in jobs_of.split("|")
+    }
+
+    assert named
+    assert named <= jobs
