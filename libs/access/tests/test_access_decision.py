@@ -289,3 +289,26 @@ def test_principals_are_written_with_their_kind(written: str) -> None:
 @pytest.mark.parametrize("written", ["", "ada", "user:", "user:a b", "account:-x", "role:x", "user:a\n"])
 def test_what_names_nobody_is_no_principal(written: str) -> None:
     assert [each.reason for each in violations("principal", written)] == ["INVALID_PRINCIPAL"]
+
+
+def test_records_of_a_stream_are_shown_to_members_of_teams_that_may_read_it() -> None:
+    fleet = Fleet()
+    member = [access_pb2.Member(principal="user:ada", role=access_pb2.ROLE_VIEWER)]
+    grant = access_pb2.StreamGrant(stream="trips", restricted=True, teams=["delivery"])
+    events: list[Any] = [
+        events_pb2.TeamRegistered(meta=META, team=access_pb2.Team(name="pricing", members=member)),
+        events_pb2.TeamRegistered(meta=META, team=access_pb2.Team(name="delivery")),
+        events_pb2.StreamRegistered(meta=META, stream=spec_pb2.Stream(name="trips")),
+        events_pb2.GrantChanged(meta=META, grant=grant),
+    ]
+    for sequence, event in enumerate(events):
+        assert fleet.apply(record(event, sequence=sequence)).changed
+
+    def reason(who: str, stream: str, *, administrator: bool = False) -> str:
+        principal = Principal(who, administrator=administrator)
+        asked = gateway_pb2.SampleStreamRequest(name=stream)
+        return decide(principal, "/daggers.v1.CatalogService/SampleStream", asked, fleet).reason
+
+    assert [reason("user:ada", "bookings"), reason("user:ada", "trips")] == ["GRANTED", "STREAM_RESTRICTED"]
+    assert reason("user:bob", "bookings") == "ROLE_MISSING"
+    assert reason("user:root", "trips", administrator=True) == "ADMINISTRATOR"

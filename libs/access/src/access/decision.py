@@ -93,6 +93,21 @@ def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Deci
     )
 
 
+def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:
+    """Whether a principal may see records of a stream: as a viewer of a team whose daggers may read it."""
+    if is_administrator(principal, fleet):
+        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+    teams = [
+        each for each in sorted(fleet.catalogue.teams) if may(principal, Action.READ, each, fleet).allowed
+    ]
+    decisions = [may_read(principal, each, stream, fleet) for each in teams]
+    if not decisions:
+        needs = f"a role in a team that may read it, which {_administrators(fleet)} can grant"
+        text = f"{principal.name} may not see records of stream {stream}: that needs {needs}"
+        return Decision(False, "ROLE_MISSING", text, {"principal": principal.name, "stream": stream})
+    return next((each for each in decisions if each.allowed), decisions[0])
+
+
 def is_administrator(principal: Principal, fleet: Fleet) -> bool:
     """Whether everything is allowed."""
     return principal.administrator or role(principal, PLATFORM, fleet) == _ADMINISTRATOR

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from access import views
-from access.decision import Action, Decision, may, may_read
+from access.decision import Action, Decision, may, may_read, may_sample
 from access.principal import Principal
 from fleet import Fleet
 from fleet.tenancy import PLATFORM
@@ -30,6 +30,8 @@ class Rule:
     """What is shown of an answer, or of a step of one."""
     reads_streams: bool = False
     """Whether the request has a specification, whose streams its team must be granted."""
+    samples_stream: bool = False
+    """Whether the answer has records of the stream in the field `name`."""
     audited: bool = False
     """Whether each call is audited, not only those that are refused: it answers what tenants' records say."""
 
@@ -48,6 +50,8 @@ def decide(principal: Principal, method: str, request: Any, fleet: Fleet) -> Dec
         for stream in dict.fromkeys(each.stream for each in request.spec.streams):
             if decision.allowed:
                 decision = may_read(principal, request.spec.team, stream, fleet)
+    if rule.samples_stream and decision.allowed:
+        decision = may_sample(principal, request.name, fleet)
     return decision
 
 
@@ -128,6 +132,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetStream": _LOOK,
         "ListStreams": _LOOK,
         "DescribeStream": _LOOK,
+        "SampleStream": Rule(Action.LOOK_AROUND, _nobodys, samples_stream=True, audited=True),
         "DeleteStream": _REGISTER,
         "RegisterReference": _REGISTER,
         "GetReference": _LOOK,
