@@ -89,7 +89,7 @@ class Crew:
             other = self.members.get(scheduler_id)
             return other is not None and other.host is host and not other.service.serves
 
-        return services.scheduler(self.world, process, host, self.sinks, state, dead).run()
+        return services.scheduler(self.world, process, host, self.sinks, state, dead)
 
     def _ended(self, monitor_id: str) -> bool:
         """Whether a monitor is known to be dead: all of them stand on one machine."""

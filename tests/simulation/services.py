@@ -78,9 +78,9 @@ def _away(error: BaseException) -> bool:
 
 def scheduler(
     world: World, process: Process, host: Host, sinks: Sinks, state: Path, dead: Callable[[str], bool]
-) -> Scheduler:
-    """A scheduler on a host; `dead` proves the death of another by its identity."""
-    return Scheduler(
+) -> Coroutine[Any, Any, None]:
+    """A scheduler that runs on a host; `dead` proves the death of another by its identity."""
+    scheduler = Scheduler(
         world.control,
         world.beats,
         SimulatedDrivers(world, sinks, host, f"/scheduler/{process.name}"),  # type: ignore[arg-type]  # the same methods
@@ -94,12 +94,11 @@ def scheduler(
             tick=timedelta(seconds=1),
             sweep=timedelta(seconds=10),
         ),
-        serving=events_pb2.HostServing(
-            scheduler_id=process.name, host=host.name, address=f"{process.name}:50061"
-        ),
         clock=world.now,
         dead=dead,
     )
+    address = f"{process.name}:50061"
+    return scheduler.run(events_pb2.HostServing(scheduler_id=process.name, host=host.name, address=address))
 
 
 class Gateway:

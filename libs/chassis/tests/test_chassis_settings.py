@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import Settings, load
+from chassis.settings import Settings, load, own_directory
 
 
 class Oven(Settings):
@@ -21,11 +23,26 @@ class Oven(Settings):
     key: SecretStr | None = None
     """Opens the door."""
 
+    pantry: Path | None = None
+    """Where flour is."""
+
     @model_validator(mode="after")
     def _cold_ovens_have_no_key(self) -> Oven:
         if self.heat_c < 60 and self.key:
             raise ValueError("a cold oven needs no TEST_OVEN_KEY: unset it")
         return self
+
+
+def test_a_directory_is_made_and_one_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    made, file = tmp_path / "a" / "b", tmp_path / "file"
+    file.touch()
+    own_directory(Oven(name="big"), "pantry")
+    own_directory(Oven(name="big", pantry=made), "pantry")
+
+    assert (made.is_dir(), list(made.iterdir())) == (True, [])
+    for wrong, why in ((file, "File exists"), (file / "below", "Not a directory")):
+        with pytest.raises(ValueError, match=f"^TEST_OVEN_PANTRY: {wrong} cannot be written to: {why}$"):
+            own_directory(Oven(name="big", pantry=wrong), "pantry")
 
 
 def test_settings_are_read_from_the_environment_and_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +102,6 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
         "environment variables:\n"
         "  TEST_OVEN_HEAT_C  (default: 220)\n      Temperature, in °C.\n"
         "  TEST_OVEN_NAME  (required)\n      What it is called.\n"
-        "  TEST_OVEN_KEY  (not set)\n      Opens the door.\n",
+        "  TEST_OVEN_KEY  (not set)\n      Opens the door.\n"
+        "  TEST_OVEN_PANTRY  (not set)\n      Where flour is.\n",
     )

@@ -25,8 +25,10 @@ PLACES = (
     "libs/chassis/src/chassis",
     "libs/fleet/src/fleet",
     "services/scheduler/src/scheduler/hostservice.py",
+    "services/scheduler/src/scheduler/readerprocess.py",
     "services/scheduler/src/scheduler/rowreader.py",
     "services/scheduler/src/scheduler/rowwatch.py",
+    "services/scheduler/src/scheduler/sampler.py",
 )
 # Functions whose refusal has no object, value or limit to name, or passes on what somebody else refused.
 NONE = {

@@ -49,7 +49,6 @@ class World:
         policy: Policy = PATIENT,
         max_drivers: int = 9,
         patience: float = 0.5,
-        serving: events_pb2.HostServing | None = None,
     ) -> Scheduler:
         return Scheduler(
             self.control,
@@ -59,7 +58,6 @@ class World:
             platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
             state_dir=self.state_dir,
             policy=policy,
-            serving=serving,
             options=Options(
                 scheduler_id=identity(),
                 max_drivers=max_drivers,
@@ -70,9 +68,11 @@ class World:
         )
 
     @asynccontextmanager
-    async def serving(self, **how: Any) -> AsyncIterator[asyncio.Task[None]]:
-        """A scheduler that runs inside the block."""
-        task = asyncio.create_task(self.scheduler(**how).run())
+    async def serving(
+        self, at: events_pb2.HostServing | None = None, **how: Any
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        """A scheduler that runs inside the block, and serves its host there."""
+        task = asyncio.create_task(self.scheduler(**how).run(at))
         try:
             yield task
         finally:

@@ -36,7 +36,7 @@ async def test_the_end_of_the_scheduler_does_not_touch_drivers_and_the_next_one_
 async def test_a_scheduler_that_stands_by_says_where_its_host_is_read(world: World) -> None:
     await world.append(events_pb2.SchedulerStarted(scheduler_id="afar", host="there"), "scheduler")
     said = events_pb2.HostServing(scheduler_id="standby", host=HOST, address="here:50061")
-    async with world.serving(serving=said, patience=600.0):
+    async with world.serving(said, patience=600.0):
         fleet = Fleet()
         async with asyncio.timeout(DEADLINE_S):
             async for record in world.control.follow():

@@ -29,6 +29,25 @@ def test_settings_that_are_missing_are_named_all_at_once() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "prefix"), [("scheduler", "DAGGERS_SCHEDULER"), ("health_monitor", "DAGGERS_MONITOR")]
+)
+def test_a_state_directory_that_cannot_be_used_is_named_by_its_setting(
+    tmp_path: Path, module: str, prefix: str
+) -> None:
+    (tmp_path / "file").touch()
+    told = {
+        f"{prefix}_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        f"{prefix}_STATE_DIR": str(tmp_path / "file" / "state"),
+    }
+    command = [sys.executable, "-m", module]
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+
+    assert done.returncode == 2
+    assert f"{prefix}_STATE_DIR: {tmp_path}/file/state cannot be written to: Not a directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_bad_places_for_checkpoints_properties_and_spark_are_named_all_at_once(tmp_path: Path) -> None:
     told = {
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from tempfile import TemporaryFile
 from textwrap import fill
 from typing import Any, NoReturn, TypeVar
 
@@ -101,6 +102,23 @@ def only_loopback_is_open(settings: Settings, bind: str, *needed: str) -> None:
     if missing and not is_loopback(address):
         where = f"{variable(kind, bind)} {address}"
         raise ValueError(f"{where} is not loopback: set {missing}, or bind to 127.0.0.1")
+
+
+def own_directory(settings: Settings, field: str) -> None:
+    """See that the directory in this field can be written to; made where it is not there.
+
+    Raises: ValueError, naming the variable.
+    """
+    directory = getattr(settings, field)
+    if directory is None:
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        name = variable(type(settings), field)
+        raise ValueError(f"{name}: {directory} cannot be written to: {error.strerror}") from error
 
 
 def explain(kind: type[Settings]) -> str:

@@ -30,7 +30,7 @@ def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
     """
     starts, expected = [], 0
     for partition in _partitions(consumer, topic):
-        low, high = _bounds(consumer, TopicPartition(topic, partition))
+        low, high = bounds(consumer, TopicPartition(topic, partition))
         start = max(low, high - limit)
         starts.append(TopicPartition(topic, partition, start))
         expected += high - start + 1  # and the word that it ends there
@@ -53,7 +53,7 @@ def backwards(consumer: Consumer, topic: str, since: datetime | None) -> Iterato
         answered = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
         starts = {each.partition: each.offset for each in answered}
     for partition in partitions:
-        low, high = _bounds(consumer, TopicPartition(topic, partition))
+        low, high = bounds(consumer, TopicPartition(topic, partition))
         start = starts[partition] if starts[partition] >= 0 else high  # else there is nothing as late
         yield _backwards(consumer, TopicPartition(topic, partition, high), max(low, start))
 
@@ -70,8 +70,8 @@ def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Me
             if time.monotonic() > deadline:
                 raise _late(end.topic)
             messages = _taken(consumer, high - following)
-            block += [each for each in messages if not _is_end(each)]
-            if any(map(_is_end, messages)):
+            block += [each for each in messages if not is_end(each)]
+            if any(map(is_end, messages)):
                 break  # the last offsets hold no records
         yield from (each for each in reversed(block) if (each.offset() or 0) < high)
         high, size = start, min(2 * size, _LAST_BLOCK)
@@ -86,13 +86,13 @@ def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
         return tail(consumer, topic, limit)
     arrived = []
     while messages := consumer.consume(_AT_ONCE, timeout=_COME_S):
-        arrived += [message for message in messages if not _is_end(message)]
+        arrived += [message for message in messages if not is_end(message)]
         if len(messages) < _AT_ONCE:
             break
     return arrived
 
 
-def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
     deadline = time.monotonic() + _MOVING_S
     while True:
@@ -121,7 +121,7 @@ def _until_end(consumer: Consumer, unread: set[int], topic: str, expected: int) 
         taken = _taken(consumer, expected)
         expected -= len(taken)
         for message in taken:
-            if _is_end(message):
+            if is_end(message):
                 unread.discard(message.partition())
             else:
                 messages.append(message)
@@ -133,7 +133,7 @@ def _taken(consumer: Consumer, expected: int) -> list[Message]:
     return consumer.consume(min(max(expected, 1), _AT_ONCE), timeout=_WAIT_S)
 
 
-def _is_end(message: Message) -> bool:
+def is_end(message: Message) -> bool:
     """Whether it says that a partition ends here. Raises: KafkaException for what is no record otherwise."""
     error = message.error()
     if error is None:

@@ -14,6 +14,9 @@ READ_ROWS: Final = 1_000
 MAX_READ_ROWS: Final = 1_000_000
 WATCHED_ROWS: Final = 1_000
 """Rows that a look of a watch gives: the newest."""
+SAMPLED_RECORDS: Final = 10
+"""Records of a stream that are shown unless asked otherwise."""
+MAX_SAMPLED_RECORDS: Final = 1_000
 WATCH_S: Final = 1.0
 """Between the looks of a watch."""
 

@@ -16,6 +16,7 @@ import httpx
 
 from chassis import logging, service
 from chassis.metrics import Metrics
+from chassis.settings import own_directory
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -43,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
 def _read(configured: MonitorSettings) -> tuple[MonitorSettings, Sequence[Channel]]:
     """Raises: ValueError."""
     configured.watchdog()
+    own_directory(configured, "state_dir")
     return configured, configured.channels()
 
 

@@ -16,31 +16,29 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
-from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 
 from daggerspec.columns import from_proto
 from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
 from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection, asked
-from runtime import sinks
-from runtime.errors import explain, user
+from runtime import framed, sinks
+from runtime.errors import user
+from runtime.framed import frame
 from runtime.sinks import Source
 
-ROWS, SNAPSHOT, ERROR = b"R", b"S", b"E"
+ROWS, SNAPSHOT = b"R", b"S"
 STEP_ROWS: Final = 10_000
 STEP_BYTES: Final = 1024 * 1024
-_MEMORY: Final = 4 * 1024**3  # of address space, of which libraries reserve much and use little
 Step = TypeVar("Step", gateway_pb2.ReadRowsResponse, gateway_pb2.WatchRowsResponse)
 
 
@@ -51,17 +49,7 @@ def main() -> int:
     parser.add_argument("--sink", default="")
     parser.add_argument("--watch", action="store_true")
     told = parser.parse_args()
-    # What a library prints must not come between the frames.
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    _stand_back()
-    try:
-        with suppress(BrokenPipeError):  # nobody reads any more
-            _answer(out, told.run_dir, told.sink, watched=told.watch)
-    except Exception as error:  # noqa: BLE001 - the last place before the process ends
-        with suppress(BrokenPipeError):
-            frame(out, ERROR, _said(error).SerializeToString())
-    return 0
+    return framed.answer("rows", lambda out: _answer(out, told.run_dir, told.sink, watched=told.watch))
 
 
 class Reader:
@@ -139,19 +127,14 @@ def waited(seconds: float, source: int = 0) -> bool | None:
     return True if os.read(source, 4096) else None
 
 
-def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
-    """Write one frame. Raises: BrokenPipeError."""
-    out.write(kind + len(message).to_bytes(4, "big") + message)
-    out.flush()
-
-
 def _answer(out: BinaryIO, run_dir: Path, sink: str, *, watched: bool) -> None:
     if watched:
         _watch(out, Reader(run_dir, sink))
         return
     request = host_pb2.ReadHostRowsRequest.FromString(sys.stdin.buffer.read())
     wanted = asked(request.request, [from_proto(each) for each in request.columns])
-    for step in steps(Reader(run_dir, sink).read(wanted), gateway_pb2.ReadRowsResponse):
+    selected = partial(gateway_pb2.ReadRowsResponse, selected=True)
+    for step in steps(Reader(run_dir, sink).read(wanted), selected):
         frame(out, ROWS, step.SerializeToString())
 
 
@@ -165,25 +148,6 @@ def _watch(out: BinaryIO, reader: Reader) -> None:
             snapshot = partial(gateway_pb2.WatchRowsResponse, snapshot=True, truncated=look.more)
             for step in steps(look.rows, snapshot):
                 frame(out, SNAPSHOT, step.SerializeToString())
-
-
-def _said(error: Exception) -> events_pb2.DaggerError:
-    if isinstance(error, MemoryError):
-        return user(
-            "TOO_MANY_ROWS", "The rows do not fit into memory: ask for fewer, or for later ones."
-        ).error
-    said = explain(error)
-    if said.reason == "UNEXPECTED":
-        said.detail = f"The rows could not be read ({type(error).__name__})."
-    return said
-
-
-def _stand_back() -> None:
-    """Take less of everything than what runs beside us, and be the first to go when memory is short."""
-    os.nice(10)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 if __name__ == "__main__":

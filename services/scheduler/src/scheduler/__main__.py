@@ -18,6 +18,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
+from chassis.settings import own_directory
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -31,6 +32,7 @@ from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
 from scheduler.metrics import FACTS, gauges
 from scheduler.rowreader import RowReader
+from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
 
@@ -48,6 +50,7 @@ def main() -> int:
 def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Endpoint]:
     """Raises: OSError, ValueError when a file cannot be used."""
     logging.configure("scheduler", level=told.log_level)
+    own_directory(told, "state_dir")
     reached = endpoint(
         told.host_bind,
         certificate=told.host_tls_cert_file,
@@ -66,7 +69,6 @@ async def serve(
 ) -> None:
     """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
     state_dir = told.state_dir.resolve()
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable)
     installation = replace(
         find_installation(),
@@ -89,11 +91,7 @@ async def serve(
         )
 
     await ensure_topics(kafka)
-    async with (
-        KafkaLog(kafka, CONTROL) as control,
-        Heartbeats(kafka, HEARTBEATS) as beats,
-        hostservice.serving(HostService(drivers.runs, drivers.host, rows), reached, metrics.calls()) as port,
-    ):
+    async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         scheduler = Scheduler(
             control,
             beats,
@@ -103,12 +101,6 @@ async def serve(
             state_dir=state_dir,
             checkpoint_root=told.checkpoint_root,
             policy=policy(told),
-            serving=events_pb2.HostServing(
-                scheduler_id=scheduler_id,
-                host=drivers.host,
-                address=told.reached_at(port, drivers.host),
-                tls=reached.tls,
-            ),
             options=Options(
                 scheduler_id=scheduler_id,
                 max_drivers=limit,
@@ -117,8 +109,19 @@ async def serve(
             ),
             appended=lambda fact: facts.labels(fact).inc(),
         )
-        async with metrics.serving(told.metrics_bind, lambda: gauges(scheduler, limit)):
-            serving = asyncio.create_task(scheduler.run())
+        streams = StreamSampler(sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet)
+        host = HostService(drivers.runs, drivers.host, rows, streams)
+        async with (
+            hostservice.serving(host, reached, metrics.calls()) as port,
+            metrics.serving(told.metrics_bind, lambda: gauges(scheduler, limit)),
+        ):
+            address = events_pb2.HostServing(
+                scheduler_id=scheduler_id,
+                host=drivers.host,
+                address=told.reached_at(port, drivers.host),
+                tls=reached.tls,
+            )
+            serving = asyncio.create_task(scheduler.run(address))
             stopping = asyncio.create_task(asked.wait())
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()

@@ -1,8 +1,8 @@
 """HostService: what lies on this host and nowhere else, served to gateways.
 
-It looks at the run directories and at nothing else of the scheduler's, leads no dagger anywhere, and lasts as
-long as the process: a standby serves as the leader does. When it drains, what is followed ends with where to
-go on: the next scheduler of this host answers that.
+It looks at the run directories, and for streams at the fold, leads no dagger anywhere, and lasts as long as
+the process: a standby serves as the leader does. When it drains, what is followed ends with where to go on:
+the next scheduler of this host answers that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chassis.interceptors import Concern, Context, interceptor
 from chassis.tail import Cursor, Tail
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
-from daggerspec.limits import MAX_READ_ROWS, WATCH_S
+from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
 from daggerspec.rundir import LOG, SPEC
 from daggerspec.violation import Violation
 from fleet.answers import about
@@ -33,6 +33,7 @@ from scheduler import driverlog
 from scheduler.driverlog import LONGEST, Position, TraceFilter
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
+from scheduler.sampler import StreamSampler
 
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
@@ -60,12 +61,22 @@ Found = TypeVar("Found")
 
 
 class HostService(host_pb2_grpc.HostServiceServicer):
-    """The logs and rows of the drivers below one directory `runs`."""
+    """The logs and rows of the drivers below one directory `runs`, and samples of streams."""
 
-    def __init__(self, runs: Path, host: str, rows: RowReader, *, most_watches: int = 8) -> None:
+    def __init__(
+        self,
+        runs: Path,
+        host: str,
+        rows: RowReader,
+        streams: StreamSampler | None = None,
+        *,
+        most_watches: int = 8,
+    ) -> None:
+        """`streams`: None for a host that knows of none."""
         self._runs = runs
         self._host = host
         self._rows = rows
+        self._streams = streams
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
@@ -221,6 +232,26 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                     if await self._launch(asked.name, request.create_sequence) != launch:
                         break
 
+    async def SampleHostStream(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.SampleHostStreamRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
+        """The newest records of a stream, with the secrets that this host has."""
+        self._meant(request.host)
+        wrong = []
+        if not 0 <= request.last_records <= MAX_SAMPLED_RECORDS:
+            text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
+            wrong.append(Violation("last_records", text, "OUT_OF_RANGE"))
+        if not 0 < len(request.stream.topics) <= MAX_TOPICS:
+            wrong.append(Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE"))
+        if wrong:
+            raise invalid(wrong)
+        if self._streams is None:
+            text = "this host samples no streams"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
+        async with aclosing(self._streams.frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.SampleStreamResponse.FromString(frame)
+
     async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
         """What a function answers that reads files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, read, *arguments)
@@ -244,14 +275,18 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
     def _wrong(self, request: HostRequest) -> list[Violation]:
         """What is wrong with the name it asks for. Raises: ApiError when another host is meant."""
-        if request.host not in ("", self._host):
+        self._meant(request.host)
+        return list(fields.name("request.name", request.request.name))
+
+    def _meant(self, host: str) -> None:
+        """Raises: ApiError when another host is meant."""
+        if host not in ("", self._host):
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 "WRONG_HOST",
-                f"this is host {self._host}, and {request.host} is meant",
+                f"this is host {self._host}, and {host} is meant",
                 metadata={"host": self._host},
             )
-        return list(fields.name("request.name", request.request.name))
 
 
 @asynccontextmanager

@@ -72,9 +72,9 @@ class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
-    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `serving` says
-    where the logs and rows of this host are read. `clock` is this instant, UTC; `dead` proves the death of a
-    scheduler by its identity. `appended` is told the message of each fact that was appended.
+    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `clock` is this
+    instant, UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of
+    each fact that was appended.
     """
 
     def __init__(
@@ -89,7 +89,6 @@ class Scheduler:
         checkpoint_root: str = "",
         policy: Policy,
         options: Options,
-        serving: events_pb2.HostServing | None = None,
         clock: Callable[[], datetime] = wall_clock,
         dead: Callable[[str], bool] = proven_dead,
         appended: Callable[[str], None] = lambda _: None,
@@ -100,7 +99,6 @@ class Scheduler:
         self._drivers = drivers
         self._policy = policy
         self._options = options
-        self._serving = serving
         self._fleet = Fleet()
         self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
         self._election = Election(
@@ -147,20 +145,23 @@ class Scheduler:
         """What follows the control topic."""
         return self._follower
 
-    async def run(self) -> None:
-        """Serve until cancelled; drivers go on. Raises, in an ExceptionGroup: LogDamaged."""
+    async def run(self, serving: events_pb2.HostServing | None = None) -> None:
+        """Serve until cancelled; drivers go on. `serving` says where the logs and rows of this host are read.
+
+        Raises, in an ExceptionGroup: LogDamaged.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follower.run())
                 tasks.create_task(self._listen())
-                tasks.create_task(self._serve())
+                tasks.create_task(self._serve(serving))
         finally:
             self._processes.close()
 
-    async def _serve(self) -> None:
+    async def _serve(self, serving: events_pb2.HostServing | None) -> None:
         await self._follower.catch_up()
-        if self._serving is not None:
-            await self._announce(self._serving)
+        if serving is not None:
+            await self._announce(serving)
         while True:
             logger().info("scheduler.standby", sequence=self._fleet.sequence)
             next_sweep = self._now()

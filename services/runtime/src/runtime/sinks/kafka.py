@@ -8,21 +8,21 @@ the batch waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.message import DecodeError
 
 from daggerspec import cloudevents
 from daggerspec.row import Row
 from daggerspec.selection import Selection
-from kafkaclient.tail import READER, backwards, further
+from kafkaclient.tail import backwards, further
 from runtime.clients import kafka
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
@@ -213,7 +213,7 @@ def read(source: Source, wanted: Selection) -> list[Row]:
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode = _decoder(source)
     read_back: list[_Written] = []
-    with closing(_consumer(address)) as consumer, _explained(address):
+    with closing(kafka.consumer(address, "daggers-rows")) as consumer, kafka.explained(address):
         for messages in backwards(consumer, topic, wanted.since):
             read_back += _selected(messages, decode, wanted)
     read_back.sort(key=lambda each: each.written)
@@ -225,9 +225,9 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
     """The newest, and then again and again: what was read is kept, and only what comes is read."""
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode, latest = _decoder(source), dict[str, Row]()
-    with closing(_consumer(address)) as consumer:
+    with closing(kafka.consumer(address, "daggers-rows")) as consumer:
         while True:
-            with _explained(address):
+            with kafka.explained(address):
                 messages = further(consumer, topic, limit)
             for message in sorted(messages, key=_written):
                 if (row := _row(message, decode)) is not None:
@@ -280,28 +280,6 @@ def _decoder(source: Source) -> _Decoder:
         return from_json
     kind = protobuf.message_class(source.descriptors.SerializeToString(deterministic=True), sink.message)
     return lambda value: from_message(kind.FromString(value))
-
-
-def _consumer(address: spec_pb2.KafkaAddress) -> Consumer:
-    properties = kafka.client_properties(address)
-    try:
-        return Consumer({**properties, **READER, "group.id": "daggers-rows"})
-    except KafkaException:  # what it says may quote a secret
-        broker = f"Kafka at {address.bootstrap_servers}"
-        raise external("KAFKA_REFUSED", f"{broker} cannot be read with its cluster's properties.") from None
-
-
-@contextmanager
-def _explained(address: spec_pb2.KafkaAddress) -> Iterator[None]:
-    """What reading raises, as TemporaryError."""
-    try:
-        yield
-    except TimeoutError as late:
-        detail = str(late)
-        raise TemporaryError("KAFKA_UNREACHABLE", f"{detail[0].upper()}{detail[1:]}.") from None
-    except KafkaException as error:
-        detail = f"Kafka at {address.bootstrap_servers} does not answer: {error.args[0].str()}"
-        raise TemporaryError("KAFKA_UNREACHABLE", detail) from None
 
 
 def _written(message: Message) -> tuple[int, int]:

@@ -1,0 +1,60 @@
+"""A process that reads something for the scheduler of its host, and writes what it finds to stdout in frames.
+
+A frame is one byte that says what it is, four of length, and a serialised message. The byte `E` is a
+DaggerError: why there are no more.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from daggers.v1 import events_pb2
+
+from runtime.errors import UNEXPECTED, explain, user
+
+ERROR = b"E"
+_MEMORY: Final = 4 * 1024**3  # of address space, of which libraries reserve much and use little
+
+
+def answer(what: str, read: Callable[[BinaryIO], None]) -> int:
+    """Let `read` write its frames, and behind them why it failed; 0. `what` is read, for a sentence: rows."""
+    # What a library prints must not come between the frames.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _stand_back()
+    try:
+        with suppress(BrokenPipeError):  # nobody reads any more
+            read(out)
+    except Exception as error:  # noqa: BLE001 - the last place before the process ends
+        with suppress(BrokenPipeError):
+            frame(out, ERROR, _explained(what, error).SerializeToString())
+    return 0
+
+
+def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
+    """Write one frame. Raises: BrokenPipeError."""
+    out.write(kind + len(message).to_bytes(4, "big") + message)
+    out.flush()
+
+
+def _explained(what: str, error: Exception) -> events_pb2.DaggerError:
+    if isinstance(error, MemoryError):
+        detail = f"The {what} do not fit into memory: ask for fewer, or for later ones."
+        return user(f"TOO_MANY_{what.upper()}", detail).error
+    explained = explain(error)
+    if explained.reason == UNEXPECTED:
+        explained.detail = f"The {what} could not be read ({type(error).__name__})."
+    return explained
+
+
+def _stand_back() -> None:
+    """Take less of everything than what runs beside us, and be the first to go when memory is short."""
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,0 +1,234 @@
+"""`python -m runtime.samplestream --last-records N`: the newest records of a stream, in a process of its own.
+
+Its standard input is a JobSpec, of which the first stream and the descriptors are looked at; with N = 0 it
+says only which topics are not there. What it finds goes to its standard output, in frames.
+
+    S  SampleStreamResponse   how far it is; then the records, the newest first
+    E  DaggerError            why there are no more
+
+It takes no more than `ROOM` bytes of records and `PATIENCE_S` seconds, and says so where that cuts it short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from heapq import heappop, heappush
+from typing import BinaryIO, Final, TypeAlias, cast
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, TopicPartition
+from daggers.v1 import gateway_pb2, spec_pb2
+from google.protobuf import json_format, message
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from daggerspec.exactjson import dumps
+from daggerspec.nearest import nearest
+from kafkaclient.tail import bounds, is_end
+from runtime import framed
+from runtime.clients import kafka
+from runtime.decode import damage
+from runtime.encode import protobuf
+from runtime.encode.readback import from_message
+
+STEP: Final = b"S"
+ROOM: Final = 8 * 1024 * 1024
+PATIENCE_S: Final = 15.0
+STEP_BYTES: Final = 1024 * 1024
+MAX_JSON: Final = 256 * 1024
+MAX_KEY: Final = 1024
+_METADATA_S: Final = 5.0
+_SAID_S: Final = 0.2
+_FURTHER: Final = 8
+# Little is read ahead, and an end that holds no record is told soon.
+_READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50}
+_AT_ONCE: Final = 10
+_Step = gateway_pb2.SampleStreamResponse
+Partition: TypeAlias = tuple[str, int]
+
+
+def main() -> int:
+    """Read and write frames; 0 when all is said."""
+    parser = argparse.ArgumentParser(prog="python -m runtime.samplestream")
+    parser.add_argument("--last-records", type=int, required=True)
+    told = parser.parse_args()
+    return framed.answer("records", partial(_answer, count=told.last_records))
+
+
+def _answer(out: BinaryIO, count: int) -> None:
+    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+    for step in sample(job.streams[0], job.descriptors, count):
+        framed.frame(out, STEP, step.SerializeToString())
+
+
+def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, count: int) -> Iterator[_Step]:
+    """How far the reading is, and then the newest `count` records; the first step tells the missing topics.
+
+    Raises: JobError.
+    """
+    with (
+        closing(kafka.consumer(stream.kafka, "daggers-sample", _READING)) as consumer,
+        kafka.explained(stream.kafka),
+    ):
+        there = consumer.list_topics(timeout=_METADATA_S).topics
+        topics = dict.fromkeys(stream.stream.topics)
+        partitions = [(name, each) for name in topics if name in there for each in there[name].partitions]
+        yield _Step(missing_topics=missing(list(topics), there), partitions=len(partitions) if count else 0)
+        if not count:
+            return
+        newest = Newest(count)
+        for read in _read(consumer, partitions, newest):
+            yield _Step(partitions_read=read, partitions=len(partitions))
+    kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
+    yield from steps((record(each, kind) for each in newest.records()), newest.cut)
+
+
+def missing(topics: Sequence[str], there: Iterable[str]) -> list[gateway_pb2.MissingTopic]:
+    """The topics that are not there, each with the one that may be meant."""
+    known = set(there)
+    meant = {name for name in known if not name.startswith("__")}  # Kafka's own
+    return [
+        gateway_pb2.MissingTopic(topic=topic, suggestion=nearest(topic, meant) or "")
+        for topic in topics
+        if topic not in known
+    ]
+
+
+class Newest:
+    """The newest records of all that are taken, by the time that Kafka has of them; bounded."""
+
+    def __init__(self, count: int, room: int = ROOM) -> None:
+        self.count, self._room = count, room
+        self.cut = ""
+        """Why there may be newer or further ones; empty when these are all that are wanted."""
+        self._heap: list[tuple[tuple[int, str, int, int], int, Message]] = []
+        self._held = 0
+
+    def take(self, read: Message) -> None:
+        """Look at a record; the oldest makes room."""
+        size = len(read.value() or b"") + len(read.key() or b"")
+        heappush(self._heap, (_age(read), size, read))
+        self._held += size
+        crowded = self._held > self._room and len(self._heap) > 1
+        if crowded and len(self._heap) <= self.count:
+            self.cut = f"further records are left out: these have {self._room // 1024**2} MiB"
+        while len(self._heap) > self.count or (self._held > self._room and len(self._heap) > 1):
+            self._held -= heappop(self._heap)[1]
+
+    def records(self) -> list[Message]:
+        """The newest first."""
+        return [each for _, _, each in sorted(self._heap, key=lambda held: held[0], reverse=True)]
+
+
+def _age(read: Message) -> tuple[int, str, int, int]:
+    return read.timestamp()[1], *_place(read), read.offset() or 0
+
+
+def _read(consumer: Consumer, partitions: Sequence[Partition], newest: Newest) -> Iterator[int]:
+    """Take the last records of each partition; gives how many are read to their end, now and then.
+
+    Where offsets hold no records (a compacted topic, transactions), it goes further back.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    held = {each: bounds(consumer, TopicPartition(*each)) for each in partitions}
+    lows = {each: low for each, (low, high) in held.items() if low < high}
+    ends = {each: held[each][1] for each in lows}
+    counts, reach = dict.fromkeys(ends, 0), newest.count
+    while ends and time.monotonic() < deadline:
+        starts = {each: max(lows[each], end - reach) for each, end in ends.items()}
+        for read in _between(consumer, starts, ends, deadline):
+            if isinstance(read, int):
+                yield len(partitions) - len(ends) + read
+            else:
+                counts[_place(read)] += 1
+                newest.take(read)
+        short = [each for each, start in starts.items() if counts[each] < newest.count and start > lows[each]]
+        ends, reach = {each: starts[each] for each in short}, reach * _FURTHER
+    if time.monotonic() >= deadline:
+        newest.cut = f"not everything could be read in {PATIENCE_S:.0f} s: there may be newer records"
+    yield len(partitions) - len(ends)
+
+
+def _between(
+    consumer: Consumer, starts: Mapping[Partition, int], ends: Mapping[Partition, int], deadline: float
+) -> Iterator[Message | int]:
+    """The records of partitions from their starts to before their ends; between them how many are done."""
+    consumer.assign([TopicPartition(*each, start) for each, start in starts.items()])
+    unread, told = set(starts), time.monotonic()
+    while unread and time.monotonic() < deadline:
+        for read in consumer.consume(_AT_ONCE, timeout=0.1):
+            each, offset = _place(read), read.offset() or 0
+            if is_end(read):
+                unread.discard(each)
+                continue
+            if offset < ends[each]:
+                yield read
+            if offset >= ends[each] - 1:
+                unread.discard(each)
+        if time.monotonic() - told > _SAID_S:
+            told = time.monotonic()
+            yield len(starts) - len(unread)
+
+
+def _place(read: Message) -> Partition:
+    return read.topic() or "", read.partition() or 0
+
+
+def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRecord:
+    """A record as it is shown."""
+    value, (topic, partition) = read.value(), _place(read)
+    shown = gateway_pb2.SampledRecord(
+        topic=topic,
+        partition=partition,
+        offset=read.offset() or 0,
+        key=bytes(read.key() or b"")[:MAX_KEY],
+        size=len(value or b""),
+    )
+    meant, milliseconds = read.timestamp()
+    if meant != TIMESTAMP_NOT_AVAILABLE:
+        shown.time.FromMilliseconds(milliseconds)
+    text, problem = content(value, kind)
+    if problem:
+        shown.problem = problem
+    else:
+        shown.json = text
+    return shown
+
+
+def content(value: bytes | None, kind: type[message.Message]) -> tuple[str, str]:
+    """The JSON of a value, or why there is none."""
+    known = cast(Descriptor, kind.DESCRIPTOR)
+    name = known.full_name
+    if value is None:
+        return "", "it has no value (a tombstone)"
+    try:
+        text = dumps(from_message(kind.FromString(value)))
+    except message.DecodeError:
+        before = damage.prefix(value, known)
+        whole = f"; what stands before the damage: {before}" if before else ""
+        return "", f"it does not decode as {name}{whole}"
+    except (json_format.Error, TypeError, ValueError, RecursionError) as error:
+        return "", f"it decodes as {name}, but a value of it has no JSON: {error}"
+    if len(text) > MAX_JSON:
+        return "", f"it decodes as {name}, and its JSON has {len(text):,} characters: {MAX_JSON:,} are shown"
+    return text, ""
+
+
+def steps(records: Iterable[gateway_pb2.SampledRecord], cut: str) -> Iterator[_Step]:
+    """The records in messages that a client takes; the first one says what was cut."""
+    step, size = _Step(cut=cut), 0
+    for each in records:
+        if step.records and size + each.ByteSize() > STEP_BYTES:
+            yield step
+            step, size = _Step(), 0
+        step.records.append(each)
+        size += each.ByteSize()
+    yield step
+
+
+if __name__ == "__main__":
+    sys.exit(main())
