@@ -21,6 +21,7 @@ syntax = "proto3";
 package shop.v1;
 import "google/protobuf/timestamp.proto";
 message Order {
+  // When it was placed.
   google.protobuf.Timestamp event_time = 1;
   string city = 2;
   double price = 3;

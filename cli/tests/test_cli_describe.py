@@ -13,8 +13,17 @@ def test_a_stream_is_described_in_a_table_and_whole_in_json(shell: Any) -> None:
         0, ["orders: shop.v1.Order in orders of local", "event time: event_time, the column rowtime"],
     )  # fmt: skip
     assert [line.split() for line in lines[2:4]] == [
-        ["COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES"],
-        ["event_time", "TIMESTAMP", "google.protobuf.Timestamp", "event_time"],
+        ["COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT"],
+        [
+            "event_time",
+            "TIMESTAMP",
+            "google.protobuf.Timestamp",
+            "event_time",
+            "When",
+            "it",
+            "was",
+            "placed.",
+        ],
     ]
     assert document["stream"]["name"] == "orders"
     assert document["columns"][0] == {
@@ -24,6 +33,7 @@ def test_a_stream_is_described_in_a_table_and_whole_in_json(shell: Any) -> None:
         "is_repeated": False,
         "enum_values": {},
         "example": "event_time",
+        "comment": "When it was placed.",
     }
 
 

@@ -28,6 +28,7 @@ ARGUMENTS = {
     "init": ["orders", "--force"],
     "quarantine list": ["orders"],
     "stream describe": ["orders"],
+    "stream sample": ["x"],
     "schema show": ["m.M"],
     "schema get": ["m.M"],
     "schema delete": ["m.M", "--yes"],

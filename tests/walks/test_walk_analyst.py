@@ -90,6 +90,7 @@ def test_an_analyst_comes_from_a_schema_of_their_own_to_right_rows(
     assert sent > 0
     assert counted == sent
     assert "placed_at" in printed["daggers stream describe coffee_orders"]
+    assert '"city": "' in printed["daggers stream sample coffee_orders"]
 
 
 def rows_counted(line: str, sent: int, stack: Stack, folder: Path) -> int:

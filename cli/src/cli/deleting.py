@@ -1,15 +1,15 @@
 """How something is deleted: after a question on a terminal, and with --yes without one."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from google.protobuf.message import Message
 
 from cli.errors import RefusedError
 from cli.session import Session
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say whether it can be deleted.")]
 
 
 def confirm(session: Session, name: str, *, yes: bool) -> None:
@@ -19,9 +19,14 @@ def confirm(session: Session, name: str, *, yes: bool) -> None:
         raise RefusedError("nothing was deleted", reason="DECLINED")
 
 
-def delete(session: Session, method: str, request: Message, *, what: str, name: str, yes: bool) -> None:
-    """Delete a thing of the catalogue by a method of CatalogService."""
-    confirm(session, f"{what} {name}", yes=yes)
+def delete(
+    session: Session, method: str, request: Any, *, what: str, name: str, yes: bool, dry_run: bool
+) -> None:
+    """Delete a thing of the catalogue by a method of CatalogService; or only check that."""
+    request.validate_only = dry_run
+    if not dry_run:
+        confirm(session, f"{what} {name}", yes=yes)
     with session.connect({"name": "NAME", "message": "MESSAGE"}) as gateway:
         answer = gateway.call(getattr(gateway.catalog, method), request)
-    session.out.done({"name": name, "sequence": answer.sequence}, f"{what} {name} is deleted")
+    document = {"name": name, "sequence": answer.sequence, "dry_run": dry_run}
+    session.out.done(document, f"{what} {name} {'can be' if dry_run else 'is'} deleted")

@@ -2,6 +2,9 @@
 
 from daggers.v1 import events_pb2
 
+UNCHECKED = "whether its topics are there is not known: {}"
+"""Of a stream; with why."""
+
 
 def domain(of: events_pb2.ErrorDomain.ValueType) -> str:
     """Whose error it is, in a word: USER, EXTERNAL, INTERNAL; UNSPECIFIED where nobody said."""

@@ -171,6 +171,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def printable(text: str) -> str:
+    """A text of somebody else on a line: what would not be seen is escaped, as Python writes it."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def print_text(text: str) -> None:
     """A line, or several, on stdout, as they are."""
     _write(sys.stdout, text)

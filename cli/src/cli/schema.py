@@ -21,7 +21,7 @@ TIMEOUT_S = 60
 
 
 def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
-    """The files and all they import, in dependency order, without source information.
+    """The files and all they import, in dependency order; .proto sources with their comments.
 
     files:   .proto sources, or serialised FileDescriptorSets (any other name).
     imports: further folders to look for imports in; each file's own folder comes first.
@@ -43,7 +43,6 @@ def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
         sets.append(compile_sources(sources, imports))
     for files_set in sets:
         for file in files_set.file:
-            file.ClearField("source_code_info")
             merged.setdefault(file.name, file)
     return spec_pb2.Schema(files=descriptor_pb2.FileDescriptorSet(file=merged.values()))
 
@@ -70,7 +69,8 @@ def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descrip
         out = Path(scratch) / "set.pb"
         done = subprocess.run(
             [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{root}" for root in roots), f"-I{well_known}",
-             "--include_imports", f"--descriptor_set_out={out}", *(str(s.resolve()) for s in sources)],
+             "--include_imports", "--include_source_info", f"--descriptor_set_out={out}",
+             *(str(s.resolve()) for s in sources)],
             capture_output=True, text=True, check=False, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode != 0:

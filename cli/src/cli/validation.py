@@ -27,6 +27,7 @@ class Validated:
     findings: as the JSON document shows them, errors first.
     columns: output columns by dagger, of those whose query has no error.
     unreached: why the gateway could not be asked, so that only the file itself was judged.
+    unchecked: why nobody knows whether the topics of its streams are there; empty when that is known.
     """
 
     path: str
@@ -34,6 +35,7 @@ class Validated:
     findings: Sequence[Mapping[str, Any]]
     columns: Mapping[str, Sequence[Mapping[str, Any]]]
     unreached: UnreachableError | None = None
+    unchecked: str = ""
 
     @property
     def errors(self) -> list[Mapping[str, Any]]:
@@ -74,16 +76,19 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
     daggers, own = parsed(text, path)
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
-    unreached = None
+    unreached, unchecked = None, ""
     try:
         with session.connect() as gateway:
             for dagger in daggers:
-                told, columns[dagger.name] = _asked(gateway, dagger)
-                findings += (each for each in _placed(told, dagger, path) if not _is_told(each, dagger))
+                answer = _asked(gateway, dagger)
+                columns[dagger.name] = [json_views.column(each) for each in answer.columns]
+                told = _placed([json_views.finding(each) for each in answer.findings], dagger, path)
+                findings += (each for each in told if not _is_told(each, dagger))
+                unchecked = unchecked or answer.topics_unchecked
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
-    return Validated(path, daggers, findings, columns, unreached)
+    return Validated(path, daggers, findings, columns, unreached, unchecked)
 
 
 def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
@@ -95,12 +100,9 @@ def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedErr
     )
 
 
-def _asked(gateway: Gateway, file: DaggerFile) -> tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]:
+def _asked(gateway: Gateway, file: DaggerFile) -> gateway_pb2.ValidateResponse:
     request = gateway_pb2.ValidateRequest(name=file.name, spec=file.spec)
-    answer = gateway.call(gateway.daggers.Validate, request)
-    return [json_views.finding(each) for each in answer.findings], [
-        json_views.column(each) for each in answer.columns
-    ]
+    return gateway.call(gateway.daggers.Validate, request)
 
 
 def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:

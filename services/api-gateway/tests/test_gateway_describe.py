@@ -7,7 +7,7 @@ from daggers.v1 import gateway_pb2 as pb
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
-from api_gateway import prototext
+from api_gateway import prototext, schemas
 
 
 async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any) -> None:
@@ -30,6 +30,36 @@ async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any)
     status = answer.columns[2]
     assert [(value.name, value.number) for value in status.enum_values] == [("UNKNOWN", 0), ("COMPLETED", 1)]
     assert (status.example, answer.truncated, answer.sequence > 0) == ("status = 'COMPLETED'", False, True)
+
+
+async def test_a_field_is_described_with_what_its_proto_file_says_of_it(client: Any, samples: Any) -> None:
+    files = samples.files()
+    info = next(file for file in files.file if file.name == "shop/booking.proto").source_code_info
+    info.location.add(path=[4, 0, 2, 1], leading_comments=" Where it was\n booked.\n")
+    info.location.add(path=[4, 0, 3, 0, 2, 0], trailing_comments=" Degrees north. ")
+    info.location.add(path=[4, 0, 2, 99], leading_comments="of no field")
+    await samples.fill(client)
+    await client.catalog.RegisterSchema(
+        pb.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files)), timeout=10
+    )
+    answer = await client.catalog.DescribeStream(pb.DescribeStreamRequest(name="bookings"), timeout=10)
+
+    said = {each.path: each.comment for each in answer.columns if each.comment}
+    assert said == {"city": "Where it was booked.", "place.lat": "Degrees north."}
+
+
+def test_comments_that_are_too_long_are_left_out_and_the_schema_is_not(samples: Any) -> None:
+    files = samples.files()
+    own = next(file for file in files.file if file.name == "shop/booking.proto")
+    for number in range(200):
+        own.message_type[0].field.add(name=f"f{number}", number=100 + number, label=1, type=9)
+        place = len(own.message_type[0].field) - 1
+        own.source_code_info.location.add(path=[4, 0, 2, place], leading_comments="x" * 5_000)
+
+    kept = schemas.pruned(files)
+
+    assert kept.files.ByteSize() < schemas.MAX_COMMENTS
+    assert "shop.Booking" in kept.messages
 
 
 async def test_a_schema_is_shown_as_proto_text(ready: Any) -> None:

@@ -131,6 +131,18 @@ async def test_what_is_used_stays_and_its_users_are_named(
 
 
 @pytest.mark.parametrize(("kind", "request_", "asked"), DELETES[1:3])
+async def test_a_delete_that_is_to_be_checked_only_removes_nothing(
+    filled: Any, refusal: Any, kind: str, request_: Any, asked: dict[str, str]
+) -> None:
+    before, end = await listed(filled), await filled.log.end()
+    answer = await call(filled, request_(**asked, validate_only=True))
+    used = await refusal(call(filled, pb.DeleteClusterRequest(name="local", validate_only=True)))
+
+    assert (answer.sequence, used.reason) == (0, "IN_USE")
+    assert (await listed(filled), await filled.log.end()) == (before, end)
+
+
+@pytest.mark.parametrize(("kind", "request_", "asked"), DELETES[1:3])
 async def test_a_delete_that_is_repeated_is_one_and_has_one_answer(
     filled: Any, samples: Any, kind: str, request_: Any, asked: dict[str, str]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.deleting import Yes, delete
+from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.group import group
 from cli.json_views.clusters import cluster as cluster_view
@@ -105,10 +105,11 @@ def delete_cluster(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a registered cluster.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete a cluster. Refused while a stream or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteClusterRequest(name=name)
-    delete(session, "DeleteCluster", request, what="cluster", name=name, yes=yes)
+    delete(session, "DeleteCluster", request, what="cluster", name=name, yes=yes, dry_run=dry_run)
 
 
 @command(schemas, "register", example="daggers schema register examples/schemas/booking.proto -I protos")
@@ -120,7 +121,11 @@ def register_schema(
         typer.Option("-I", "--include", help="Folder to look for imports in; may be repeated."),
     ] = None,
 ) -> None:
-    """Register the messages of Protobuf files. Imports are found beside each file, in -I, and built in."""
+    """Register the messages of Protobuf files. Imports are found beside each file, in -I, and built in.
+
+    `daggers stream describe` shows the comments of fields: those of .proto files, and of a descriptor set
+    that protoc has made with --include_source_info.
+    """
     from cli.schema import load  # brings protoc along
 
     schema = load(files, include or ())
@@ -167,10 +172,11 @@ def delete_schema(
     session: Session,
     message: Annotated[str, typer.Argument(help="Fully-qualified name of a registered message.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete a registered message. Refused while a stream or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSchemaRequest(message=message)
-    delete(session, "DeleteSchema", request, what="message", name=message, yes=yes)
+    delete(session, "DeleteSchema", request, what="message", name=message, yes=yes, dry_run=dry_run)
 
 
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:

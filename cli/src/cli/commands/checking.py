@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import File, FileFlag, one_file
+from cli.error_text import UNCHECKED
 from cli.errors import RefusedError
 from cli.group import group
 from cli.session import Session, command
@@ -49,6 +50,8 @@ def validate(session: Session, file: File = None, flag: FileFlag = None) -> None
     session.out.show(
         {"valid": valid, "file": str(path), "findings": examined.findings, "daggers": documents}, text
     )
+    if examined.unchecked:
+        session.out.note(UNCHECKED.format(examined.unchecked))
     _end(session, valid=valid, errors=len(examined.errors), what=str(path))
     if examined.unreached:
         session.out.note("the gateway does not answer, so the rest was not checked")

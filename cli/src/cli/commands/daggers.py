@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from cli import error_text, vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.commands import alerts
-from cli.deleting import Yes, confirm
+from cli.deleting import DryRun, Yes, confirm
 from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.group import group
@@ -146,18 +146,24 @@ def delete(
     session: Session,
     name: Name,
     yes: Yes = False,
+    dry_run: DryRun = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Stop a dagger and free its name. Asks first on a terminal. --wait waits until it is gone."""
-    confirm(session, name, yes=yes)
+    if dry_run and wait:
+        raise MisusedError("--dry-run deletes nothing that --wait could wait for")
+    if not dry_run:
+        confirm(session, name, yes=yes)
+    request = gateway_pb2.DeleteDaggerRequest(name=name, validate_only=dry_run)
     with session.connect(NAMED) as gateway:
-        answer = gateway.call(gateway.daggers.DeleteDagger, gateway_pb2.DeleteDaggerRequest(name=name))
+        answer = gateway.call(gateway.daggers.DeleteDagger, request)
         if wait:
             until_deleted(gateway, Written(answer.dagger, answer.sequence), timeout, session.out.steps)
     phase = {"phase": "DELETED"} if wait else {}
     document = json_views.dagger(answer.dagger) | phase
-    session.out.done(document, f"{name} {'is deleted' if wait else 'is asked to go'}")
+    done = "can be deleted" if dry_run else "is deleted" if wait else "is asked to go"
+    session.out.done(document, f"{name} {done}")
 
 
 def _finish(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.deleting import Yes, delete
+from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.group import group
 from cli.json_views.references import format_name
@@ -88,7 +88,8 @@ def delete_reference(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a registered table.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete a reference table. Refused while the query of a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteReferenceRequest(name=name)
-    delete(session, "DeleteReference", request, what="reference table", name=name, yes=yes)
+    delete(session, "DeleteReference", request, what="reference table", name=name, yes=yes, dry_run=dry_run)

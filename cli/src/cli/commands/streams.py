@@ -1,19 +1,28 @@
 """`daggers stream`: topics that carry one message."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.deleting import Yes, delete
+from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
+from cli.error_text import UNCHECKED
 from cli.group import group
+from cli.json_views.findings import finding as finding_view
 from cli.json_views.streams import description as description_view
+from cli.json_views.streams import sample as sample_view
 from cli.json_views.streams import stream as stream_view
-from cli.output import Printer
+from cli.output import Printer, printable
 from cli.session import Session, command
+from cli.vitals import ago
+from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
+from daggerspec.nearest import hint
 
 streams = group("Topics that carry one message.")
+SAMPLE_S = 60.0
 
 
 def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
@@ -38,12 +47,20 @@ def register_stream(
     message: Annotated[str, typer.Option(help="Fully-qualified name of the message in the records.")],
     time_field: Annotated[str, typer.Option(help="Path of the Timestamp field that is the event time.")],
 ) -> None:
-    """Register a stream, or replace it."""
+    """Register a stream, or replace it. Warns of topics that are not there."""
     asked = spec_pb2.Stream(name=name, cluster=cluster, topics=topic, message=message, time_field=time_field)
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     outdated = list(answer.outdated_daggers)
-    document = STREAMS.document(answer.stream, answer) | {"outdated_daggers": outdated}
+    document = STREAMS.document(answer.stream, answer) | {
+        "outdated_daggers": outdated,
+        "findings": [finding_view(each) for each in answer.findings],
+        "topics_unchecked": answer.topics_unchecked or None,
+    }
+    for finding in answer.findings:
+        session.out.warn(finding.message)
+    if answer.topics_unchecked:
+        session.out.note(UNCHECKED.format(answer.topics_unchecked))
     said = f"stream {name} is registered (version {answer.version})"
     if outdated:
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
@@ -77,10 +94,11 @@ def delete_stream(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete a stream. Refused while a dagger reads it. Asks first on a terminal."""
     request = gateway_pb2.DeleteStreamRequest(name=name)
-    delete(session, "DeleteStream", request, what="stream", name=name, yes=yes)
+    delete(session, "DeleteStream", request, what="stream", name=name, yes=yes, dry_run=dry_run)
 
 
 @command(streams, "describe", example="daggers stream describe bookings")
@@ -94,14 +112,60 @@ def describe_stream(
     session.out.show(description_view(answer), lambda out: _describe(out, answer))
 
 
+@command(streams, "sample", example="daggers stream sample bookings --last-records 3")
+def sample_stream(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
+    last_records: Annotated[
+        int, typer.Option(min=1, max=MAX_SAMPLED_RECORDS, help="At most this many, over all its topics.")
+    ] = SAMPLED_RECORDS,
+) -> None:
+    """The newest records of a stream, newest first, decoded as its message; what is not printable is escaped.
+
+    A host of drivers reads them, with the secrets of the cluster: at most 8 MiB, for at most 15 seconds.
+    """
+    request = gateway_pb2.SampleStreamRequest(name=name, last_records=last_records)
+    told = gateway_pb2.SampleStreamResponse()
+    with (
+        session.connect({"name": "NAME", "last_records": "--last-records"}) as gateway,
+        session.out.steps.step(f"reading {name}") as report,
+    ):
+        for step in gateway.stream(gateway.catalog.SampleStream, request, deadline_s=SAMPLE_S):
+            told.MergeFrom(step)
+            report(f"{told.partitions_read} of {told.partitions} partitions")
+    for each in told.missing_topics:
+        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
+    if told.cut:
+        session.out.warn(told.cut)
+    now = datetime.now(UTC)
+    session.out.show(
+        sample_view(name, told),
+        lambda out: out.table(
+            ("RECORD", "WRITTEN", "KEY", "VALUE"), _sampled(told, now), empty="no records in its topics"
+        ),
+    )
+
+
+def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[tuple[str, ...]]:
+    for each in told.records:
+        yield (
+            f"{each.topic}/{each.partition}@{each.offset}",
+            ago(each.time, now) if each.HasField("time") else "-",
+            printable(each.key.decode(errors="backslashreplace")) or "-",
+            printable(each.json or f"({each.problem}; {each.size:,} bytes)"),
+        )
+
+
 def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
     stream = answer.stream
     out.line(f"{stream.name}: {stream.message} in {' '.join(stream.topics)} of {stream.cluster}")
     out.line(f"event time: {stream.time_field}, the column rowtime")
     rows = [
-        (each.path, each.type, each.protobuf_type, each.example, _values(each)) for each in answer.columns
+        (each.path, each.type, each.protobuf_type, each.example, _values(each), printable(each.comment))
+        for each in answer.columns
     ]
-    out.table(("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES"), rows, empty="no columns")
+    columns = ("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT")
+    out.table(columns, rows, empty="no columns")
     if answer.truncated:
         out.note("there are more fields, deeper in these")
 

@@ -1,8 +1,12 @@
-"""A stream, and what a query can read of it."""
+"""A stream, what a query can read of it, and what is in its topics."""
 
+import base64
 from typing import Any
 
 from daggers.v1 import gateway_pb2, spec_pb2
+
+from daggerclient.times import iso
+from daggerspec.exactjson import loads
 
 
 def stream(what: spec_pb2.Stream) -> dict[str, Any]:
@@ -28,9 +32,33 @@ def description(what: gateway_pb2.DescribeStreamResponse) -> dict[str, Any]:
                 "is_repeated": column.is_repeated,
                 "enum_values": {value.name: value.number for value in column.enum_values},
                 "example": column.example,
+                "comment": column.comment,
             }
             for column in what.columns
         ],
         "truncated": what.truncated,
         "sequence": what.sequence,
+    }
+
+
+def sample(name: str, what: gateway_pb2.SampleStreamResponse) -> dict[str, Any]:
+    """The newest records of a stream: `value` is null where there is a `problem`, keys are in base64."""
+    return {
+        "stream": name,
+        "records": [_sampled(each) for each in what.records],
+        "missing_topics": {each.topic: each.suggestion or None for each in what.missing_topics},
+        "cut": what.cut or None,
+    }
+
+
+def _sampled(what: gateway_pb2.SampledRecord) -> dict[str, Any]:
+    return {
+        "topic": what.topic,
+        "partition": what.partition,
+        "offset": what.offset,
+        "time": iso(what.time) if what.HasField("time") else None,
+        "key": base64.b64encode(what.key).decode(),
+        "size": what.size,
+        "value": loads(what.json) if what.HasField("json") else None,
+        "problem": what.problem or None,
     }

@@ -38,6 +38,8 @@ class Described:
     """Names and numbers, for an enum and for lists and maps of one."""
     example: str
     """An expression that reads one value."""
+    field: str
+    """Full name of the field of a message, shop.v1.Customer.id; empty for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def _described(node: _Node) -> Described:
         isinstance(node.type, Array),
         values,
         _example(node, values),
+        "" if field is None else str(field.full_name),
     )
 
 

@@ -137,6 +137,7 @@ def _apart(
         copy = FileDescriptorProto()
         copy.CopyFrom(file)
         copy.name = new.get(file.name, file.name)
+        copy.ClearField("source_code_info")  # what a file says to people
         copy.dependency[:] = [new.get(needed, needed) for needed in file.dependency]
         renamed.append(copy)
     return renamed

@@ -12,6 +12,7 @@ from api_gateway.catalogue_reads import CatalogReads
 from api_gateway.missing import meant, no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
+from api_gateway.sampling import Samples, warnings
 from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
@@ -34,9 +35,10 @@ class CatalogService(CatalogReads):
         writer: Writer,
         reader: Reader,
         projection: Projection,
+        samples: Samples,
         reference_places: Sequence[str],
     ) -> None:
-        super().__init__(fleet, reader, projection)
+        super().__init__(fleet, reader, projection, samples)
         self._places = reference_places
         self._writer = writer
 
@@ -100,11 +102,14 @@ class CatalogService(CatalogReads):
             request, event, "stream", stream.name, self._fleet.streams,
             lambda: (*catalogue.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
         )  # fmt: skip
+        topics = await self._samples.topics(stream, context)
         return gateway_pb2.RegisterStreamResponse(
             stream=stream,
             version=version,
             sequence=sequence,
             outdated_daggers=view.outdated(self._fleet, stream.name),
+            findings=warnings(stream, topics),
+            topics_unchecked=topics.unchecked,
         )
 
     async def DeleteStream(  # noqa: N802 - gRPC's name
@@ -157,7 +162,10 @@ class CatalogService(CatalogReads):
         return answer.version, answer.sequence
 
     async def _remove(self, request: Removing, event: Removal) -> int:
-        """Remove what an event names: its sequence. Raises: ApiError."""
+        """Remove what an event names: its sequence; 0 of a request that was to be checked only.
+
+        Raises: ApiError.
+        """
         answer = self._writer.answered(request.request_id, event)
         if answer is None:
             _refuse(list(_envelope(request)))
@@ -167,6 +175,8 @@ class CatalogService(CatalogReads):
                 raise no_entry(kind, event.name, self._fleet.catalogue.entries(kind))
             if refusal is not None:
                 raise refused(refusal)
+            if request.validate_only:
+                return 0
             answer = await self._writer.write(event.name, event, request.request_id, path="name")
         return answer.sequence
 

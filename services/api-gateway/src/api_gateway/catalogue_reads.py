@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -12,8 +13,11 @@ from api_gateway import describing, paging, prototext, schemas, validation
 from api_gateway.missing import no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
+from api_gateway.sampling import Samples
 from chassis.errors import invalid
 from chassis.interceptors import Context
+from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
+from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.catalogue import Entry
 
@@ -24,10 +28,11 @@ E = TypeVar("E", bound=paging.Sized | str)
 class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     """What daggers are made of, as it is registered."""
 
-    def __init__(self, fleet: Fleet, reader: Reader, projection: Projection) -> None:
+    def __init__(self, fleet: Fleet, reader: Reader, projection: Projection, samples: Samples) -> None:
         self._fleet = fleet
         self._reader = reader
         self._projection = projection
+        self._samples = samples
 
     async def ListClusters(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListClustersRequest, context: Context
@@ -85,6 +90,19 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         answer.sequence = sequence
         return answer
 
+    async def SampleStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.SampleStreamRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
+        """The newest records of one stream."""
+        count = request.last_records or SAMPLED_RECORDS
+        if not 0 < count <= MAX_SAMPLED_RECORDS:
+            text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
+            raise invalid([Violation("last_records", text, "OUT_OF_RANGE")])
+        stream = self._registered("stream", request.name).value
+        async with aclosing(self._samples.records(stream, count, context)) as steps:
+            async for step in steps:
+                yield step
+
     async def ListReferences(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListReferencesRequest, context: Context
     ) -> gateway_pb2.ListReferencesResponse:
@@ -122,10 +140,14 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         """One thing that is registered, and the sequence it is of. Raises: ApiError."""
         check_sequence(request.min_sequence)
         fleet = await self._reader.state(context, request.min_sequence)
-        entries = fleet.catalogue.entries(kind)
+        return self._registered(kind, name), fleet.sequence
+
+    def _registered(self, kind: str, name: str) -> Entry[Any]:
+        """One thing that is registered. Raises: ApiError."""
+        entries = self._fleet.catalogue.entries(kind)
         if name not in entries:
             raise no_entry(kind, name, entries)
-        return entries[name], fleet.sequence
+        return entries[name]
 
 
 def check_sequence(min_sequence: int) -> None:

@@ -18,7 +18,8 @@ from api_gateway.hosts import Asking, Hosts
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.requests import Requests, meta_of, refuse
-from api_gateway.routes import Route, living, remembered
+from api_gateway.routes import Route, ignores_selection, living, remembered
+from api_gateway.sampling import Samples
 from api_gateway.writer import Writer
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
@@ -47,6 +48,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         reader: Reader,
         projection: Projection,
         hosts: Hosts,
+        samples: Samples,
         heard: Heard,
     ) -> None:
         self._log = log
@@ -57,6 +59,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._reader = reader
         self._projection = projection
         self._hosts = hosts
+        self._samples = samples
         self._heard = heard
         self._requests = Requests(fold.fleet, writer)
 
@@ -187,7 +190,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         wrong = list(fields.name("name", name)) if name else []
         if not judged.violations:
             wrong += validation.event_size("spec", event.ByteSize())
-        return answers.validation(judged, wrong)
+        answer = answers.validation(judged, wrong)
+        await self._samples.look(spec, answer, context)
+        return answer
 
     async def WatchEvents(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchEventsRequest, context: Context
@@ -248,8 +253,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             lambda host: host.ReadHostRows,
             lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),
         )
+        selects = bool(named or request.HasField("since"))
         async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
             async for step in steps:
+                if selects and not step.selected:
+                    raise ignores_selection(self._fleet.host_of(dagger))
                 yield step
 
     def WatchRows(  # noqa: N802 - gRPC's name

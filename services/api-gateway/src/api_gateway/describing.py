@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from api_gateway import comments
 from chassis.errors import ApiError
 from daggerspec.catalogue import Unresolved
 from daggersql import Table
@@ -23,6 +24,7 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
         code = grpc.StatusCode.FAILED_PRECONDITION
         raise ApiError(code, error.reason, error.detail, metadata) from error
     described, truncated = columns(table)
+    said = comments.by_field(fleet.messages[of.message].value.files.file)
     answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
     for each in described:
         column = answer.columns.add(
@@ -31,6 +33,7 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
             protobuf_type=each.protobuf_type,
             is_repeated=each.repeated,
             example=each.example,
+            comment=said.get(each.field, ""),
         )
         for name, number in each.enum_values:
             column.enum_values.add(name=name, number=number)

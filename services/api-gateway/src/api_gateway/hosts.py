@@ -1,4 +1,4 @@
-"""What lies on the host of a driver, asked of the schedulers there: logs and rows.
+"""What lies on the host of a driver, asked of the schedulers there: logs and rows; and samples of streams.
 
 Nothing is kept: each call has a channel of its own, is forwarded with the caller's deadline, gives each step
 on before it takes the next, and is cancelled with the caller's. What is followed goes where the dagger goes,
@@ -12,14 +12,23 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import grpc
 from daggers.v1 import host_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.fold import Fold
-from api_gateway.routes import Route, refusal, remembered, route, unreachable
+from api_gateway.routes import (
+    ELSEWHERE,
+    HostRoute,
+    Route,
+    everywhere,
+    refusal,
+    remembered,
+    route,
+    unreachable,
+)
 from api_gateway.watching import shuts_down
 from chassis.binding import is_loopback
 from chassis.errors import ApiError, from_rpc_error
@@ -44,6 +53,8 @@ LINGER_S: Final = 2.0
 """How long a host is listened to once the dagger has left it: its driver's last words."""
 _AGAIN_S: Final = 0.5
 Step = TypeVar("Step", bound=Message)
+# Generic in the stubs only.
+Method: TypeAlias = "Callable[[host_pb2_grpc.HostServiceAsyncStub], Callable[..., AsyncIterable[Step]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,7 @@ class HostAccess:
 class Asking(Generic[Step]):
     """A call that hosts answer: its method, and what it says to the host of a route behind the last step."""
 
-    method: Callable[[host_pb2_grpc.HostServiceAsyncStub], Callable[..., AsyncIterable[Step]]]
+    method: Method[Step]
     request: Callable[[Route, Step | None], Message]
 
 
@@ -94,9 +105,34 @@ class Hosts:
         """The steps of a call about a dagger; none when it was never launched. Raises: ApiError."""
         route = self.route(dagger)
         if route is not None:
-            async with aclosing(self._ask(route, asking, None, context)) as steps:
+            steps = self._ask(route, asking.method, asking.request(route, None), context)
+            async with aclosing(steps):
                 async for step in steps:
                     yield step
+
+    async def anywhere(
+        self, method: Method[Step], request: Callable[[str], Message], context: Context
+    ) -> AsyncGenerator[Step, None]:
+        """The steps of a call to the first host that can answer; `request` is what a host is asked.
+
+        Raises: ApiError; when no host can, what is said of the first.
+        """
+        failure: ApiError | None = None
+        for there in everywhere(self._fold.fleet):
+            begun = False
+            try:
+                async with aclosing(self._ask(there, method, request(there.host), context)) as steps:
+                    async for step in steps:
+                        begun = True
+                        yield step
+            except ApiError as error:
+                if begun or error.reason not in ELSEWHERE:
+                    raise
+                failure = failure or error
+            else:
+                return
+        assert failure is not None
+        raise failure
 
     async def followed(
         self, dagger: Dagger, asking: Asking[Step], context: Context
@@ -163,7 +199,7 @@ class Hosts:
         """The steps of a call to a host as long as the dagger is there, and what it says soon after."""
         clock = asyncio.get_running_loop().time
         leaving = asyncio.create_task(self._follower.until(lambda: self._left(route)))
-        steps = self._ask(route, asking, last, context)
+        steps = self._ask(route, asking.method, asking.request(route, last), context)
         end, coming = math.inf, asyncio.ensure_future(anext(steps, None))
         try:
             while clock() < end:
@@ -184,11 +220,10 @@ class Hosts:
             await steps.aclose()
 
     async def _ask(
-        self, route: Route, asking: Asking[Step], last: Step | None, context: Context
+        self, route: HostRoute, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
         """The steps of a call to the first scheduler of the host that answers. Raises: ApiError."""
         note(host=route.host)
-        request = asking.request(route, last)
         failure: ApiError | None = None
         for endpoint in route.endpoints:
             if is_loopback(endpoint.address) and route.host != self._access().here:
@@ -201,7 +236,7 @@ class Hosts:
                 continue
             begun = False
             async with self._channel(endpoint) as channel:
-                call: Any = asking.method(host_pb2_grpc.HostServiceStub(channel))(
+                call: Any = method(host_pb2_grpc.HostServiceStub(channel))(
                     request, timeout=context.time_remaining(), metadata=self._metadata()
                 )
                 draining = asyncio.create_task(self._cancel_at_drain(call))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import grpc
 
@@ -22,13 +22,19 @@ class Meant(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Where the host of a dagger's newest launch is asked."""
+class HostRoute:
+    """Where a host is asked."""
 
-    dagger: Dagger
     host: str
     endpoints: tuple[Endpoint, ...]
     """To be tried in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route(HostRoute):
+    """Where the host of a dagger's newest launch is asked."""
+
+    dagger: Dagger
 
     @property
     def meant(self) -> Meant:
@@ -64,7 +70,30 @@ def route(fleet: Fleet, dagger: Dagger) -> Route | None:
     endpoints = fleet.hosts.get(host, ())
     if not endpoints:
         raise unreachable(host, "no scheduler there has said where it serves")
-    return Route(dagger, host, endpoints)
+    return Route(host, endpoints, dagger)
+
+
+def everywhere(fleet: Fleet) -> list[HostRoute]:
+    """Where each host is asked, that of the leading scheduler first: it launches, so it has drivers' secrets.
+
+    Raises: ApiError when none has said where it serves.
+    """
+    leading = fleet.leader.host if fleet.leader else ""
+    names = sorted(fleet.hosts, key=lambda name: (name != leading, name))
+    if not names:
+        raise ApiError(
+            grpc.StatusCode.UNAVAILABLE,
+            "NO_HOST",
+            "no scheduler has said where it serves: streams are read at the hosts of drivers",
+            {"hosts": "0"},
+        )
+    return [HostRoute(name, fleet.hosts[name]) for name in names]
+
+
+ELSEWHERE: Final = frozenset(
+    {"HOST_UNREACHABLE", "HOST_REFUSED", "HOST_TOO_OLD", "HOST_BUSY", "HOST_DRAINING"}
+)
+"""What is wrong with a host and not with what it is asked: another one may answer."""
 
 
 def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
@@ -91,6 +120,17 @@ def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
             metadata={"host": host},
         )
     return replace(error, metadata={"host": host, **error.metadata})
+
+
+def ignores_selection(host: str) -> ApiError:
+    """The rows of a host that does not choose among them are not those that were asked for."""
+    return ApiError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "HOST_TOO_OLD",
+        f"the scheduler of host {host} is older than this gateway and ignores since, where and order_by:"
+        " upgrade it, or read all rows",
+        metadata={"host": host},
+    )
 
 
 def unreachable(host: str, why: str) -> ApiError:

@@ -1,7 +1,8 @@
 """Schemas: from the files a user brings to the files that are registered. Pure.
 
-Registered are the files that define the user's messages and all they import, without source information and
-services, in dependency order. The well-known types are ours, whatever the user brings.
+Registered are the files that define the user's messages and all they import, in dependency order, without
+services; of source information the comments of fields stay. The well-known types are ours, whatever the user
+brings.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from google.protobuf import descriptor_pb2 as dp
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from api_gateway import comments
 from daggerspec.nearest import hint, nearest
 from daggerspec.protobuf import TIMESTAMP
 from daggerspec.violation import Violation
 from fleet.catalogue import closure, defining_file
 
+MAX_COMMENTS: Final = 128 * 1024
+"""Bytes of the comments that are registered with a schema; of one that has more none is."""
 _AT: Final = "schema.files"
 _POOL_SAYS: Final = "Couldn't build proto file into descriptor pool: "
 _WELL_KNOWN: Final = {
@@ -62,6 +66,9 @@ class Unusable(Exception):  # noqa: N818 - reads as what is wrong
 def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     """What is registered of the files. Raises: Unusable."""
     own = {file.name: _stripped(file) for file in files.file if file.name not in _WELL_KNOWN}
+    if sum(file.source_code_info.ByteSize() for file in own.values()) > MAX_COMMENTS:
+        for file in own.values():
+            file.ClearField("source_code_info")
     violations = list(_problems(files, own))
     if violations:
         raise Unusable(violations)
@@ -123,8 +130,10 @@ def _cycles(own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
 def _stripped(file: dp.FileDescriptorProto) -> dp.FileDescriptorProto:
     copy = dp.FileDescriptorProto()
     copy.CopyFrom(file)
-    copy.ClearField("source_code_info")
     copy.ClearField("service")
+    copy.ClearField("source_code_info")
+    for path, comment in comments.of_fields(file):
+        copy.source_code_info.location.add(path=path, leading_comments=comment)
     return copy
 
 

@@ -26,6 +26,7 @@ from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
+from api_gateway.sampling import Samples
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
 from chassis.interceptors import Concern, interceptor
@@ -203,9 +204,10 @@ async def _served(
         ],
     )
     writer = Writer(follower, fold.fleet, source)
-    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, heard)
+    samples = Samples(hosts, fold.fleet)
+    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, samples, heard)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
-    catalog = CatalogService(fold.fleet, writer, reader, projection, reference_places)
+    catalog = CatalogService(fold.fleet, writer, reader, projection, samples, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)

@@ -1,0 +1,133 @@
+"""`daggers stream sample`, and what is said of topics that are not there, by a host behind a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc
+
+from chassis.binding import is_loopback
+from chassis.endpoint import Endpoint
+from eventlog import Draft
+from eventlog.memory import MemoryLog
+
+RECORDS = [
+    gateway_pb2.SampledRecord(
+        topic="orders", partition=1, offset=41, key=b"k\xff", size=9, json='{"city": "a\u202eb", "n": 2.50}'
+    ),
+    gateway_pb2.SampledRecord(
+        topic="orders", partition=0, offset=7, size=1234, problem="it does not decode as shop.v1.Order"
+    ),
+]
+MISSING = gateway_pb2.MissingTopic(topic="ordrs", suggestion="orders")
+
+
+class Host(host_pb2_grpc.HostServiceServicer):
+    """A host whose Kafka lacks the topic `ordrs`."""
+
+    async def SampleHostStream(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.SampleHostStreamRequest, context: Any
+    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
+        missing = [MISSING] if MISSING.topic in request.stream.topics else []
+        yield gateway_pb2.SampleStreamResponse(missing_topics=missing, partitions=2)
+        records = RECORDS[: request.last_records]
+        yield gateway_pb2.SampleStreamResponse(records=records, partitions_read=2, partitions=2, cut="cut")
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    """Address of a host, in a thread of its own."""
+    address: Future[str] = Future()
+    stop: Future[Callable[[], object]] = Future()
+
+    async def serve() -> None:
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
+        server = grpc.aio.server()
+        host_pb2_grpc.add_HostServiceServicer_to_server(Host(), server)
+        address.set_result(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+        await server.start()
+        await stopped.wait()
+        await server.stop(None)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    yield address.result(60)
+    stop.result(60)()
+    thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def gateway(serve: Callable[..., int], host: str) -> str:
+    """Address of a gateway that knows the host."""
+    assert is_loopback(host)
+    log = MemoryLog()
+    said = events_pb2.HostServing(scheduler_id="s", host="", address=host)
+    asyncio.run(log.append(Draft("h", "/t", "host", datetime.now(UTC), said)))
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: log)}"
+
+
+def test_the_newest_records_are_shown_decoded_and_nothing_moves_the_cursor(shell: Any) -> None:
+    shell.fill()
+    code, out, err = shell("stream", "sample", "orders", "--last-records", "2")
+    lines = out.splitlines()
+
+    assert (code, lines[0].split()) == (0, ["RECORD", "WRITTEN", "KEY", "VALUE"])
+    assert [line.split(maxsplit=3) for line in lines[1:]] == [
+        ["orders/1@41", "-", "k\\xff", '{"city": "a\\u202eb", "n": 2.50}'],
+        ["orders/0@7", "-", "-", "(it does not decode as shop.v1.Order; 1,234 bytes)"],
+    ]
+    assert "warning: cut" in err
+
+
+def test_the_document_has_values_with_their_digits_and_why_others_are_not_there(shell: Any) -> None:
+    shell.fill()
+    text = shell("stream", "sample", "orders", "-o", "json")[1]
+    document = json.loads(text)
+
+    assert '"n": 2.50' in text
+    assert [(each["value"], each["problem"]) for each in document["records"]] == [
+        ({"city": "a\u202eb", "n": 2.5}, None),
+        (None, "it does not decode as shop.v1.Order"),
+    ]
+    assert (document["stream"], document["missing_topics"], document["cut"]) == ("orders", {}, "cut")
+
+
+def test_a_topic_that_is_not_there_is_a_warning_when_its_stream_is_registered_and_when_it_is_read(
+    shell: Any, dagger_file: str
+) -> None:
+    shell.fill()
+    carries = ("--cluster", "local", "--message", "shop.v1.Order", "--time-field", "event_time")
+    words = ("stream", "register", "misspelt", "--topic", "ordrs", *carries)
+    told, shown = shell(*words), json.loads(shell(*words, "-o", "json")[1])
+    file = shell.file("d.yaml", dagger_file.replace("stream: orders", "stream: misspelt"))
+    code, out, _ = shell("validate", file)
+    sampled = shell("stream", "sample", "misspelt")
+
+    said = "the Kafka of cluster local has no topic ordrs: did you mean orders?"
+    assert (told[0], told[2]) == (0, f"warning: {said}\n")
+    assert [(each["code"], each["severity"], each["suggestion"]) for each in shown["findings"]] == [
+        ("TOPIC_MISSING", "warning", "orders")
+    ]
+    assert (code, said in out) == (0, True)
+    assert "warning: there is no topic ordrs: did you mean orders?" in sampled[2]
+
+
+def test_what_can_be_deleted_is_said_and_stays(shell: Any, dagger_file: str) -> None:
+    shell.fill()
+    shell("apply", shell.file("d.yaml", dagger_file))
+    used = shell("stream", "delete", "orders", "--dry-run")
+    dagger = shell("delete", "orders_by_city", "--dry-run")
+    there = shell("get", "orders_by_city")
+    both = shell("delete", "orders_by_city", "--dry-run", "--wait")
+
+    assert (used[0], "is used by dagger orders_by_city" in used[2]) == (1, True)
+    assert (dagger[:2], there[0], both[0]) == ((0, "orders_by_city can be deleted\n"), 0, 2)

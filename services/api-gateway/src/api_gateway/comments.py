@@ -1,0 +1,55 @@
+"""What .proto files say of their fields, as protoc keeps it beside the descriptors. Pure.
+
+A comment is found by the way down to its field: numbers of lists and places in them, as
+`google.protobuf.SourceCodeInfo` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from google.protobuf import descriptor_pb2 as dp
+
+LONGEST: Final = 1_000
+"""Characters of a comment that are kept."""
+_MESSAGES: Final = dp.FileDescriptorProto.MESSAGE_TYPE_FIELD_NUMBER
+_NESTED: Final = dp.DescriptorProto.NESTED_TYPE_FIELD_NUMBER
+_FIELDS: Final = dp.DescriptorProto.FIELD_FIELD_NUMBER
+_SHORTEST: Final = 4
+"""Steps down to a field of a message that stands in no other."""
+
+
+def of_fields(file: dp.FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Each field that has a comment: the way down to it, and the comment on one line."""
+    for location in file.source_code_info.location:
+        text = " ".join((location.leading_comments or location.trailing_comments).split())[:LONGEST]
+        path = tuple(location.path)
+        if text and len(path) >= _SHORTEST and path[-2] == _FIELDS:
+            yield path, text
+
+
+def by_field(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
+    """The comments of the fields of these files, by the full name of each field."""
+    return {
+        name: text
+        for file in files
+        for path, text in of_fields(file)
+        if (name := _name(file, path)) is not None
+    }
+
+
+def _name(file: dp.FileDescriptorProto, path: tuple[int, ...]) -> str | None:
+    """The full name of a field; None where the way leads nowhere."""
+    names = [file.package] if file.package else []
+    try:
+        if path[0] != _MESSAGES or set(path[2:-2:2]) - {_NESTED}:
+            return None
+        message = file.message_type[path[1]]
+        names.append(message.name)
+        for place in path[3:-2:2]:
+            message = message.nested_type[place]
+            names.append(message.name)
+        return ".".join([*names, message.field[path[-1]].name])
+    except IndexError:
+        return None

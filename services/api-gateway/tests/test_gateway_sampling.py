@@ -1,0 +1,184 @@
+"""Streams as their topics are: samples and missing topics, which a host of drivers looks at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc
+
+from api_gateway import sampling
+from api_gateway.hosts import HostAccess
+from chassis.errors import ApiError, from_rpc_error
+from chassis.interceptors import interceptor
+from eventlog import Draft
+from eventlog.memory import MemoryLog
+
+pb = gateway_pb2
+MISSING = pb.MissingTopic(topic="bookings-2", suggestion="bookings-1")
+RECORD = pb.SampledRecord(topic="bookings-1", partition=0, offset=7, json='{"city": "x"}')
+
+
+class Host(host_pb2_grpc.HostServiceServicer):
+    """A host whose Kafka lacks one topic and has one record; `answers` is asked first."""
+
+    def __init__(self, answers: Callable[[], Any] = lambda: None) -> None:
+        self.asked: list[host_pb2.SampleHostStreamRequest] = []
+        self._answers = answers
+
+    async def SampleHostStream(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.SampleHostStreamRequest, context: Any
+    ) -> AsyncIterator[pb.SampleStreamResponse]:
+        self.asked.append(request)
+        if (waits := self._answers()) is not None:
+            await waits
+        missing = [MISSING] if MISSING.topic in request.stream.topics else []
+        yield pb.SampleStreamResponse(missing_topics=missing, partitions=1)
+        if request.last_records:
+            yield pb.SampleStreamResponse(records=[RECORD], partitions_read=1, partitions=1)
+
+
+@asynccontextmanager
+async def serving(*hosts: tuple[str, Host]) -> AsyncIterator[MemoryLog]:
+    """A control topic in which these hosts have said where they serve; the first leads."""
+    log = MemoryLog()
+    leads = events_pb2.SchedulerStarted(scheduler_id="s", host=hosts[0][0] if hosts else "a")
+    await log.append(Draft("leads", "/t", "s", datetime.now(UTC), leads))
+    servers = []
+    for name, host in hosts:
+        server = grpc.aio.server(interceptors=[interceptor(host_pb2.DESCRIPTOR)])
+        host_pb2_grpc.add_HostServiceServicer_to_server(host, server)
+        at = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        await server.start()
+        servers.append(server)
+        said = events_pb2.HostServing(scheduler_id="s", host=name, address=at)
+        await log.append(Draft(f"at {name}", "/t", "s", datetime.now(UTC), said))
+    yield log
+    for server in servers:
+        await server.stop(None)
+
+
+def registering(samples: Any) -> pb.RegisterStreamRequest:
+    return pb.RegisterStreamRequest(stream=samples.stream())
+
+
+async def sampled(client: Any, **fields: Any) -> list[pb.SampleStreamResponse]:
+    call = client.catalog.SampleStream(pb.SampleStreamRequest(name="bookings", **fields), timeout=20)
+    return [step async for step in call]
+
+
+async def refused(client: Any, **fields: Any) -> ApiError:
+    with pytest.raises(grpc.RpcError) as caught:
+        await sampled(client, **fields)
+    return from_rpc_error(caught.value)
+
+
+async def test_a_topic_that_is_not_there_is_said_when_its_stream_is_registered(
+    harness: Any, samples: Any
+) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        answer = await client.catalog.RegisterStream(registering(samples), timeout=20)
+
+    assert [(each.code, each.severity, each.field, each.message) for each in answer.findings] == [
+        (
+            "TOPIC_MISSING",
+            pb.SEVERITY_WARNING,
+            "stream.topics[1]",
+            "the Kafka of cluster local has no topic bookings-2: did you mean bookings-1?",
+        )
+    ]
+    assert (answer.findings[0].suggestion, answer.topics_unchecked) == ("bookings-1", "")
+    assert (host.asked[-1].host, host.asked[-1].last_records) == ("a", 0)
+    assert host.asked[-1].min_sequence >= answer.sequence
+
+
+async def test_a_dagger_that_reads_such_a_stream_is_warned_of_it_and_nobody_asks_twice_at_once(
+    harness: Any, samples: Any
+) -> None:
+    host = Host()
+    request = pb.ValidateRequest(name="completed", spec=samples.spec())
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        asked = len(host.asked)
+        answers = [await client.daggers.Validate(request, timeout=20) for _ in range(5)]
+
+    found = [[(each.code, each.field) for each in answer.findings] for answer in answers]
+    assert found == [[("TOPIC_MISSING", "spec.streams[0].stream")]] * 5
+    assert len(host.asked) - asked <= 1
+
+
+async def test_where_no_host_answers_a_stream_is_registered_and_that_is_said(
+    harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PATIENCE_S", 0.2)
+    silent = Host(lambda: asyncio.sleep(3600))
+    async with serving(("a", silent)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        late = await client.catalog.RegisterStream(registering(samples), timeout=20)
+    async with harness.running(database_url=f"{harness.database_url}.2") as client:
+        await samples.fill(client)
+        alone = await client.catalog.RegisterStream(registering(samples), timeout=20)
+
+    assert (late.version, list(late.findings)) == (2, [])
+    assert late.topics_unchecked == "no host of drivers has answered in 0 s"
+    assert alone.topics_unchecked == (
+        "no scheduler has said where it serves: streams are read at the hosts of drivers"
+    )
+
+
+async def test_the_newest_records_come_from_a_host(harness: Any, samples: Any) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        few, more = await sampled(client), await sampled(client, last_records=50)
+        wrong = await refused(client, last_records=1001)
+
+    assert [list(step.records) for step in few] == [[], [RECORD]]
+    assert [each.last_records for each in host.asked[-2:]] == [10, 50]
+    assert (list(more[0].missing_topics), host.asked[-1].stream.topics[0]) == ([MISSING], "bookings-1")
+    assert [each.field for each in wrong.violations] == ["last_records"]
+
+
+async def test_a_host_out_of_reach_is_passed_over_and_what_a_host_says_of_its_kafka_is_told(
+    harness: Any, samples: Any
+) -> None:
+    def raising(reason: str) -> Callable[[], Any]:
+        def answers() -> Any:
+            code = grpc.StatusCode.UNAVAILABLE
+            raise ApiError(code, reason, "Kafka at k:1 does not answer", {"host": "a"})
+
+        return answers
+
+    other = Host()
+    async with (
+        serving(("a", Host()), ("b", other)) as log,
+        harness.running(log, host_access=HostAccess(here="b")) as client,
+    ):
+        await samples.fill(client)
+        steps = await sampled(client)
+    async with (
+        serving(("a", Host(raising("KAFKA_UNREACHABLE"))), ("b", Host())) as log,
+        harness.running(log, database_url=f"{harness.database_url}.2") as client,
+    ):
+        await samples.fill(client)
+        error = await refused(client)
+
+    assert (len(steps[-1].records), other.asked[-1].host) == (1, "b")
+    assert (error.reason, error.message) == ("KAFKA_UNREACHABLE", "Kafka at k:1 does not answer")
+
+
+async def test_a_stream_that_is_not_registered_names_the_nearest(harness: Any, samples: Any) -> None:
+    async with harness.running() as client:
+        await samples.fill(client)
+        call = client.catalog.SampleStream(pb.SampleStreamRequest(name="booking"), timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            [step async for step in call]
+
+    assert from_rpc_error(caught.value).message.endswith("did you mean bookings?")
