@@ -42,7 +42,10 @@ def client(connection: Connection) -> dict[str, Any]:
 
 
 async def stopped(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways."""
+    """Stop a consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways.
+
+    Raises: asyncio.CancelledError when it is us.
+    """
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     try:

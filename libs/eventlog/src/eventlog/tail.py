@@ -42,7 +42,7 @@ class KafkaTail:
         self._topic = topic
 
     async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`. An outage in between is waited for."""
+        """As `Tail.follow`. An outage in between is waited for. Raises: LogUnavailable."""
         try:
             async with all_partitions(self._connection, self._topic, begin="latest") as (
                 consumer,

@@ -62,7 +62,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Name of the sink's module."""
+        """Name of the sink's module. Raises: JobError (USER) for a sink without one."""
         kind = self.resolved.sink.WhichOneof("kind")
         if kind is None:
             raise user("UNKNOWN_SINK", f"A sink names no kind; choose one of {', '.join(names())}.")
