@@ -157,7 +157,7 @@ async def test_names_that_are_not_registered_are_told_with_those_that_may_be_mea
 
 
 @pytest.mark.parametrize("table", ["bookings", "`bookings`", "bookngs"])
-async def test_a_table_that_the_dagger_does_not_have_is_told_with_the_stream_that_it_may_be(
+async def test_a_stream_in_place_of_its_table_is_told_with_the_table(
     samples: Any, fleet: Fleet, table: str
 ) -> None:
     spec = samples.spec()
@@ -165,10 +165,29 @@ async def test_a_table_that_the_dagger_does_not_have_is_told_with_the_stream_tha
 
     [violation] = (await judge("a_dagger", spec, fleet)).violations
 
-    assert (violation.reason, violation.suggestion) == ("UNKNOWN_TABLE", "bookings")
+    assert (violation.reason, violation.suggestion) == ("UNKNOWN_TABLE", "data_stream")
     assert violation.message == (
         f"The dagger has no stream called {table.strip('`')}: there is data_stream."
-        " The stream bookings is registered: name it among the streams of the dagger."
+        " That is its table for the stream bookings."
+    )
+    assert violation.edit is not None
+    spec.sql = violation.edit.applied(spec.sql)
+    assert (await judge("a_dagger", spec, fleet)).violations == []
+
+
+async def test_a_stream_that_the_dagger_does_not_read_is_told_with_where_to_name_it(
+    samples: Any, fleet: Fleet
+) -> None:
+    fleet.catalogue.streams["journeys"] = fleet.catalogue.streams["bookings"]
+    spec = samples.spec()
+    spec.sql = samples.query.replace("`data_stream`", "journey")
+
+    [violation] = (await judge("a_dagger", spec, fleet)).violations
+
+    assert (violation.suggestion, violation.edit) == ("journeys", None)
+    assert violation.message == (
+        "The dagger has no stream called journey: there is data_stream."
+        " The stream journeys is registered: name it among the streams of the dagger."
     )
 
 

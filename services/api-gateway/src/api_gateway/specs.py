@@ -13,7 +13,7 @@ from api_gateway.missing import meant
 from daggerspec import rules
 from daggerspec.catalogue import Unresolved
 from daggerspec.nearest import nearest
-from daggerspec.violation import Violation, line_starts
+from daggerspec.violation import Edit, Violation, line_starts
 from daggersql import Checked, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet
@@ -58,25 +58,30 @@ async def judge(
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
     others += rules.violations(path, name, spec, catalogue, checked.plan)
-    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec.sql, fleet))
+    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec, fleet))
 
 
-def _told(checked: Checked, sql: str, fleet: Fleet) -> Checked:
+def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
     """What was found about a query; of a table that the dagger does not have, which stream it may be."""
-    return replace(checked, findings=tuple(_with_stream(each, sql, fleet) for each in checked.findings))
+    return replace(checked, findings=tuple(_with_stream(each, spec, fleet) for each in checked.findings))
 
 
-def _with_stream(finding: Finding, sql: str, fleet: Fleet) -> Finding:
+def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Finding:
     if finding.code != "UNKNOWN_TABLE" or finding.suggestion:
         return finding
-    starts = line_starts(sql)
-    start, end = starts[finding.line - 1] + finding.column, starts[finding.end_line - 1] + finding.end_column
-    name = sql[start - 1 : end - 1].strip("`")
+    line, column, end_line, end_column = finding.line, finding.column, finding.end_line, finding.end_column
+    starts = line_starts(spec.sql)
+    name = spec.sql[starts[line - 1] + column - 1 : starts[end_line - 1] + end_column - 1].strip("`")
     near = name if name in fleet.streams else nearest(name, fleet.streams)
     if near is None:
         return finding
-    text = f"{finding.message} The stream {near} is registered: name it among the streams of the dagger."
-    return replace(finding, message=text, suggestion=near)
+    table = next((each.table for each in spec.streams if each.stream == near), None)
+    if table is None:
+        text = f"{finding.message} The stream {near} is registered: name it among the streams of the dagger."
+        return replace(finding, message=text, suggestion=near)
+    text = f"{finding.message} That is its table for the stream {near}."
+    edit = Edit(line, column, end_line, end_column, table)
+    return replace(finding, message=text, suggestion=table, edit=edit)
 
 
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
