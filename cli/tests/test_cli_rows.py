@@ -14,7 +14,7 @@ from cli.commands.rows import unseen
 from cli.errors import UnreachableError
 from cli.instants import instant
 from cli.live import show_live
-from cli.output import Format, Printer
+from cli.output import Format, Printer, printable
 from cli.rows import COMPARISONS, Look, condition, document, order, text
 from cli.sparkline import Series, sparkline, table
 from daggerspec.exactjson import dumps
@@ -75,6 +75,10 @@ def test_a_row_is_shown_as_it_was_answered() -> None:
         "tags": {"a": "1", "b": "2"},
         "fields": {"cell": -8520148434366234624, "nested": {"a": [None, 1]}},
     }
+
+
+def test_what_would_not_be_seen_in_a_value_is_escaped() -> None:
+    assert printable("a\u202eb\x07 é 😀") == "a\\u202eb\\x07 é 😀"
 
 
 def test_every_digit_is_in_the_text_and_in_the_json() -> None:

@@ -11,6 +11,7 @@ from daggers.v1 import gateway_pb2
 from cli.arguments import Name
 from cli.group import group
 from cli.instants import instant
+from cli.output import printable
 from cli.rows import Look, condition, document, order, read, remember, text, watched
 from cli.session import Session, command
 from daggerclient.times import iso
@@ -153,4 +154,4 @@ def _row_line(row: Row) -> str:
 
 
 def _pairs(values: Any) -> str:
-    return " ".join(f"{key}={text(value)}" for key, value in values.items())
+    return " ".join(f"{key}={printable(text(value))}" for key, value in values.items())
