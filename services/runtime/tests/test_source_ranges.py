@@ -75,7 +75,7 @@ def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int,
     what = OffsetRange(partition, "id", start, end)
     plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka})
     chunks = consumers.read(plan, what, 1)
-    return [int(message.value() or b"") for chunk in chunks for message in chunk]
+    return [int(value) for chunk in chunks for value in chunk.values.to_pylist()]
 
 
 @pytest.mark.parametrize(

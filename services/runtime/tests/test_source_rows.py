@@ -21,6 +21,7 @@ from runtime.source.reader.control_rows import (
     with_statistics,
 )
 from runtime.source.reader.rows import Rows
+from runtime.source.records import Records
 
 START_S = 1_700_000_000
 PLANNED_MS = START_S * 1000
@@ -68,7 +69,7 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
     statistics = RangeStatistics()
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
-    batch, _ = rows.rows(records, PARTITION, PLANNED_MS, (START_S + 1) * 1000, statistics)
+    batch, _ = rows.rows(Records.of(records), PARTITION, PLANNED_MS, (START_S + 1) * 1000, statistics)
     observed = statistics_row(with_statistics(rows.schema), statistics).column(ROWTIME)[0].as_py().timestamp()
 
     assert batch.column("__offset").to_pylist() == [0, 3]
@@ -78,7 +79,9 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
 def test_without_a_wish_every_row_is_passed_on(pool: DescriptorPool) -> None:
     rows = Rows(find_message(pool, "test.Order"), ("status",), "time", TOLERANCE_MS)
 
-    batch, _ = rows.rows(messages(pool, ["DONE", "NEW"]), PARTITION, PLANNED_MS, None, RangeStatistics())
+    batch, _ = rows.rows(
+        Records.of(messages(pool, ["DONE", "NEW"])), PARTITION, PLANNED_MS, None, RangeStatistics()
+    )
 
     assert batch.column("status").to_pylist() == ["DONE", "NEW"]
 
@@ -102,11 +105,11 @@ def timed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> list
 def passed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> tuple[list[int], dict[int, str]]:
     """Offsets that become rows, and what is said of those that are quarantined."""
     rows = Rows(find_message(pool, "test.Order"), ("__offset",), "time", TOLERANCE_MS)
-    batch, quarantined = rows.rows(timed(pool, times), PARTITION, PLANNED_MS, None, RangeStatistics())
+    batch, quarantined = rows.rows(
+        Records.of(timed(pool, times)), PARTITION, PLANNED_MS, None, RangeStatistics()
+    )
     assert {one.reason for one in quarantined} <= {Reason.FROM_THE_FUTURE}
-    return batch.column("__offset").to_pylist(), {
-        one.message.offset() or 0: one.detail for one in quarantined
-    }
+    return batch.column("__offset").to_pylist(), {one.offset: one.detail for one in quarantined}
 
 
 def test_a_producer_whose_clock_is_ahead_writes_a_kafka_time_that_is_ahead_too_and_is_found_out(
@@ -158,7 +161,7 @@ def test_each_record_is_judged_by_itself_alike_where_it_is_read_and_where_it_is_
     read = [
         offset
         for chunk in (records[:cut], records[cut:])
-        for offset in rows.rows(chunk, PARTITION, PLANNED_MS, None, RangeStatistics())[0]
+        for offset in rows.rows(Records.of(chunk), PARTITION, PLANNED_MS, None, RangeStatistics())[0]
         .column("__offset")
         .to_pylist()
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli.errors import RefusedError
 from cli.progress import Report, Steps
-from devstack.tools import appcds_home, influxd, java, kafka
+from devstack.tools import appcds_home, influxd, java, kafka, native_reader
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
             if not (spark / appcds_home.ARCHIVE).is_file():
                 with steps.step(f"preparing {appcds_home.TITLE}") as report:
                     appcds_home.build(spark, home, report)
+            native_reader.build(steps)
             database = None
             if with_influxd:
                 database = _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"

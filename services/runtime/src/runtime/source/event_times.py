@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 from google.protobuf.descriptor import Descriptor
@@ -13,6 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.source.plan import ReaderPlan
+from runtime.source.records import Ints, Records
 
 
 def descriptor(descriptors: bytes, message: str) -> Descriptor:
@@ -39,38 +40,31 @@ class EventTimes:
         """Each message whose event time can be used, with that time in us: what a batch that is planned now
         passes on.
         """
-        kept, values = valued(messages)
-        decoded = self.decoder.decode(values)
-        sound = [message for index, message in enumerate(kept) if index not in decoded.broken]
-        for message, micros in zip(sound, decoded.rowtime.cast(pa.int64()).to_pylist(), strict=True):
-            if micros is not None and micros <= latest(message, now_ms, self.tolerance_ms):
-                yield message, micros
+        records = Records.of(messages)
+        places = np.flatnonzero(records.values.is_valid())
+        decoded = self.decoder.decode(records.values.drop_null())
+        places = np.delete(places, list(decoded.broken))
+        latest = latest_us(records.times[places], now_ms, self.tolerance_ms).tolist()
+        events = decoded.rowtime.cast(pa.int64()).to_pylist()
+        for place, micros, limit in zip(places.tolist(), events, latest, strict=True):
+            if micros is not None and micros <= limit:
+                yield messages[place], micros
 
 
-def valued(messages: Sequence[Message]) -> tuple[Sequence[Message], list[bytes]]:
-    """The messages that have a value, and these values."""
-    values = list(map(Message.value, messages))
-    if all(values):  # the quickest look at many; an empty value is none of those that are looked for
-        return messages, cast("list[bytes]", values)
-    kept = [message for message, value in zip(messages, values, strict=True) if value is not None]
-    return kept, [value for value in values if value is not None]
+def latest_us(times_ms: Ints, planned_ms: int, tolerance_ms: int) -> Ints:
+    """The latest event times (us) of records with these Kafka times that are not from the future.
 
-
-def latest(message: Message, planned_ms: int, tolerance_ms: int) -> int:
-    """The latest event time (us) of a record that is not from the future.
-
-    That is `tolerance_ms` after the earlier of its Kafka time, which its producer may have written by the
-    same wrong clock, and the time when its batch was planned, which a replay knows too.
+    That is `tolerance_ms` after the earlier of the record's Kafka time, which its producer may have written
+    by the same wrong clock, and the time when its batch was planned, which a replay knows too.
     """
-    return (reference_ms(message, planned_ms) + tolerance_ms) * 1000
+    return (reference_ms(times_ms, planned_ms) + tolerance_ms) * 1000
 
 
-def reference_ms(message: Message, planned_ms: int) -> int:
-    """The time that a record's event time is compared with."""
-    return min(kafka_time(message, planned_ms), planned_ms)
+def reference_ms(times_ms: Ints, planned_ms: int) -> Ints:
+    """The times that records' event times are compared with."""
+    return np.minimum(known_ms(times_ms, planned_ms), planned_ms)
 
 
-def kafka_time(message: Message, otherwise_ms: int) -> int:
-    """The Kafka time (ms) of a record; some producers write none, or nonsense from before Kafka."""
-    written = message.timestamp()[1]
-    return written if written > 0 else otherwise_ms
+def known_ms(times_ms: Ints, otherwise_ms: int) -> Ints:
+    """Kafka times (ms); some producers write none, or nonsense from before Kafka."""
+    return np.where(times_ms > 0, times_ms, otherwise_ms)

@@ -1,4 +1,5 @@
-"""Reads a range of one partition in an executor's Python worker, by a consumer of librdkafka.
+"""Reads a range of one partition in an executor's Python worker, by a consumer of librdkafka: the native one
+where it was built, else Python's. Both give the same records.
 
 Workers outlive tasks, and so do consumers: they are kept for the next batch, which most often begins where
 the last one ended. All consumers of a worker share one budget of memory; those unused for longest are closed
@@ -10,14 +11,19 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError
 
 from runtime.errors import TemporaryError, external
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition
 from runtime.source.plan import ReaderPlan
+from runtime.source.reader import native_library
+from runtime.source.reader.native_consumer import NativeConsumer
+from runtime.source.reader.python_consumer import PythonConsumer
+from runtime.source.records import LIMITS, Notice, Properties, Records
 from runtime.source.tasks import OffsetRange
 
 _log = logging.getLogger(__name__)
@@ -27,12 +33,34 @@ _log = logging.getLogger(__name__)
 _BUDGET_KIB = 256 * 1024
 _MIN_KIB = 2 * 1024
 _MAX_KIB = 8 * 1024
-# Messages taken at once: what is decoded while it is still in the processor's cache costs a sixth less.
-_CHUNK = 10_000
-MESSAGES_ALIVE = 10 * _CHUNK
+MESSAGES_ALIVE = 10 * LIMITS.records
 """More messages than a worker holds at a time."""
 _POLL_S = 0.1
 _LOG_S = 10.0
+
+
+class RecordConsumer(Protocol):
+    """A client of one partition. All of it raises KafkaException where librdkafka refuses."""
+
+    def assign(self, offset: int) -> None:
+        """Makes the next record the first one from `offset` on."""
+
+    def next(self, count: int, timeout_s: float) -> Records | Notice | None:
+        """What comes next, up to `count` records; None when nothing came for a while."""
+
+    def close(self) -> None:
+        """Ends its connections."""
+
+
+Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
+
+
+def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
+    """The native consumer where it was built, else Python's."""
+    library = native_library.load()
+    if library is None:
+        return PythonConsumer(properties, partition)
+    return NativeConsumer(library, properties, partition)
 
 
 class _PositionedConsumer:
@@ -42,11 +70,10 @@ class _PositionedConsumer:
     in a partition where a transaction ended or records were compacted away.
     """
 
-    def __init__(self, plan: ReaderPlan, offsets: OffsetRange, budget_kib: int) -> None:
+    def __init__(self, open_: Open, plan: ReaderPlan, offsets: OffsetRange, budget_kib: int) -> None:
         self.budget_kib = budget_kib
         self.low = self.high = offsets.start
-        self._at = TopicPartition(offsets.partition.topic, offsets.partition.number, offsets.start)
-        self._consumer = Consumer(
+        self._consumer = open_(
             {
                 "check.crcs": False,
                 "fetch.wait.max.ms": 50,
@@ -63,21 +90,20 @@ class _PositionedConsumer:
                 # before.
                 "auto.offset.reset": "earliest",
                 "queued.max.messages.kbytes": budget_kib,
-            }
+            },
+            offsets.partition,
         )
-        self._consumer.assign([self._at])
+        self._consumer.assign(offsets.start)
 
     def seek(self, offset: int) -> None:
         """Makes the next record the first one from `offset` on."""
         if not self.low <= offset <= self.high:
-            self._at.offset = offset
-            self._consumer.assign([self._at])
+            self._consumer.assign(offset)
             self.low = self.high = offset
 
-    def next(self, count: int) -> list[Message]:
-        """Up to `count` messages, errors among them; empty when none came for a while."""
-        messages: list[Message] = self._consumer.consume(count, _POLL_S)
-        return messages
+    def next(self, count: int) -> Records | Notice | None:
+        """Up to `count` records, or what comes instead; None when nothing came for a while."""
+        return self._consumer.next(count, _POLL_S)
 
     def close(self) -> None:
         """Ends its connections."""
@@ -90,11 +116,12 @@ class ConsumerCache:
     No two launches share one: they may read as different users.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_: Open = open_fastest) -> None:
+        self._open = open_
         self._consumers: OrderedDict[tuple[str, str, Partition], _PositionedConsumer] = OrderedDict()
 
-    def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[list[Message]]:
-        """The records of a range, in order, as lists of at most 10,000 messages without errors.
+    def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[Records]:
+        """The records of a range, in order, at most 10,000 or 16 MiB at a time.
 
         `siblings` is the number of partitions the reader reads: each gets an equal part of the memory. While
         Kafka does not answer this waits, and says so in the log; it raises `JobError` (EXTERNAL) when Kafka
@@ -105,7 +132,7 @@ class ConsumerCache:
         if consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
-            consumer = _PositionedConsumer(plan, wanted, budget_kib)
+            consumer = _PositionedConsumer(self._open, plan, wanted, budget_kib)
         consumer.seek(wanted.start)
         # A consumer whose reading failed half-way is not kept: where it stands is not known.
         try:
@@ -114,6 +141,11 @@ class ConsumerCache:
             consumer.close()
             raise
         self._consumers[key] = consumer
+
+    def close(self) -> None:
+        """Ends all connections."""
+        while self._consumers:
+            self._consumers.popitem()[1].close()
 
     def _make_room(self, wanted_kib: int) -> None:
         while self._consumers and wanted_kib + self._held_kib() > _BUDGET_KIB:
@@ -124,45 +156,39 @@ class ConsumerCache:
         return sum(consumer.budget_kib for consumer in self._consumers.values())
 
 
-def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[list[Message]]:
+def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Records]:
     """The records of `wanted` from a consumer that stands at its start; ends by position, not by count."""
     logged = time.monotonic()
     while consumer.high < wanted.end:
-        messages = consumer.next(min(_CHUNK, wanted.end - consumer.high))
-        records = [message for message in messages if message.error() is None]
-        for message in messages if len(records) < len(messages) else ():
-            _meet_error(message, consumer, wanted)
-        if records:
-            first, last = int(records[0].offset() or 0), int(records[-1].offset() or 0)
-            if first < wanted.start:
+        came = consumer.next(min(LIMITS.records, wanted.end - consumer.high))
+        if isinstance(came, Records):
+            if came.offsets[0] < wanted.start:
                 raise external(
                     "TOPIC_TRUNCATED",
                     f"{wanted.partition} no longer holds the offset {wanted.start}: its records "
                     "were deleted.",
                 )
-            consumer.low = last + 1
+            consumer.low = int(came.offsets[-1]) + 1
             consumer.high = max(consumer.high, consumer.low)
-            if last >= wanted.end:
-                records = [record for record in records if int(record.offset() or 0) < wanted.end]
-            if records:
+            if len(records := came.before(wanted.end)):
                 yield records
             logged = time.monotonic()
-        elif time.monotonic() - logged > _LOG_S:
+            continue
+        if came is not None:
+            _meet(came, consumer, wanted)
+        if time.monotonic() - logged > _LOG_S:
             logged = time.monotonic()
             _log.warning(
                 "waiting for Kafka: %s, offset %d of %d", wanted.partition, consumer.high, wanted.end
             )
 
 
-def _meet_error(message: Message, consumer: _PositionedConsumer, wanted: OffsetRange) -> None:
-    """Takes in what comes instead of a message: the end of the partition, or a defect."""
-    error = message.error()
-    if error is None:
+def _meet(notice: Notice, consumer: _PositionedConsumer, wanted: OffsetRange) -> None:
+    """Takes in what comes instead of a record: the end of the partition, or a defect."""
+    if notice.error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library names its local errors so
+        consumer.high = max(consumer.high, notice.offset)
         return
-    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library names its local errors so
-        consumer.high = max(consumer.high, int(message.offset() or 0))
-        return
-    problem = job_error(error, f"reading {wanted.partition}")
+    problem = job_error(notice.error, f"reading {wanted.partition}")
     if not isinstance(problem, TemporaryError):
         raise problem
     _log.warning("%s Trying again.", problem.error.detail)

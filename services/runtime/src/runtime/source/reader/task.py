@@ -47,9 +47,9 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | None = None
     for range_ in task.ranges:
-        for messages in _consumers.read(plan, range_, task.siblings):
+        for records in _consumers.read(plan, range_, task.siblings):
             batch, quarantined = rows.rows(
-                messages, range_.partition, task.planned_ms, late_before_ms, statistics
+                records, range_.partition, task.planned_ms, late_before_ms, statistics
             )
             for each in quarantined:
                 quarantine = quarantine or _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))

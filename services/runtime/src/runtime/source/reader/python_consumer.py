@@ -1,0 +1,61 @@
+"""Reads a partition by Python's client: where the native reader was not built, and to compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from runtime.source.offsets import Partition
+from runtime.source.records import LIMITS, Limits, Notice, Properties, Records
+
+
+class PythonConsumer:
+    """A client of one partition; see `consumers.RecordConsumer`. Raises: KafkaException."""
+
+    def __init__(
+        self,
+        properties: Properties,
+        partition: Partition,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._at = TopicPartition(partition.topic, partition.number)
+        self._limits = limits
+        self._waiting: Sequence[Message] = ()
+        self._consumer = Consumer(dict(properties))
+
+    def assign(self, offset: int) -> None:
+        """Makes the next record the first one from `offset` on."""
+        self._waiting = ()
+        self._at.offset = offset
+        self._consumer.assign([self._at])
+
+    def next(self, count: int, timeout_s: float) -> Records | Notice | None:
+        """What comes next, up to `count` records; None when nothing came for a while."""
+        if not self._waiting:
+            self._waiting = self._consumer.consume(min(count, self._limits.records), timeout_s)
+        if not self._waiting:
+            return None
+        taken = _piece(self._waiting, self._limits.bytes)
+        taken_messages, self._waiting = self._waiting[: taken or 1], self._waiting[taken or 1 :]
+        if taken:
+            return Records.of(taken_messages)
+        (message,) = taken_messages
+        error = message.error()
+        assert error is not None
+        return Notice(error, int(message.offset() or 0))
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self._waiting = ()
+        self._consumer.close()
+
+
+def _piece(messages: Sequence[Message], most: int) -> int:
+    """How many of the first are records and have at most so many bytes, at least one; 0 where an error is."""
+    errors = (index for index, message in enumerate(messages) if message.error() is not None)
+    records = messages[: next(errors, len(messages))]
+    keys = (len(key or b"") for key in map(Message.key, records))
+    sizes = np.fromiter(map(len, records), np.int64) + np.fromiter(keys, np.int64)
+    return max(int(np.searchsorted(np.cumsum(sizes), most, "right")), min(1, len(records)))

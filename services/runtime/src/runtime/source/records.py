@@ -1,0 +1,72 @@
+"""Records of one partition as columns, whichever reader has taken them from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
+
+NO_TIME = -1
+"""The Kafka time of a record that has none."""
+
+Ints = npt.NDArray[np.int64]
+Properties: TypeAlias = Mapping[str, str | int | bool]
+"""Of a client: never log or print them, they hold secrets."""
+
+
+class Limits(NamedTuple):
+    """How much is handed on at once: so many records, and no more bytes but for one record that has them."""
+
+    records: int = 10_000
+    """What is decoded while it is still in the processor's cache costs a sixth less."""
+    bytes: int = 16 * 2**20
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records in the order of their offsets; all columns have the same length."""
+
+    offsets: Ints
+    times: Ints
+    """Kafka times, in ms."""
+    values: pa.BinaryArray
+    """NULL for a record without a value, a tombstone; an empty value is one."""
+    keys: pa.BinaryArray
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def before(self, offset: int) -> Records:
+        """Those whose offsets are less."""
+        count = int(np.searchsorted(self.offsets, offset))
+        if count == len(self):
+            return self
+        return Records(self.offsets[:count], self.times[:count], self.values[:count], self.keys[:count])
+
+    @staticmethod
+    def of(messages: Sequence[Message]) -> Records:
+        """Those that messages without errors are."""
+        stamps = list(map(Message.timestamp, messages))
+        times = [NO_TIME if kind == TIMESTAMP_NOT_AVAILABLE else written for kind, written in stamps]
+        return Records(
+            np.fromiter(map(Message.offset, messages), np.int64, len(messages)),
+            np.fromiter(times, np.int64, len(messages)),
+            pa.array(map(Message.value, messages), pa.binary()),
+            pa.array(map(Message.key, messages), pa.binary()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What comes in the place of a record: the end of the partition, or a defect."""
+
+    error: KafkaError
+    offset: int
