@@ -217,17 +217,46 @@ def test_where_hardly_any_agree_nothing_is_kept_waiting(monkeypatch: pytest.Monk
     assert (len(first), len(later), rows_of(aggregation.rest())) == (10, 1, [])
 
 
-def test_where_records_agree_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_agree_are_one_row_of_a_task_whatever_they_weigh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(preaggregate, "_BYTES", 4_000)
     aggregation = PreAggregation(RECORDS, SUMS)
-    alike: list[Record] = [("x" * 100, None, 1.5, 2, EPOCH)] * 10
+    alike: list[Record] = [("x" * 100, {"lat": 1.0, "lng": 1.0}, 1.5, 2, EPOCH)] * 10
 
     given = [rows_of(aggregation.add(batch(alike), RangeStatistics())) for _ in range(9)]
-    counts = [row["n"] for rows in given for row in rows]
+    (row,) = rows_of(aggregation.rest())
 
-    assert len(set(counts)) == 1
-    assert 20 <= counts[0] < 40
-    assert sum(counts) + rows_of(aggregation.rest())[0]["n"] == 90
+    assert given == [[]] * 9
+    assert [row["n"], *(row[f"p{at}"] for at in range(6))] == [90, 90, 135.0, 180, 2, 2, 90]
+
+
+def test_no_more_groups_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preaggregate, "_BYTES", 4_000)
+    aggregation = PreAggregation(RECORDS, SUMS)
+    pairs: list[Record] = [(f"{at // 2:0100}", None, 1.5, 2, EPOCH) for at in range(900)]
+
+    given = [
+        len(rows_of(aggregation.add(batch(pairs[at : at + 10]), RangeStatistics())))
+        for at in range(0, 900, 10)
+    ]
+    last = len(rows_of(aggregation.rest()))
+
+    assert 450 <= sum(given) + last <= 600  # a piece may begin between two of a pair
+    assert max(given) <= last + 60
+    assert sum(given) > 350
+
+
+def test_sums_that_would_leave_64_bits_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preaggregate, "_BYTES", 300)
+    aggregation = PreAggregation(RECORDS, SUMS)
+    heavy: list[Record] = [("x" * 100, None, 1.5, MOST // 2, EPOCH)] * 2
+    light: list[Record] = [("x" * 100, None, 1.5, 1, EPOCH)] * 8
+
+    rows = rows_of([*aggregation.add(batch(heavy * 2 + light), RangeStatistics()), *aggregation.rest()])
+
+    assert sum(row["p2"] for row in rows) == 4 * (MOST // 2) + 8
+    assert max(row["p2"] for row in rows) <= MOST
 
 
 def test_large_texts_that_cannot_be_added_up_are_never_put_together(monkeypatch: pytest.MonkeyPatch) -> None:

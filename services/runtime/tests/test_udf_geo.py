@@ -74,6 +74,18 @@ def test_both_forms_of_geohash_agree_everywhere(
     assert fast("GeoHash", lat, lng, length) == geohash.reference(lat, lng, length)
 
 
+@pytest.mark.parametrize("function", [s2id, geohash])
+@given(points=st.lists(st.tuples(ANGLES | ODD, ANGLES | ODD, st.integers(-1, 31) | st.none()), max_size=8))
+def test_points_have_one_code_exactly_where_they_have_one_text(function: Any, points: list[Any]) -> None:
+    points = [*points, *[(lat, lng, fine) for lat, lng, _ in points for fine in (1, 2, 5)]]
+    columns = zip(*points, strict=True) if points else ([], [], [])
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, TYPES["S2Id"], strict=True)]
+    codes, texts = function.codes(*arrays), function.compute(*arrays).to_pylist()
+
+    assert function.text(codes).to_pylist() == texts
+    assert len(set(zip(codes.to_pylist(), texts, strict=True))) == len(set(texts))
+
+
 @given(ANGLES | ODD, ANGLES | ODD, ANGLES | ODD, ANGLES | ODD)
 @example(1.0, 1.0, -1.0, -179.0)
 @settings(max_examples=10 * settings.default.max_examples)

@@ -6,6 +6,8 @@ A function is a module that has
     register(session)       brings the fast form to a session, under the module's name
     compute(...)            the fast form itself, over Arrow arrays, where readers may call it: its signature
                             has `computed` then
+    codes(...), text(codes) beside it, where a number of 64 bits can stand for each text: readers group by
+                            that, and make the text of groups only
 
 Its signature, types and the checks of its constants are in `daggersql.functions.own`, which knows no Spark;
 a test holds both lists together. Only the modules that a query names are imported.

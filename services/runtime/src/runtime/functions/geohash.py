@@ -21,6 +21,8 @@ MAX_LENGTH = 12
 _BITS = 30
 """Bits of each coordinate in 12 letters."""
 _CELLS = 1 << _BITS
+_LENGTH_BITS = np.uint64(4)
+"""Bits that the length of a text takes in its number."""
 _LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
 
 Floats = npt.NDArray[np.float64]
@@ -54,24 +56,39 @@ def _wrap(longitude: float) -> float:
 
 def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
     """The geohashes of many points in degrees: doubles and integers in, text out, all of one length."""
+    return text(codes(latitude, longitude, length))
+
+
+def codes(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
+    """The same as numbers, one for each text: five bits for each of twelve letters, then how many count."""
     lat, lng = _floats(latitude), _floats(longitude)
     lengths = np.asarray(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.
     known = (np.abs(lat) <= 90) & np.isfinite(lng) & (lengths >= 1) & (lengths <= MAX_LENGTH)
     lat, lng = np.where(known, lat, 0.0), np.where(known, lng, 0.0)
-    lengths = np.where(known, lengths, 0)
     beyond = np.abs(lng) > 180
     if beyond.any():
         lng[beyond] = _wrapped(lng[beyond])
-    codes = _spread(_cell(lng, 360.0)) << np.uint64(1) | _spread(_cell(lat, 180.0))
-    letters = np.empty((len(codes), MAX_LENGTH), dtype=np.uint8)
+    letters = _spread(_cell(lng, 360.0)) << np.uint64(1) | _spread(_cell(lat, 180.0))
+    kept = np.where(known, lengths, 0).astype(np.uint64)
+    cut = (np.uint64(MAX_LENGTH) - kept) * np.uint64(5)
+    return pa.array((letters >> cut << cut << _LENGTH_BITS | kept).view(np.int64), mask=~known)
+
+
+def text(codes: pa.Array) -> pa.Array:
+    """What such numbers stand for."""
+    numbers = np.asarray(codes.fill_null(0)).view(np.uint64)
+    lengths = (numbers & ((np.uint64(1) << _LENGTH_BITS) - np.uint64(1))).astype(np.int64)
+    letters = np.empty((len(numbers), MAX_LENGTH), dtype=np.uint8)
     for index in range(MAX_LENGTH):
-        letters[:, index] = _LETTERS[codes >> np.uint64(5 * (MAX_LENGTH - 1 - index)) & np.uint64(31)]
+        shift = np.uint64(5 * (MAX_LENGTH - 1 - index)) + _LENGTH_BITS
+        letters[:, index] = _LETTERS[numbers >> shift & np.uint64(31)]
     kept = letters[np.arange(MAX_LENGTH) < lengths[:, None]]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    known = np.asarray(codes.is_valid())
     missing = None if known.all() else pa.array(known).buffers()[1]
     return pa.StringArray.from_buffers(
-        len(codes), pa.py_buffer(offsets), pa.py_buffer(kept), missing, int((~known).sum())
+        len(codes), pa.py_buffer(offsets), pa.py_buffer(kept), missing, codes.null_count
     )
 
 

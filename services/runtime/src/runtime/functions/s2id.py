@@ -45,12 +45,22 @@ def reference(latitude: float | None, longitude: float | None, level: int | None
 
 def compute(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Array:
     """The cells of many points in degrees: doubles and integers in, text out, all of one length."""
+    return text(codes(latitude, longitude, level))
+
+
+def codes(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Array:
+    """The same as numbers, one for each text: to group by them costs half."""
     lat, lng = _floats(latitude), _floats(longitude)
     levels = np.asarray(pc.fill_null(level, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.
     known = (np.abs(lat) <= 90) & np.isfinite(lng) & (levels >= 0) & (levels <= MAX_LEVEL)
     cells = cell_ids(np.where(known, lat, 0.0), np.where(known, lng, 0.0), np.where(known, levels, 0))
-    return pa.array(cells, mask=~known).cast(pa.string())
+    return pa.array(cells, mask=~known)
+
+
+def text(codes: pa.Array) -> pa.Array:
+    """What such numbers stand for."""
+    return codes.cast(pa.string())
 
 
 def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:

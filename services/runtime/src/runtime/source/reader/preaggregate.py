@@ -6,7 +6,7 @@ only COUNT, SUM, AVG, MIN and MAX.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Protocol
@@ -21,7 +21,7 @@ from runtime.decode.decoder import follow
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS, TIME, RangeStatistics, with_statistics
 from runtime.values.invalid_input import invalid_rows
 
-# What is aggregated at a time: some hundred thousand records of a few short keys.
+# What is aggregated at a time, of records as of groups: some hundred thousand of a few short keys.
 _BYTES = 16 * 2**20
 # The first records are aggregated by themselves, to see whether it is worth it.
 _FIRST = 10_000
@@ -69,13 +69,17 @@ class PreAggregation:
 
     Where hardly any agree, each record is a row, which means the same. Records are aggregated in pieces that
     are cut by what has come since the task began, never by how it came: Kafka hands over the same records in
-    other portions each time, and a batch that is repeated has to give the same rows.
+    other portions each time, and a batch that is repeated has to give the same rows. Groups of several pieces
+    are aggregated again, as long as that makes fewer of them.
+
+    Keys that are text made of a number are that number (`codes` of a function) until they are handed on.
     """
 
     def __init__(self, records: pa.Schema, partial: PartialAggregation) -> None:
         self._partial = partial
         self._pane_us = partial.pane // timedelta(microseconds=1)
         self._keys = [f"c{number}" for number in range(len(partial.keys))]
+        self._partials = [f"p{number}" for number in range(len(partial.partials))]
         # More than one partial may be of one value.
         self._values = list(dict.fromkeys(each.value for each in partial.partials))
         self.schema = with_statistics(
@@ -85,13 +89,21 @@ class PreAggregation:
                     pa.field(name, _type(value, records))
                     for name, value in zip(self._keys, partial.keys, strict=True)
                 ),
-                *(pa.field(f"p{number}", _TYPES[each.type]) for number, each in enumerate(partial.partials)),
+                *(
+                    pa.field(name, _TYPES[each.type])
+                    for name, each in zip(self._partials, partial.partials, strict=True)
+                ),
                 pa.field("n", pa.int64()),
             ],
             partial.computed,
         )
+        calls = {
+            name: key for name, key in zip(self._keys, partial.keys, strict=True) if isinstance(key, Call)
+        }
+        self._texts = {name: text for name, key in calls.items() if (text := _text(key)) is not None}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
+        self._groups: list[pa.RecordBatch] = []
         self._agree: bool | None = None
 
     def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
@@ -105,20 +117,47 @@ class PreAggregation:
             self._waiting.append(left.slice(0, taken))
             left = left.slice(taken)
             if full:
-                yield from self.rest()
+                yield from self._piece()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The rows of what has been taken since the last ones."""
+        yield from self._piece()
+        yield from map(self._rows, self._merged())
+        self._groups = []
+
+    def _piece(self) -> Iterator[pa.RecordBatch]:
+        """Aggregates what is waiting; rows, where too much would wait."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
         # In one chunk: the order in which Arrow gives groups depends on where chunks begin. It costs 3 ns a
         # record, and saves more where there are many groups.
         records = pa.Table.from_batches(waiting).combine_chunks()
-        if self._fits(records):
-            yield self._aggregated(records)
-        else:
+        if not self._fits(records, [self._name(each) for each in self._partial.partials]):
             yield from map(self._single, waiting)
+            return
+        groups = self._aggregated(records)
+        self._agree = len(groups) <= _WORTH * len(records)
+        self._groups.append(groups)
+        if self._agree and sum(int(_sizes(each).sum()) for each in self._groups) < _BYTES:
+            return
+        self._groups = self._merged()
+        if not self._agree or sum(int(_sizes(each).sum()) for each in self._groups) > _BYTES // 2:
+            yield from map(self._rows, self._groups)
+            self._groups = []
+
+    def _merged(self) -> list[pa.RecordBatch]:
+        """The groups of all pieces, those that agree as one where they can be added up."""
+        if len(self._groups) < 2:
+            return self._groups
+        groups = pa.Table.from_batches(self._groups).combine_chunks()
+        if not self._fits(groups, self._partials):
+            return self._groups
+        again = ["sum" if each.function == "count" else each.function for each in self._partial.partials]
+        functions = [*zip(self._partials, again, strict=True)]
+        by_keys = pa.TableGroupBy(groups, [ROWTIME, *self._keys], use_threads=False)
+        made = by_keys.aggregate([*functions, ("n", "sum")])
+        return [self._named(made, functions, made.column("n_sum"))]
 
     def _room(self, records: pa.RecordBatch) -> tuple[int, bool]:
         """How many of these records the piece takes that is waiting, and whether it is full then."""
@@ -143,24 +182,29 @@ class PreAggregation:
             [panes, *(_compute(value, records, computed, statistics) for value in values)], names
         )
 
-    def _fits(self, records: pa.Table) -> bool:
-        """Whether no sum of whole numbers can be beyond 64 bits."""
-        for each in self._partial.partials:
+    def _fits(self, rows: pa.Table, names: Sequence[str]) -> bool:
+        """Whether no sum of whole numbers, which are in the column of each partial, can be beyond 64 bits."""
+        for name, each in zip(names, self._partial.partials, strict=True):
             if (each.function, each.type) == ("sum", "bigint"):
-                ends = pc.min_max(records.column(self._name(each))).as_py().values()
-                if max(abs(end or 0) for end in ends) * len(records) > _MOST:
+                ends = pc.min_max(rows.column(name)).as_py().values()
+                if max(abs(end or 0) for end in ends) * len(rows) > _MOST:
                     return False
         return True
 
     def _aggregated(self, records: pa.Table) -> pa.RecordBatch:
         functions = [(self._name(each), each.function) for each in self._partial.partials]
         by_keys = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
-        groups = by_keys.aggregate([*functions, ([], "count_all")])
-        self._agree = len(groups) <= _WORTH * len(records)
-        return self._rows(
-            groups,
-            [groups.column(f"{name}_{function}") for name, function in functions],
-            groups.column("count_all"),
+        made = by_keys.aggregate([*functions, ([], "count_all")])
+        return self._named(made, functions, made.column("count_all"))
+
+    def _named(
+        self, made: pa.Table, functions: Sequence[tuple[str, str]], counts: pa.ChunkedArray
+    ) -> pa.RecordBatch:
+        """Groups as they wait: keys, partials and how many records they are of."""
+        partials = [made.column(f"{name}_{function}") for name, function in functions]
+        columns = [*(made.column(name) for name in (ROWTIME, *self._keys)), *partials, counts]
+        return pa.RecordBatch.from_arrays(
+            [column.combine_chunks() for column in columns], [ROWTIME, *self._keys, *self._partials, "n"]
         )
 
     def _single(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -169,16 +213,16 @@ class PreAggregation:
         for each in self._partial.partials:
             value = records.column(self._name(each))
             partials.append(pc.is_valid(value) if each.function == "count" else value)
-        return self._rows(records, partials, pa.repeat(pa.scalar(1), len(records)))
+        keys = [records.column(name) for name in (ROWTIME, *self._keys)]
+        columns = [*keys, *partials, pa.repeat(pa.scalar(1), len(records))]
+        return self._rows(pa.RecordBatch.from_arrays(columns, [ROWTIME, *self._keys, *self._partials, "n"]))
 
-    def _rows(
-        self,
-        groups: pa.Table | pa.RecordBatch,
-        partials: Sequence[pa.Array | pa.ChunkedArray],
-        counts: pa.Array | pa.ChunkedArray,
-    ) -> pa.RecordBatch:
-        columns = [groups.column(name) for name in (ROWTIME, *self._keys)] + [*partials, counts]
-        arrays = [_one(column).cast(field.type) for column, field in zip(columns, self.schema, strict=False)]
+    def _rows(self, groups: pa.RecordBatch) -> pa.RecordBatch:
+        """Groups as Spark gets them."""
+        arrays = []
+        for name, column in zip(groups.schema.names, groups.columns, strict=True):
+            given = self._texts[name](column) if name in self._texts else column
+            arrays.append(given.cast(self.schema.field(name).type))
         arrays.append(pa.nulls(len(groups), self.schema.field(STATISTICS).type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -201,7 +245,8 @@ def _compute(
                     else _compute(argument, records, computed, statistics).cast(_TYPES[to], safe=False)
                     for argument, to in zip(arguments, takes, strict=True)
                 )
-                computed[value] = functions.load(function).compute(*given)
+                loaded = functions.load(function)
+                computed[value] = getattr(loaded, "codes", loaded.compute)(*given)
                 statistics.invalid_inputs[function] += invalid_rows(given, computed[value])
             case Part(of=of):
                 parts = _parts(_compute(of, records, computed, statistics).cast(pa.float64()))
@@ -216,6 +261,12 @@ def _parts(numbers: pa.Array) -> list[pa.Array]:
     if not pc.all(pc.is_finite(numbers)).as_py():
         parts = [pc.if_else(pc.is_nan(part), 0.0, part) for part in parts]
     return [rounded[0], *parts]
+
+
+def _text(call: Call) -> Callable[[pa.Array], pa.Array] | None:
+    """Makes text of the numbers that stand for it; None where none do."""
+    loaded = functions.load(call.function)
+    return loaded.text if hasattr(loaded, "codes") else None
 
 
 def _type(value: Value, records: pa.Schema) -> pa.DataType:
@@ -236,7 +287,3 @@ def _sizes(records: pa.RecordBatch) -> np.ndarray:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             sizes += np.asarray(pc.binary_length(column).fill_null(0))
     return sizes
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
