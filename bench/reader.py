@@ -2,10 +2,10 @@
 
     .venv/bin/python bench/reader.py [--records N] [--runs K] [--kafka HOST:PORT]
 
-Stages: taken from Kafka; decoded; and all of a task of the first seed query, up to the rows for Spark. Each runs
-with Python's client and with the native one, in turn, in processes of their own; the median of K runs is said.
-CPU: user and system time of the process, librdkafka's threads included. --kafka: a broker that runs already;
-else a stack is started.
+Stages: taken from Kafka; decoded; and all of a task of the first seed query, up to the rows for Spark. Each
+runs with Python's client and with the native one, in turn, in processes of their own; the median of K runs is
+said. CPU: user and system time of the process, librdkafka's threads included. --kafka: a broker that runs
+already; else a stack is started.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def one(stage: str, client: str, kafka: str, records: int) -> tuple[float, int]:
     plan = check(SQL, [Table("data_stream", message, "event_timestamp")]).plan
     assert plan is not None
     (read,) = plan.reads
-    rows = Rows(message, read.paths, "event_timestamp", _TOLERANCE_MS, read.equal)
+    rows = Rows(message, read.paths, "event_timestamp", _TOLERANCE_MS, read.wanted)
     cache = ConsumerCache(CLIENTS[client])
     reader = _plan(kafka)
     now_ms, given = int(time.time() * 1000), 0

@@ -2,11 +2,12 @@
 
     .venv/bin/python bench/seed.py [--records N] [--runs K] [--flink]
 
-One dagger on the embedded stack, default settings, rows to Kafka. While a run's input is written the driver
-stands still (SIGSTOP), so that every run finds all of it. Cold: the first run, the launch included. Warm:
-the median of those after it. CPU: user and system time of every process of the driver, the broker's is not
-counted. Beside it: a consumer that does nothing but take each record's value, and with --flink the same query
-on Flink (bench/flink.py), in a session cluster: its processes' CPU time, the client's is not counted either.
+One dagger on the embedded stack, default settings, rows to Kafka, no health monitor. While a run's input is
+written the driver stands still (SIGSTOP), so that every run finds all of it. Cold: the first run, the launch
+included. Warm: the median of those after it. CPU: user and system time of every process of the driver, the
+broker's is not counted. Beside it: a consumer that does nothing but take each record's value, and with
+--flink the same query on Flink (bench/flink.py), in a session cluster: its processes' CPU time, not
+the client's.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def main() -> None:
     options = parser.parse_args()
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)
     with stack() as on:
+        # Of a driver that stands still it asks Spark's UI, which then starts its REST service: 1.5 CPU-s.
+        on.end("health-monitor")
         dagger.prepare(on)
         workload.fill(on.kafka, TOPIC, options.records)
         print(line("raw consumer", options.records, raw(on.kafka, options.records)), flush=True)

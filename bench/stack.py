@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from chassis import drivers
 
 _DAGGERS = Path(sys.executable).with_name("daggers")
@@ -29,6 +31,13 @@ class Stack:
     def daggers(self, *words: str | Path) -> Any:
         """What a command of the CLI answers, as JSON. Raises with what it printed when it fails."""
         return _daggers(self.state_dir, *words)
+
+    def end(self, part: str) -> None:
+        """Ends a part of the stack, by its name in `daggers local status`."""
+        (found,) = [each for each in self.daggers("local", "status")["processes"] if each["name"] == part]
+        process = psutil.Process(found["pid"])
+        process.terminate()
+        process.wait(30)
 
     def driver_session(self, name: str) -> int:
         """Session id of a dagger's driver."""
