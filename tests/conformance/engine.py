@@ -143,7 +143,7 @@ def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
     made, statistics = preaggregate.output(records.schema, plan.partial_aggregation), RangeStatistics()
     statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
-    batches = [wanted(part, read.equal) for part in records.to_batches()]
+    batches = [wanted(part, read.wanted) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, statistics)]
     return pa.Table.from_batches(
         [*rows, *made.rest(), control_rows.statistics_row(made.schema, statistics)], made.schema

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls.json"))
 # Findings are for people: their words may change.
 _NOT_KEPT = ("warnings",)
+# What readers may leave out, as the SQL asks for it again, is in no state: it may change, too.
+_NOT_KEPT_OF_READS = ("conditions",)
 # The files never change: what was renamed has its first name there.
 _KEPT_AS = {"partial_aggregation": "sums"}
 _SQL = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -79,6 +81,9 @@ def kept(plan: Plan) -> Any:
     document = {
         _KEPT_AS.get(name, name): value for name, value in asdict(plan).items() if name not in _NOT_KEPT
     }
+    for read in document["reads"]:
+        for name in _NOT_KEPT_OF_READS:
+            del read[name]
     return json.loads(json.dumps(document, default=str))
 
 

@@ -76,6 +76,38 @@ def test_readers_are_told_which_text_every_wanted_row_has(
     assert read.equal == equal
 
 
+@pytest.mark.parametrize(
+    ("where", "conditions"),
+    [
+        ("discount = 2", [("discount", "=", (2,))]),
+        ("discount > 2 AND 7 >= discount", [("discount", ">", (2,)), ("discount", "<=", (7,))]),
+        ("discount BETWEEN -1 AND 7", [("discount", ">=", (-1,)), ("discount", "<=", (7,))]),
+        ("discount <> 2", [("discount", "<>", (2,))]),
+        ("discount IN (1, 2, 3)", [("discount", "IN", (1, 2, 3))]),
+        ("status IN ('COMPLETED', 'CANCELLED')", [("status", "IN", ("COMPLETED", "CANCELLED"))]),
+        ("status <> 'COMPLETED'", [("status", "<>", ("COMPLETED",))]),
+        ("__partition = 1", [("__partition", "=", (1,))]),
+        ("status = 'COMPLETED' AND (discount = 1 OR fare > 2)", []),
+        ("discount NOT IN (1, 2)", []),
+        ("discount IN (1, NULL)", []),
+        ("discount = 2.5", []),
+        ("discount = fare", []),
+        ("fare = 2", []),
+        ("discount + 1 = 2", []),
+        ("customer.id <> '2'", []),
+        ("rowtime > TIMESTAMP '2026-01-01 00:00:00'", []),
+    ],
+)
+def test_readers_are_told_what_else_columns_of_texts_and_whole_numbers_must_be(
+    where: str, conditions: list[tuple[str, str, tuple[str | int, ...]]]
+) -> None:
+    planned = plan(f"SELECT order_number FROM bookings WHERE {where}")
+    (read,) = planned.reads
+
+    assert [(each.column, each.op, each.values) for each in read.conditions] == conditions
+    assert "WHERE" in planned.spark_sql
+
+
 def test_readers_of_a_union_leave_nothing_out() -> None:
     branch = "SELECT order_number FROM bookings WHERE status = '{}'"
     reads = plan(f"{branch.format('COMPLETED')} UNION ALL {branch.format('CANCELLED')}").reads

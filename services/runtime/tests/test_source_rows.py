@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 from google.protobuf import descriptor_pb2, timestamp_pb2
@@ -10,6 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daggersql import Condition
 from runtime.decode.decoder import Decoder, find_message
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Partition
@@ -20,7 +22,7 @@ from runtime.source.reader.control_rows import (
     statistics_row,
     with_statistics,
 )
-from runtime.source.reader.rows import Rows
+from runtime.source.reader.rows import Rows, wanted
 from runtime.source.records import Records
 
 START_S = 1_700_000_000
@@ -65,7 +67,9 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
     pool: DescriptorPool,
 ) -> None:
     paths = ("__offset", "status")
-    rows = Rows(find_message(pool, "test.Order"), paths, "time", TOLERANCE_MS, equal=(("status", "DONE"),))
+    rows = Rows(
+        find_message(pool, "test.Order"), paths, "time", TOLERANCE_MS, (Condition("status", "=", ("DONE",)),)
+    )
     statistics = RangeStatistics()
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
@@ -74,6 +78,46 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
 
     assert batch.column("__offset").to_pylist() == [0, 3]
     assert (statistics.rows, statistics.late, observed) == (5, 1, START_S + 4)
+
+
+def recount(value: str | int | None, condition: Condition) -> bool:
+    """What SQL means by it."""
+    first = condition.values[0]
+    return (
+        value is not None
+        and {
+            "=": value == first,
+            "<>": value != first,
+            "<": value < first,  # type: ignore[operator]
+            "<=": value <= first,  # type: ignore[operator]
+            ">": value > first,  # type: ignore[operator]
+            ">=": value >= first,  # type: ignore[operator]
+            "IN": value in condition.values,
+        }[condition.op]
+    )
+
+
+_SIGNS = ["=", "<>", "<", "<=", ">", ">=", "IN"]
+_INT = st.sampled_from([0, 1, -1, 2**31 - 1, -(2**31)])
+_LONG = _INT | st.sampled_from([2**31, 2**63 - 1, -(2**63)])
+_WORD = st.sampled_from(["", "a", "A", "aa", "é", "z\x00"])
+_COLUMNS = [(pa.int32(), _INT, _LONG), (pa.int64(), _LONG, _LONG), (pa.string(), _WORD, _WORD)]
+
+
+@given(st.sampled_from(_COLUMNS), st.sampled_from(_SIGNS), st.data())
+def test_the_rows_that_meet_a_condition_are_those_that_sql_means(
+    column: tuple[pa.DataType, st.SearchStrategy[str | int], st.SearchStrategy[str | int]],
+    sign: str,
+    data: st.DataObject,
+) -> None:
+    kind, values, constants = column
+    given = data.draw(st.lists(st.none() | values, max_size=9))
+    asked = data.draw(st.lists(constants, min_size=1, max_size=3 if sign == "IN" else 1))
+    condition = Condition("x", sign, tuple(asked))
+
+    rows = wanted(pa.RecordBatch.from_arrays([pa.array(given, kind)], ["x"]), [condition])
+
+    assert rows.column("x").to_pylist() == [each for each in given if recount(each, condition)]
 
 
 def test_without_a_wish_every_row_is_passed_on(pool: DescriptorPool) -> None:

@@ -1,4 +1,4 @@
-"""The half of the drivers' reader that is C; `runtime.source.reader.native_library` builds it and says how."""
+"""The C half of the drivers' reader; `runtime.source.reader.native_library` builds it and says how."""
 
 import subprocess
 import sys

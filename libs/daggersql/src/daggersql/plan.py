@@ -25,6 +25,17 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What WHERE asks of a column of text or whole numbers. NULL never meets it."""
+
+    column: str
+    op: str
+    """One of = <> < <= > >= IN."""
+    values: tuple[str | int, ...]
+    """One, but for IN; of the column's kind."""
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """What must be decoded of a stream: dotted Protobuf field paths, sorted."""
 
@@ -33,6 +44,13 @@ class Read:
     equal: tuple[tuple[str, str], ...] = ()
     """Text columns and the value each must have: whoever reads leaves other rows out, which only move event
     time. `Plan.spark_sql` asks for it again, `Plan.partial_aggregation` does not."""
+    conditions: tuple[Condition, ...] = ()
+    """What else rows must meet that are not left out; the SQL asks for all of it again."""
+
+    @property
+    def wanted(self) -> tuple[Condition, ...]:
+        """All that rows must meet which are not left out."""
+        return (*(Condition(column, "=", (value,)) for column, value in self.equal), *self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +202,7 @@ __all__ = [
     "Call",
     "Checked",
     "Column",
+    "Condition",
     "Constant",
     "Field",
     "Part",

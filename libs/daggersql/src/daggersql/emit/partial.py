@@ -15,12 +15,13 @@ from daggersql.emit import exact, queries
 from daggersql.emit.expressions import sql
 from daggersql.exact import PARTS
 from daggersql.functions import registry
+from daggersql.ir.conditions import equalities
 from daggersql.ir.expr import Expr, Kind, Ref, column
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
-from daggersql.ir.walk import METADATA, conditions, over_groups
+from daggersql.ir.walk import METADATA, over_groups
 from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
 from daggersql.quoting import quote_name
 
@@ -58,7 +59,7 @@ class _Columns:
         self._select = select
         self._keys: dict[Value, str] = {}
         self._partials: dict[Partial, str] = {}
-        asked = conditions(select)
+        asked = equalities(select)
         # Whoever reads leaves out what is not equal. Where WHERE asks for more, rows that it drops are still
         # there, and what functions could not use in those must not be counted.
         self._all_wanted = None not in asked

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from daggersql.ir.conditions import equalities, other_conditions
 from daggersql.ir.expr import Expr
 from daggersql.ir.relations import Result, Union
-from daggersql.ir.walk import METADATA_KEYS, conditions, expressions, identity, nodes, streams
+from daggersql.ir.walk import (
+    METADATA_KEYS,
+    expressions,
+    identity,
+    nodes,
+    streams,
+)
 from daggersql.plan import Read
 
 
@@ -22,8 +29,9 @@ def reads(query: Result) -> tuple[Read, ...]:
         for expression in expressions(select):
             for table, path in _paths(expression):
                 by_table.setdefault(table, set()).add(path)
-    equal = tuple(each for each in conditions(query) if each is not None)
-    return tuple(Read(table, _least(paths - {"rowtime"}), equal) for table, paths in by_table.items())
+    equal = tuple(each for each in equalities(query) if each is not None)
+    others = other_conditions(query)
+    return tuple(Read(table, _least(paths - {"rowtime"}), equal, others) for table, paths in by_table.items())
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:

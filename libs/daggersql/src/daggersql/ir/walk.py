@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from daggersql.ir.expr import Expr, Kind, Ref, call, column
+from daggersql.ir.expr import Expr, Ref, call, column
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     Identity,
@@ -178,31 +178,3 @@ def over_rows(select: Select) -> list[Expr]:
 def over_groups(select: Select) -> list[Expr]:
     """Its expressions over groups."""
     return [*(each.value for each in select.outputs), *([select.having] if select.having else [])]
-
-
-def conditions(query: Result) -> list[tuple[str, str] | None]:
-    """What WHERE asks for, of a query over one stream: each condition that AND joins with the others.
-
-    Column and constant where it asks for nothing but a text, None for any other.
-    """
-    if isinstance(query, Union) or not isinstance(query.relation, Stream) or query.where is None:
-        return []
-    return [_equal(condition) for condition in _conjuncts(query.where)]
-
-
-def _equal(condition: Expr) -> tuple[str, str] | None:
-    match condition:
-        case Expr(
-            op=Op.EQUAL,
-            args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
-        ) if "." not in path:
-            return path, value
-    return None
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if condition.op is Op.AND:
-        for part in condition.args:
-            yield from _conjuncts(part)
-    else:
-        yield condition

@@ -44,27 +44,23 @@ class EventTimes:
         places = np.flatnonzero(records.values.is_valid())
         decoded = self.decoder.decode(records.values.drop_null())
         places = np.delete(places, list(decoded.broken))
-        latest = latest_us(records.times[places], now_ms, self.tolerance_ms).tolist()
+        written_ms = known_ms(records.times[places], now_ms)
+        latest = latest_us(written_ms, now_ms, self.tolerance_ms).tolist()
         events = decoded.rowtime.cast(pa.int64()).to_pylist()
         for place, micros, limit in zip(places.tolist(), events, latest, strict=True):
             if micros is not None and micros <= limit:
                 yield messages[place], micros
 
 
-def latest_us(times_ms: Ints, planned_ms: int, tolerance_ms: int) -> Ints:
-    """The latest event times (us) of records with these Kafka times that are not from the future.
+def known_ms(times_ms: Ints, otherwise_ms: int) -> Ints:
+    """Kafka times (ms); some producers write none, or nonsense from before Kafka."""
+    return np.where(times_ms > 0, times_ms, otherwise_ms)
+
+
+def latest_us(written_ms: Ints, planned_ms: int, tolerance_ms: int) -> Ints:
+    """The latest event times (us) of records with these known Kafka times that are not from the future.
 
     That is `tolerance_ms` after the earlier of the record's Kafka time, which its producer may have written
     by the same wrong clock, and the time when its batch was planned, which a replay knows too.
     """
-    return (reference_ms(times_ms, planned_ms) + tolerance_ms) * 1000
-
-
-def reference_ms(times_ms: Ints, planned_ms: int) -> Ints:
-    """The times that records' event times are compared with."""
-    return np.minimum(known_ms(times_ms, planned_ms), planned_ms)
-
-
-def known_ms(times_ms: Ints, otherwise_ms: int) -> Ints:
-    """Kafka times (ms); some producers write none, or nonsense from before Kafka."""
-    return np.where(times_ms > 0, times_ms, otherwise_ms)
+    return (np.minimum(written_ms, planned_ms) + tolerance_ms) * 1000

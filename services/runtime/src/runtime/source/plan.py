@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from daggersql import PartialAggregation
+from daggersql import Condition, PartialAggregation
 from runtime.source.offsets import Offsets, Positions
 from runtime.source.watermark import Windows
 
@@ -20,7 +20,7 @@ class ReaderPlan:
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
-    time may be ahead. `equal` are text columns and the value that rows must have there to be passed on;
+    time may be ahead. `conditions` are what rows must meet to be passed on;
     `pre_aggregation` is what records are aggregated to before they are passed on.
     """
 
@@ -44,7 +44,7 @@ class ReaderPlan:
     run_dir: str
     max_rows: int
     warnings: tuple[str, ...] = ()
-    equal: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
     pre_aggregation: PartialAggregation | None = None
     until: Positions | None = None
     missing: frozenset[str] = frozenset()

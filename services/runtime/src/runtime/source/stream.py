@@ -115,7 +115,7 @@ def _plans(
             run_dir=str(context.run_dir),
             max_rows=context.max_rows,
             warnings=(*_tied(share.topics), *(warnings if index == 0 else ())),
-            equal=read.equal,
+            conditions=read.wanted,
             pre_aggregation=pre_aggregation,
             until=readers.until.get(share.reader),
             missing=readers.missing,

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from daggers.v1 import telemetry_pb2
 from google.protobuf.descriptor import Descriptor
 
+from daggersql import Condition
 from runtime.decode.damage import prefix
 from runtime.decode.decoder import Decoder
-from runtime.source.event_times import known_ms, latest_us, reference_ms
+from runtime.source.event_times import known_ms, latest_us
 from runtime.source.offsets import Partition
 from runtime.source.reader.control_rows import ROWTIME, TIME, RangeStatistics, Reason
 from runtime.source.records import NO_TIME, Ints, Records
@@ -27,6 +28,14 @@ _METADATA = {
 }
 
 
+_COMPARE = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 # Of nonsense in a Kafka time, the nearest that a column of microseconds can hold.
 _LAST_MS = (2**63 - 1) // 1000
 
@@ -49,7 +58,7 @@ class Quarantined:
 class Rows:
     """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for.
 
-    Rows are counted, and then only those are kept whose text columns `equal` what they must: to carry the
+    Rows are counted, and then only those are kept that meet the conditions: to carry the
     others to where WHERE drops them costs more than all else that is done with them.
     """
 
@@ -59,12 +68,12 @@ class Rows:
         paths: Sequence[str],
         time_field: str,
         tolerance_ms: int,
-        equal: Sequence[tuple[str, str]] = (),
+        conditions: Sequence[Condition] = (),
     ) -> None:
         """`tolerance_ms` is how far an event time may be ahead; see `event_times.latest`."""
         self._message = message
         self._tolerance_ms = tolerance_ms
-        self._equal = tuple(equal)
+        self._conditions = tuple(conditions)
         self._decoder = Decoder(message, [path for path in paths if path not in _METADATA], time_field)
         self._metadata = [name for name in _METADATA if name in paths]
         metadata = [pa.field(name, _METADATA[name]) for name in self._metadata]
@@ -88,41 +97,46 @@ class Rows:
         def quarantine(index: Any, reason: Reason, detail: str) -> None:
             quarantined.append(Quarantined(records, int(index), reason, detail))
 
-        values, places = records.values, np.arange(len(records))  # which record each row is of
+        values, times_ms, indexes = (
+            records.values,
+            known_ms(records.times, planned_ms),
+            np.arange(len(records)),
+        )
         if values.null_count:
             for index in np.flatnonzero(values.is_null()):
                 quarantine(index, Reason.EMPTY_VALUE, "The record has no value.")
-            values, places = values.drop_null(), np.flatnonzero(values.is_valid())
+            indexes = np.flatnonzero(values.is_valid())
+            values, times_ms = values.drop_null(), times_ms[indexes]
         decoded = self._decoder.decode(values)
         if decoded.broken:
             for row, why in decoded.broken.items():
-                quarantine(places[row], Reason.MALFORMED, _sentence(why))
-            places = np.delete(places, list(decoded.broken))
+                quarantine(indexes[row], Reason.MALFORMED, _sentence(why))
+            broken = list(decoded.broken)
+            indexes, times_ms = np.delete(indexes, broken), np.delete(times_ms, broken)
         columns, times = decoded.columns, decoded.rowtime
         event = times.cast(pa.int64())
         timeless, micros = np.asarray(event.is_null()), np.asarray(event.fill_null(0))
-        future = ~timeless & (micros > latest_us(records.times[places], planned_ms, self._tolerance_ms))
+        future = ~timeless & (micros > latest_us(times_ms, planned_ms, self._tolerance_ms))
         if timeless.any() or future.any():
-            for index in places[timeless]:
+            for index in indexes[timeless]:
                 quarantine(index, Reason.NO_EVENT_TIME, "The record's event time is not set.")
-            for index, event_us in zip(places[future], micros[future], strict=True):
-                detail = _future(int(event_us), int(records.times[index]), planned_ms)
-                quarantine(index, Reason.FROM_THE_FUTURE, detail)
+            for index, event_us, written in zip(
+                indexes[future], micros[future], times_ms[future], strict=True
+            ):
+                quarantine(index, Reason.FROM_THE_FUTURE, _future(int(event_us), int(written), planned_ms))
             sound = ~(timeless | future)
             mask = pa.array(sound)
             columns, times = columns.filter(mask), times.filter(mask)
-            micros, places = micros[sound], places[sound]
-        offsets, written_ms = records.offsets[places], records.times[places]
+            micros, times_ms, indexes = micros[sound], times_ms[sound], indexes[sound]
         newest = statistics.add(micros, late_before_ms)
         if newest is not None:
-            statistics.newest_record = f"{partition}, offset {offsets[newest]}"
-            compared_ms = int(reference_ms(written_ms[newest], planned_ms))
-            statistics.ahead_ms = int(micros[newest]) // 1000 - compared_ms
+            statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
+            statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
         statistics.quarantined.update(each.reason for each in quarantined)
-        written_ms = known_ms(written_ms, planned_ms)
-        metadata = [_metadata(name, partition, offsets, written_ms) for name in self._metadata]
+        offsets = records.offsets if len(indexes) == len(records) else records.offsets[indexes]
+        metadata = [_metadata(name, partition, offsets, times_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
-        return wanted(batch, self._equal), quarantined
+        return wanted(batch, self._conditions), quarantined
 
     def quarantine_record(self, quarantined: Quarantined, partition: Partition) -> telemetry_pb2.Quarantined:
         """What the quarantine keeps of a record, the job's name and generation left to the caller."""
@@ -145,11 +159,18 @@ class Rows:
         return record
 
 
-def wanted(rows: pa.RecordBatch, equal: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    """The rows whose text columns are what they must be."""
-    for column, value in equal:
-        rows = rows.filter(pc.equal(rows.column(column), value))
+def wanted(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
+    """The rows that meet all conditions."""
+    for each in conditions:
+        rows = rows.filter(_met(rows.column(each.column), each))
     return rows
+
+
+def _met(column: pa.Array, condition: Condition) -> pa.BooleanArray:
+    if condition.op == "IN":
+        return pc.is_in(column, value_set=pa.array(condition.values))
+    (value,) = condition.values
+    return _COMPARE[condition.op](column, value)
 
 
 def _metadata(name: str, partition: Partition, offsets: Ints, written_ms: Ints) -> pa.Array:
@@ -169,6 +190,6 @@ def _sentence(why: str) -> str:
 
 
 def _future(event_us: int, written_ms: int, planned_ms: int) -> str:
-    compared_ms = written_ms if 0 < written_ms < planned_ms else planned_ms
-    clock = "its Kafka time" if compared_ms < planned_ms else "the driver's clock when it was read"
+    compared_ms = min(written_ms, planned_ms)
+    clock = "its Kafka time" if written_ms < planned_ms else "the driver's clock when it was read"
     return f"The record's event time is {event_us / 1e6 - compared_ms / 1e3:.0f} s ahead of {clock}."

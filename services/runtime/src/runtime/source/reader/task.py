@@ -8,6 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 from pyspark import TaskContext
 
+from daggersql import Condition
 from runtime.clients.quarantine import Quarantine
 from runtime.source.event_times import descriptor
 from runtime.source.plan import ReaderPlan
@@ -77,7 +78,7 @@ def _late_before(plan: ReaderPlan) -> int | None:
 
 
 def _rows_of(plan: ReaderPlan) -> Rows:
-    return _rows(plan.descriptors, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.equal)
+    return _rows(plan.descriptors, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.conditions)
 
 
 @lru_cache(maxsize=16)
@@ -87,10 +88,10 @@ def _rows(
     paths: tuple[str, ...],
     time_field: str,
     tolerance: int,
-    equal: tuple[tuple[str, str], ...],
+    conditions: tuple[Condition, ...],
 ) -> Rows:
     """What decodes records: one for all tasks of a process, whosever they are."""
-    return Rows(descriptor(descriptors, message), paths, time_field, tolerance, equal)
+    return Rows(descriptor(descriptors, message), paths, time_field, tolerance, conditions)
 
 
 @lru_cache(maxsize=4)
