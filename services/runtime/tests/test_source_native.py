@@ -358,20 +358,6 @@ def test_a_topic_that_is_shorter_than_its_range_is_told_in_the_same_sentence(
 
 
 @pytest.mark.integration
-def test_a_topic_that_is_not_there_is_told_in_the_same_sentence(kafka: str, library: NativeLibrary) -> None:
-    told = []
-    for open_ in both(library):
-        with pytest.raises(JobError, match="TOPIC_MISSING") as caught:
-            read(
-                open_, kafka, OffsetRange(Partition("not-there", 0), "id", 0, 9),
-                **{"topic.metadata.propagation.max.ms": "0"},
-            )  # fmt: skip
-        told.append(str(caught.value))
-
-    assert told[0] == told[1]
-
-
-@pytest.mark.integration
 @pytest.mark.long
 def test_compaction_leaves_the_same_gaps(kafka: str, library: NativeLibrary) -> None:
     partition = topic_of(

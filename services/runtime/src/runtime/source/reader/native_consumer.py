@@ -109,6 +109,7 @@ def _handle(library: NativeLibrary, properties: Properties) -> int:
     """A handle with these properties; what librdkafka refuses is told as Python's client tells it."""
     kafka, text = library.kafka, ctypes.create_string_buffer(_TEXT)
     configuration = kafka.rd_kafka_conf_new()
+    kafka.rd_kafka_conf_set_error_cb(configuration, library.reader.reader_ignore)
     for name, value in properties.items():
         written = str(value).lower() if isinstance(value, bool) else str(value)
         if kafka.rd_kafka_conf_set(configuration, name.encode(), written.encode(), text, _TEXT):

@@ -71,10 +71,12 @@ _READER = {
     "reader_take": ((POINTER(Reader), c_size_t, POINTER(Columns)), None),
     "reader_take_error": ((POINTER(Reader), POINTER(c_int64), c_char_p, c_size_t), c_int),
     "reader_drop": ((POINTER(Reader),), None),
+    "reader_ignore": ((c_void_p, c_int, c_char_p, c_void_p), None),
 }
 _LIBRDKAFKA = {
     "rd_kafka_conf_new": ((), c_void_p),
     "rd_kafka_conf_set": ((c_void_p, c_char_p, c_char_p, c_char_p, c_size_t), c_int),
+    "rd_kafka_conf_set_error_cb": ((c_void_p, c_void_p), None),
     "rd_kafka_conf_destroy": ((c_void_p,), None),
     "rd_kafka_new": ((c_int, c_void_p, c_char_p, c_size_t), c_void_p),
     "rd_kafka_destroy": ((c_void_p,), None),
@@ -137,7 +139,7 @@ def load() -> NativeLibrary | None:
 def place(folder: Path = SOURCE.parent) -> Path:
     """Where this version of it is, if it was built."""
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    return folder / f"native_reader-{digest}.so"
+    return folder / f"{SOURCE.stem}-{digest}.so"
 
 
 def build(folder: Path = SOURCE.parent) -> str:
@@ -157,6 +159,9 @@ def build(folder: Path = SOURCE.parent) -> str:
                 return f"{compiler} fails: {' '.join(done.stderr.split())[:300]}"
             NativeLibrary(part)
             part.replace(built)
+        for other in folder.glob(f"{SOURCE.stem}-*.so"):
+            if other != built:
+                other.unlink()  # of another version; who has loaded it keeps it
     except (OSError, AttributeError, subprocess.TimeoutExpired) as problem:
         return f"{type(problem).__name__}: {problem}"
     return ""

@@ -124,3 +124,8 @@ int reader_take_error(reader *r, int64_t *offset, char *text, size_t room) {
 void reader_drop(reader *r) {
     while (r->next < r->count) r->destroy(r->waiting[r->next++]);
 }
+
+// What librdkafka calls for errors of no single partition: each is in its log already, as Python's client has it.
+void reader_ignore(void *handle, int error, const char *text, void *opaque) {
+    (void)handle, (void)error, (void)text, (void)opaque;
+}
