@@ -25,11 +25,12 @@ from dagger import SQL, TOPIC
 from machine import header
 from stack import stack
 
+from chassis.gc_tuning import tune_gc
 from daggersql import Table, check
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import native_library, preaggregate
-from runtime.source.reader.consumers import ConsumerCache, open_fastest
+from runtime.source.reader.consumers import MESSAGES_ALIVE, ConsumerCache, open_fastest
 from runtime.source.reader.control_rows import RangeStatistics
 from runtime.source.reader.python_consumer import PythonConsumer
 from runtime.source.reader.rows import Rows
@@ -87,6 +88,7 @@ def compare(stage: str, kafka: str, records: int, runs: int) -> None:
 
 def one(stage: str, client: str, kafka: str, records: int) -> tuple[float, int]:
     """CPU seconds of one stage over the topic, and how many records or rows it gave."""
+    tune_gc(MESSAGES_ALIVE)  # as workers do
     message = workload.message_class().DESCRIPTOR
     plan = check(SQL, [Table("data_stream", message, "event_timestamp")]).plan
     assert plan is not None
