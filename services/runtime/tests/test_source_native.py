@@ -244,6 +244,36 @@ def test_where_nothing_was_built_records_are_read_by_python(
     assert [each.getMessage().split(":")[0] for each in caplog.records] == ["Records are read by Python"]
 
 
+def test_where_no_compiler_is_nothing_is_built_and_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert native_library.build(tmp_path) == "there is no C compiler (Debian: gcc and libc6-dev)"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_compiler_refuses_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler, folder = tmp_path / "cc", tmp_path / "folder"
+    folder.mkdir()
+    compiler.write_text("#!/bin/sh\necho 'native_reader.c:1: error: no' >&2; exit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert native_library.build(folder) == f"{compiler} fails: native_reader.c:1: error: no"
+    assert list(folder.iterdir()) == []
+
+
+def test_what_was_built_of_another_source_goes(library: NativeLibrary, tmp_path: Path) -> None:
+    assert library
+    (tmp_path / "native_reader-0123456789ab.so").touch()
+
+    assert native_library.build(tmp_path) == ""
+    assert list(tmp_path.iterdir()) == [native_library.place(tmp_path)]
+
+
 # ---- On a real one -----------------------------------------------------------------------------------------
 
 
