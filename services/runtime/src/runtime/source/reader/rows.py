@@ -58,8 +58,8 @@ class Quarantined:
 class Rows:
     """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for.
 
-    Rows are counted, and then only those are kept that meet the conditions: to carry the
-    others to where WHERE drops them costs more than all else that is done with them.
+    Rows are counted, and then only those are kept that meet the conditions: to carry the others to where
+    WHERE drops them costs more than all else that is done with them.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Rows:
         tolerance_ms: int,
         conditions: Sequence[Condition] = (),
     ) -> None:
-        """`tolerance_ms` is how far an event time may be ahead; see `event_times.latest`."""
+        """`tolerance_ms` is how far an event time may be ahead; see `event_times.latest_us`."""
         self._message = message
         self._tolerance_ms = tolerance_ms
         self._conditions = tuple(conditions)
