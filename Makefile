@@ -122,6 +122,10 @@ functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions
 receivers-doc: $(STAMPS)/venv ## Write docs/receivers.md from what the kinds of receivers say of themselves
 	@$(BIN)/python -m health_monitor.reference > docs/receivers.md
 
+.PHONY: access-doc
+access-doc: $(STAMPS)/venv ## Write who may call which method, in libs/access/tests/matrix.md
+	@$(BIN)/python -m libs.access.tests.matrix
+
 .PHONY: sinks-doc
 sinks-doc: $(STAMPS)/venv ## Write docs/sinks.md from what the kinds of sinks say of themselves
 	@$(BIN)/python -m daggerspec.reference > docs/sinks.md

@@ -202,6 +202,10 @@ def rpc(service: str, handlers: str) -> Mapping[str, Change]:
                 f"\n// Answers.\nmessage {answered} {{\n  // How many.\n  int64 count = 1;\n}}\n"
             ),
         ),
+        "libs/access/src/access/methods.py": behind(
+            '        "ListQuarantined": Rule(Action.READ, _about, audited=True),\n',
+            '        "CountDummies": Rule(Action.READ, _about),\n',
+        ),
         handlers: behind(
             "        self._reader, self._follower, self._index = reader, follower, index\n",
             "\n    async def CountDummies(self, request, context):\n"

@@ -49,7 +49,7 @@ ONLY = {
     "A field of a spec": "dummy or commented or test_client_daggerfile",
     "A sink": "dummy or up_to_date",
     "A receiver": "dummy or up_to_date",
-    "An RPC": "dummies or example or commented or references",
+    "An RPC": "dummies or cell or row or example or commented or references",
     "A SQL function": "reference_is_up_to_date or documented or on_the_page or has_a_file",
     "A setting": "references",
     "A command": "example or references",

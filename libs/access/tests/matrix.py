@@ -31,7 +31,7 @@ HEAD: Final = """# Who may call what
 Each role is held in the team `pricing`. `own` is a request about it, `other` one about the team `delivery`.
 Some are shown less of an answer: names, teams, clusters and phases are everybody's, the rest is the team's.
 
-Made by `python -m libs.access.tests.matrix`.
+Made by `make access-doc`.
 """
 
 

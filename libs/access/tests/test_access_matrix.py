@@ -9,7 +9,7 @@ from access.decision import LEAST
 from access.methods import METHODS, decide
 
 
-def test_every_method_that_a_gateway_serves_is_in_the_table_and_no_other() -> None:
+def test_every_method_that_a_gateway_serves_has_a_row_and_no_other() -> None:
     assert METHODS.keys() == {path(method) for method in methods()}
 
 

@@ -17,7 +17,7 @@ from daggers.v1 import gateway_pb2_grpc as rpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from chassis.errors import ApiError, from_rpc_error, invalid
-from chassis.interceptors import Tokens, actor, interceptor, read_tokens
+from chassis.interceptors import Tokens, actor, authentication, interceptor, read_tokens
 from chassis.logging import configure, note
 from daggerspec.violation import Violation
 
@@ -82,7 +82,7 @@ def log() -> Iterator[Lines]:
 
 
 async def serve(tokens: Tokens | None) -> AsyncIterator[grpc.aio.Channel]:
-    server = grpc.aio.server(interceptors=[interceptor(pb.DESCRIPTOR, tokens)])
+    server = grpc.aio.server(interceptors=[interceptor(pb.DESCRIPTOR, authentication(tokens))])
     rpc.add_DaggerServiceServicer_to_server(Daggers(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

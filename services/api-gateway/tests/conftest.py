@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from chassis.interceptors import Concern
+from chassis.interceptors import Concern, Tokens
 from eventlog import Log
 from eventlog.memory import MemoryLog
 from eventlog.testing import LogTail
@@ -145,6 +145,7 @@ class Harness:
     quarantined: MemoryQuarantine = field(default_factory=MemoryQuarantine)
     alerts: Any = field(default_factory=MemoryLog)
     heartbeats: Any = field(default_factory=MemoryLog)
+    audits: Any = field(default_factory=MemoryLog)
 
     async def start(self, log: Log | None = None, *, database_url: str | None = None) -> Client:
         return await self.stack.enter_async_context(self.running(log, database_url=database_url))
@@ -157,11 +158,13 @@ class Harness:
         database_url: str | None = None,
         host_access: HostAccess = HostAccess(here="a"),  # noqa: B008 - a constant
         counted: Concern | None = None,
+        tokens: Tokens | None = None,
+        enforce: bool = False,
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
 
-        endpoint = Endpoint("127.0.0.1:0")
+        endpoint = Endpoint("127.0.0.1:0", tokens=tokens)
         async with (
             serving(
                 log,
@@ -175,6 +178,8 @@ class Harness:
                 drain_s=5,
                 host_access=lambda: host_access,
                 counted=counted,
+                audits=lambda: nullcontext(self.audits),
+                enforce=enforce,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

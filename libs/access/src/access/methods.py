@@ -139,7 +139,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListReferences": _LOOK,
         "DeleteReference": _REGISTER,
     },
-    "QuarantineService": {"ListQuarantined": Rule(Action.READ, _about, audited=True)},
+    "QuarantineService": {
+        "ListQuarantined": Rule(Action.READ, _about, audited=True),
+    },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),
         "WatchAlerts": Rule(Action.READ, _about, views.alert),

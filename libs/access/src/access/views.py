@@ -70,7 +70,7 @@ def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fl
         case "snapshot":
             step.snapshot.CopyFrom(_dagger(principal, step.snapshot, fleet))
         case "event" if not _reads_event(principal, step.event, fleet):
-            step.event.data.ClearField("value")
+            step.event.ClearField("data")
             step.event.ClearField("refused")
     return step
 

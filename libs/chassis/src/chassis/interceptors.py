@@ -6,7 +6,9 @@
     deadline         a unary call without a deadline is refused
     authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
 
-Then the request is decoded, here and not by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT.
+Then the request is decoded, here and not by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A
+service that lets not everybody do everything has a guard behind that: it is asked before the handler, and of
+each answer.
 The services of gRPC itself (health, reflection) pass untouched: they tell nothing that is not public.
 """
 
@@ -16,15 +18,15 @@ import asyncio
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import grpc
-from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 from structlog.contextvars import bind_contextvars
@@ -61,34 +63,78 @@ Tokens = Callable[[], Mapping[bytes, str]]
 """The tokens there are now, as `read_tokens` answers."""
 
 
+class Guard(Protocol):
+    """Decides about each call. Quick, for it runs on the loop."""
+
+    def admit(self, call: Call, request: Any) -> None:
+        """Before the handler is asked. Raises: ApiError when it is not to be."""
+
+    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
+        """What the caller sees of an answer, or of a step of one; None: nothing of this step.
+
+        Raises: ApiError when what was admitted is allowed no more.
+        """
+
+
+class Everything:
+    """The guard of a service whose callers may do everything."""
+
+    def admit(self, call: Call, request: Any) -> None:
+        """Whatever it is."""
+
+    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
+        """All of it."""
+        return answer
+
+
 def actor() -> str:
     """Who makes the call that is going on, as authenticated."""
     return _actor.get()
 
 
+def acts(name: str) -> None:
+    """From here on, `actor()` is this one, in this call."""
+    note(actor=name)
+    _actor.set(name)
+
+
 def interceptor(
-    api: FileDescriptor, tokens: Tokens | None = None, counted: Concern | None = None
+    api: FileDescriptor,
+    authenticated: Concern | None = None,
+    counted: Concern | None = None,
+    guard: Guard = Everything(),  # noqa: B008 - a constant
 ) -> Interceptor:
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
-    `tokens` is asked at each call; None: everybody is anonymous. `counted` stands around
+    `authenticated` says who calls (`acts`); None: everybody is anonymous. `counted` stands around
     `errors`. Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
-    files = (api, *api.public_dependencies)
-    for service in (each for file in files for each in file.services_by_name.values()):
-        if streamed := [method.full_name for method in service.methods if method.client_streaming]:
-            raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
+    streamed = [method.full_name for method in methods(api) if method.client_streaming]
+    if streamed:
+        raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
     concerns: list[Concern] = [identity, canonical_line, *([counted] if counted else []), errors, deadline]
-    if tokens is not None:
-        concerns.append(authentication(tokens))
-    return Interceptor(concerns)
+    if authenticated is not None:
+        concerns.append(authenticated)
+    return Interceptor(concerns, guard)
+
+
+def methods(api: FileDescriptor) -> Iterator[MethodDescriptor]:
+    """Every method of the services of a .proto, and of those that it imports publicly."""
+    for file in (api, *api.public_dependencies):
+        for service in file.services_by_name.values():
+            yield from service.methods
+
+
+def path(method: MethodDescriptor) -> str:
+    """As gRPC names a method: /daggers.v1.DaggerService/GetDagger."""
+    return f"/{method.containing_service.full_name}/{method.name}"
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
     """Puts the concerns around every handler but those of gRPC itself. Streaming handlers are generators."""
 
-    def __init__(self, concerns: Sequence[Concern]) -> None:
-        self._concerns = concerns
+    def __init__(self, concerns: Sequence[Concern], guard: Guard) -> None:
+        self._concerns, self._guard = concerns, guard
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -113,16 +159,21 @@ class Interceptor(grpc.aio.ServerInterceptor):
 
         async def unary(request: bytes, context: Context) -> Any:
             async with AsyncExitStack() as stack:
-                await self._enter(stack, method, context, unary=True)
-                return await cast(Any, handler).unary_unary(_decoded(decode, request, method), context)
+                call = await self._enter(stack, method, context, unary=True)
+                asked = self._admitted(call, _decoded(decode, request, method))
+                answer = await cast(Any, handler).unary_unary(asked, context)
+                return self._guard.shown(call, asked, answer)
 
         async def stream(request: bytes, context: Context) -> AsyncIterator[Any]:
             async with AsyncExitStack() as stack:
-                await self._enter(stack, method, context, unary=False)
-                responses = cast(Any, handler).unary_stream(_decoded(decode, request, method), context)
+                call = await self._enter(stack, method, context, unary=False)
+                asked = self._admitted(call, _decoded(decode, request, method))
+                responses = cast(Any, handler).unary_stream(asked, context)
                 async with aclosing(responses):
                     async for response in responses:
-                        yield response
+                        shown = self._guard.shown(call, asked, response)
+                        if shown is not None:
+                            yield shown
 
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
@@ -132,7 +183,11 @@ class Interceptor(grpc.aio.ServerInterceptor):
             cast(Any, unary), response_serializer=handler.response_serializer
         )
 
-    async def _enter(self, stack: AsyncExitStack, method: str, context: Context, *, unary: bool) -> None:
+    def _admitted(self, call: Call, request: Any) -> Any:
+        self._guard.admit(call, request)
+        return request
+
+    async def _enter(self, stack: AsyncExitStack, method: str, context: Context, *, unary: bool) -> Call:
         self._calls += 1
         self._idle.clear()
         stack.callback(self._leave)
@@ -144,6 +199,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
         call = Call(call_id, method, unary, metadata, context)
         for concern in self._concerns:
             await stack.enter_async_context(concern(call))
+        return call
 
     def _leave(self) -> None:
         self._calls -= 1
@@ -208,26 +264,42 @@ async def deadline(call: Call) -> AsyncIterator[None]:
     yield
 
 
-def authentication(tokens: Tokens) -> Concern:
-    """A call must carry `authorization: Bearer TOKEN` with one of the tokens."""
+def authentication(tokens: Tokens | None) -> Concern | None:
+    """A call must carry `authorization: Bearer TOKEN` with one of the tokens. None: nothing is asked."""
+    if tokens is None:
+        return None
 
     @asynccontextmanager
     async def authenticated(call: Call) -> AsyncIterator[None]:
-        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
-        # Looked up by digest: how long it takes tells nothing about the tokens.
-        name = tokens().get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+        name = name_of(bearer(call), tokens())
         if name is None:
-            raise ApiError(
-                grpc.StatusCode.UNAUTHENTICATED,
-                "TOKEN_REQUIRED",
-                "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
-                {"method": call.method},
-            )
-        note(actor=name)
-        _actor.set(name)
+            raise unauthenticated(call)
+        acts(name)
         yield
 
     return authenticated
+
+
+def bearer(call: Call) -> str:
+    """The token that a call carries; empty when it carries none."""
+    scheme, _, token = call.metadata.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def name_of(token: str, tokens: Mapping[bytes, str]) -> str | None:
+    """Whose token it is; None when it is nobody's."""
+    # Looked up by digest: how long it takes tells nothing about the tokens.
+    return tokens.get(_digest(token))
+
+
+def unauthenticated(call: Call) -> ApiError:
+    """Who calls did not say who it is."""
+    return ApiError(
+        grpc.StatusCode.UNAUTHENTICATED,
+        "TOKEN_REQUIRED",
+        "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
+        {"method": call.method},
+    )
 
 
 def read_tokens(path: Path) -> dict[bytes, str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from daggerspec.topics import ALERTS, CONTROL, HEARTBEATS, QUARANTINE
+from daggerspec.topics import ALERTS, AUDIT, CONTROL, HEARTBEATS, QUARANTINE
 
-__all__ = ["ALERTS", "CONTROL", "HEARTBEATS", "QUARANTINE", "TOPICS", "Topic", "forever"]
+__all__ = ["ALERTS", "AUDIT", "AUDITS", "CONTROL", "HEARTBEATS", "QUARANTINE", "TOPICS", "Topic", "forever"]
 
 _HOUR_MS = 3_600_000
 
@@ -32,3 +32,5 @@ TOPICS: Final = (
     Topic(HEARTBEATS, 1, {"cleanup.policy": "delete", "retention.ms": str(24 * _HOUR_MS)}),
     Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(14 * 24 * _HOUR_MS)}),
 )
+AUDITS: Final = Topic(AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * _HOUR_MS)})
+"""The gateways' own: one that may not write there serves all the same."""

@@ -10,6 +10,7 @@ CONTROL: Final = "daggers.control"
 HEARTBEATS: Final = "daggers.heartbeats"
 QUARANTINE: Final = "daggers.quarantine"
 ALERTS: Final = "daggers.alerts"
+AUDIT: Final = "daggers.audit"
 
 
 def is_platform(topic: str) -> bool:

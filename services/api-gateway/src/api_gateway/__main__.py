@@ -9,8 +9,10 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,10 +27,11 @@ from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import tune_gc
 from chassis.interceptors import first_token
 from chassis.metrics import Metrics
-from eventlog import LogError, topics
+from eventlog import Log, LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
+from kafkaclient import Connection
 
 # Objects: more than what the calls under way hold.
 _ALIVE = 20_000
@@ -90,6 +93,8 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             away=lambda: log.away,
             host_access=parts.access,
             counted=metrics.calls(),
+            audits=partial(_audits, kafka),
+            enforce=settings.access == "enforce",
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
@@ -103,6 +108,14 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
         if gateway.failed.done():
             gateway.failed.result()
         logging.logger().info("draining")
+
+
+@asynccontextmanager
+async def _audits(kafka: Connection) -> AsyncGenerator[Log]:
+    """The audit's topic. Raises: LogError when it cannot be made or written to."""
+    await ensure_topics(kafka, (topics.AUDITS,))
+    async with KafkaLog(kafka, topics.AUDIT) as log:
+        yield log
 
 
 def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:

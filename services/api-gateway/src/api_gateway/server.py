@@ -14,9 +14,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from api_gateway import reflection
 from api_gateway.alerts import Alerts, AlertService
+from api_gateway.audit import Audit, Opened
+from api_gateway.authentication import authentication
 from api_gateway.catalogue import CatalogService
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
+from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.projection import Projection
@@ -77,6 +80,8 @@ async def serving(
     away: Callable[[], str] = lambda: "",
     host_access: Callable[[], HostAccess] = HostAccess,
     counted: Concern | None = None,
+    audits: Opened | None = None,
+    enforce: bool = False,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -84,7 +89,8 @@ async def serving(
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
     monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
     the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
-    is asked at each call of a host's scheduler; `counted` counts calls; `drain_s` is how many
+    is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's
+    topic; `enforce`: whether what is not allowed is refused, and not only audited; `drain_s` is how many
     seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
@@ -102,7 +108,9 @@ async def serving(
     indexing = asyncio.create_task(set_aside.run())
     heard = Heard(heartbeats, fold)
     hearing = asyncio.create_task(_hear(heard, follower, end))
-    tasks = [folding, projecting, watching, indexing, hearing]
+    audit = Audit(audits, source)
+    auditing = asyncio.create_task(audit.run())
+    tasks = [folding, projecting, watching, indexing, hearing, auditing]
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
@@ -125,11 +133,14 @@ async def serving(
             told,
             away,
             counted,
+            Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce),
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
+        await audit.written(drain_s)
     finally:
         folding.cancel()
+        auditing.cancel()
         watching.cancel()
         indexing.cancel()
         hearing.cancel()
@@ -192,9 +203,11 @@ async def _served(
     alerts: Alerts,
     away: Callable[[], str],
     counted: Concern | None,
+    gate: Gate,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(gateway_pb2.DESCRIPTOR, endpoint.tokens, counted)
+    who = authentication(endpoint.tokens, fold)
+    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[

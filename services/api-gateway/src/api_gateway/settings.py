@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -31,6 +33,10 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one. Read
     again when it changes."""
+
+    access: Literal["observe", "enforce"] = "observe"
+    """What becomes of calls that no role allows (docs/decisions/0056): observe lets them through and audits
+    them, enforce refuses them. Names of the token file are administrators, whom everything is allowed."""
 
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs

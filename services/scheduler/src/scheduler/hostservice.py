@@ -21,7 +21,7 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
-from chassis.interceptors import Concern, Context, interceptor
+from chassis.interceptors import Concern, Context, authentication, interceptor
 from chassis.tail import Cursor, Tail
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
@@ -294,7 +294,7 @@ async def serving(
     service: HostService, endpoint: Endpoint, counted: Concern | None = None
 ) -> AsyncIterator[int]:
     """Serves inside the block; gives the port. `counted` counts calls. Raises: CannotBind."""
-    calls = interceptor(host_pb2.DESCRIPTOR, endpoint.tokens, counted)
+    calls = interceptor(host_pb2.DESCRIPTOR, authentication(endpoint.tokens), counted)
     server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
     host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
     port = endpoint.open(server)

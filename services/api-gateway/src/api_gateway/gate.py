@@ -1,0 +1,82 @@
+"""The gate: every call passes it between its decoding and its handler, and every answer on the way back.
+
+What it decides by is `access`; a method that has no row there is not served. It observes or enforces: while
+it observes, what is not allowed is let through, and audited all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from daggers.v1 import audit_pb2
+from google.protobuf.descriptor import FileDescriptor
+
+from access import Decision
+from access.methods import METHODS, decide
+from api_gateway.audit import Audit
+from api_gateway.authentication import principal
+from api_gateway.fold import Fold
+from chassis.errors import ApiError
+from chassis.interceptors import Call, methods, path
+from chassis.logging import note
+
+
+class Gate:
+    """The guard of a gateway."""
+
+    def __init__(self, api: FileDescriptor, fold: Fold, audit: Audit, *, enforce: bool) -> None:
+        """Raises: TypeError for a method that no row says who may call."""
+        without = [path(method) for method in methods(api) if path(method) not in METHODS]
+        if without:
+            raise TypeError(f"access.methods does not say who may call {', '.join(without)}")
+        self._fold, self._audit, self._enforce = fold, audit, enforce
+
+    def admit(self, call: Call, request: Any) -> None:
+        """Raises: ApiError, PERMISSION_DENIED."""
+        decision = decide(principal(), call.method, request, self._fold.fleet)
+        if not decision.allowed or METHODS[call.method].audited:
+            self._audit.tell(self._audited(call, request, decision))
+        if not decision.allowed:
+            note(denied=decision.reason, enforced=self._enforce)
+            if self._enforce:
+                raise _denied(call, decision)
+
+    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
+        """Raises: ApiError, PERMISSION_DENIED when a role was taken away meanwhile."""
+        if not self._enforce:
+            return answer
+        who, fleet = principal(), self._fold.fleet
+        if not call.unary:  # a watch may be older than what it is allowed by
+            decision = decide(who, call.method, request, fleet)
+            if not decision.allowed:
+                self._audit.tell(self._audited(call, request, decision))
+                raise _denied(call, decision)
+        return METHODS[call.method].shown(who, answer, fleet)
+
+    def _audited(self, call: Call, request: Any, decision: Decision) -> audit_pb2.CallAudited:
+        return audit_pb2.CallAudited(
+            principal=principal().name,
+            method=call.method,
+            subject=_subject(request),
+            teams=sorted(set(METHODS[call.method].teams(request, self._fold.fleet))),
+            allowed=decision.allowed,
+            refused=not decision.allowed and self._enforce,
+            reason=decision.reason,
+            detail=decision.detail,
+            call_id=call.id,
+        )
+
+
+def _subject(request: Any) -> str:
+    """What a request names, as far as it names one thing."""
+    for field in ("name", "dagger", "message"):
+        value = getattr(request, field, "")
+        if value and isinstance(value, str):
+            return value
+    return ""
+
+
+def _denied(call: Call, decision: Decision) -> ApiError:
+    metadata = {**decision.metadata, "method": call.method}
+    return ApiError(grpc.StatusCode.PERMISSION_DENIED, decision.reason, decision.detail, metadata)
