@@ -29,7 +29,7 @@ def authentication(
     """Finds out who calls. `file` are the tokens of the token file; None: there is none, and who shows no
     account's token is anonymous."""
 
-    def found(token: str) -> Principal | None:
+    def who_has(token: str) -> Principal | None:
         name = name_of(token, file()) if file is not None else None
         if name is not None:
             return Principal(name, administrator=True)
@@ -40,7 +40,7 @@ def authentication(
 
     @asynccontextmanager
     async def authenticated(call: Call) -> AsyncIterator[None]:
-        who = found(bearer(call))
+        who = who_has(bearer(call))
         if who is None:
             raise unauthenticated(call)
         if who is not _NOBODY:
