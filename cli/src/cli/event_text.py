@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from daggers.v1 import access_pb2, events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
 from cli.json_views.events import unpacked
+from daggerclient.teamfile import role_name
 from fleet import facts
 
 
@@ -36,11 +37,6 @@ def _requested(request: events_pb2.DaggerRequested, _: int) -> str:
     return f"{said}, warnings: {len(request.warnings)}" if request.warnings else said
 
 
-def role(number: int) -> str:
-    """A role as people write it."""
-    return access_pb2.Role.Name(number).removeprefix("ROLE_").lower()  # type: ignore[arg-type] # any of them
-
-
 def team(event: events_pb2.RoleGranted | events_pb2.RoleRevoked) -> str:
     """Where somebody has a role."""
     return f"team {event.team}" if event.team else "the platform"
@@ -63,10 +59,12 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.ReferenceRemoved: _asked(lambda _: "reference table removed"),
     events_pb2.TeamRegistered: _asked(lambda it: f"team registered, members: {len(it.team.members)}"),
     events_pb2.TeamRemoved: _asked(lambda _: "team removed"),
-    events_pb2.RoleGranted: _asked(lambda it: f"{it.principal or '?'} made {role(it.role)} of {team(it)}"),
+    events_pb2.RoleGranted: _asked(
+        lambda it: f"{it.principal or '?'} made {role_name(it.role)} of {team(it)}"
+    ),
     events_pb2.RoleRevoked: _asked(lambda it: f"{it.principal or '?'} taken out of {team(it)}"),
     events_pb2.ServiceAccountCreated: _asked(
-        lambda it: f"service account created as {role(it.role)} of team {it.account.team or '?'}"
+        lambda it: f"service account created as {role_name(it.role)} of team {it.account.team or '?'}"
     ),
     events_pb2.ServiceAccountRotated: _asked(lambda _: "service account given a new token"),
     events_pb2.ServiceAccountRevoked: _asked(lambda _: "service account revoked"),

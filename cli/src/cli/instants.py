@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from cli.errors import MisusedError
 from daggerclient.times import UNITS
@@ -10,8 +10,21 @@ from daggerclient.times import UNITS
 
 def ago(text: str, now: datetime) -> datetime | None:
     """The instant that is a span before now: 30s, 10m, 2h, 1d; None for any other text."""
-    span = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    return now - int(span[1]) * UNITS[span[2]] if span else None
+    before = _span(text)
+    return None if before is None else now - before
+
+
+def span(flag: str, text: str) -> timedelta:
+    """The span that a flag says: 30s, 10m, 2h, 1d. Raises: MisusedError."""
+    said = _span(text)
+    if said is None:
+        raise MisusedError(f"{flag} {text}: it must be a duration such as 30s, 10m, 2h or 1d")
+    return said
+
+
+def _span(text: str) -> timedelta | None:
+    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    return int(match[1]) * UNITS[match[2]] if match else None
 
 
 def instant(flag: str, text: str, now: datetime) -> datetime:

@@ -84,6 +84,15 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "reference": Listed(
             "Tables that queries look things up in.", "cli.commands.references", "references"
         ),
+        "team": Listed("Who owns daggers together, and who is in it.", "cli.commands.teams", "teams"),
+        "account": Listed(
+            "What programs call the gateway as, each with a token of its own.",
+            "cli.commands.accounts",
+            "accounts",
+        ),
+        "grant": Listed(
+            "Who has which role, and which teams may read a stream.", "cli.commands.grants", "grants"
+        ),
         "log": Listed(
             "The log as a file: export, verify, restore with every record at its sequence.",
             "cli.commands.log",

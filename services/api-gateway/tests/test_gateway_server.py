@@ -28,6 +28,7 @@ from kafkaclient import Connection
 pb = gateway_pb2
 NOON = 1_700_000_000_000
 SERVICES = (
+    "daggers.v1.AccessService",
     "daggers.v1.AlertService",
     "daggers.v1.CatalogService",
     "daggers.v1.DaggerService",

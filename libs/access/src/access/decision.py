@@ -27,7 +27,7 @@ class Action(StrEnum):
     VALIDATE = "check specifications"
     CHANGE = "create, change, start and stop daggers"
     DELETE = "delete daggers"
-    MEMBERS = "say who is in it"
+    MEMBERS = "say who has a role"
     ACCOUNTS = "make and revoke service accounts"
     CATALOGUE = "register and remove clusters, schemas, streams and reference tables"
     TEAMS = "register and remove teams"
@@ -134,12 +134,14 @@ def _allowed(reason: str, detail: str) -> Decision:
 
 def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
     least, who = LEAST[action], _administrators(fleet)
-    metadata = {"principal": principal.name, "action": action.name, "role": word(least), "team": team}
-    if least == _ADMINISTRATOR:
-        text = f"{principal.name} may not {action}: that needs an administrator, which {who} can make"
+    needed = _ADMINISTRATOR if team == PLATFORM else least
+    metadata = {"principal": principal.name, "action": action.name, "role": word(needed), "team": team}
+    if team == PLATFORM:
+        where = "" if least == _ADMINISTRATOR else " of no team"
+        text = f"{principal.name} may not {action}{where}: that needs an administrator, which {who} can make"
         return Decision(False, "ROLE_MISSING", text, metadata)
-    where = f"team {team}" if team else "no team"
-    if team not in fleet.catalogue.teams or not team:
+    where = f"team {team}"
+    if team not in fleet.catalogue.teams:
         text = f"{principal.name} may not {action} of {where}, which is not registered: {who} can do that"
         return Decision(False, "TEAM_UNKNOWN", text, metadata)
     owners = [each.principal for each in fleet.catalogue.teams[team].value.members if each.role == _OWNER]

@@ -32,6 +32,8 @@ class Rule:
     """Whether the request has a specification, whose streams its team must be granted."""
     samples_stream: bool = False
     """Whether the answer has records of the stream in the field `name`."""
+    always: bool = False
+    """Whether it is refused also by a gateway that only observes: what it writes stays when that enforces."""
     audited: bool = False
     """Whether each call is audited, not only those that are refused: it answers what tenants' records say."""
 
@@ -79,6 +81,17 @@ def _about(request: Any, fleet: Fleet) -> Iterable[str]:
 def _of_dagger(name: str, fleet: Fleet) -> Iterable[str]:
     dagger = fleet.daggers.get(name)
     return () if dagger is None else (dagger.spec.team,)
+
+
+def _in(request: Any, _fleet: Fleet) -> Iterable[str]:
+    """The team in the field `team`; the platform where it is empty."""
+    return (request.team,)
+
+
+def _account(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team of the account in the field `name`."""
+    account = fleet.catalogue.accounts.get(request.name)
+    return () if account is None else (account.value.team,)
 
 
 def _specified(request: Any, _fleet: Fleet) -> Iterable[str]:
@@ -138,6 +151,20 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetReference": _LOOK,
         "ListReferences": _LOOK,
         "DeleteReference": _REGISTER,
+    },
+    "AccessService": {
+        "RegisterTeam": Rule(Action.TEAMS, _platform, always=True),
+        "GetTeam": Rule(Action.LOOK_AROUND, _nobodys, views.one_team),
+        "ListTeams": Rule(Action.LOOK_AROUND, _nobodys, views.teams),
+        "DeleteTeam": Rule(Action.TEAMS, _platform, always=True),
+        "GrantRole": Rule(Action.MEMBERS, _in, always=True),
+        "RevokeRole": Rule(Action.MEMBERS, _in, always=True),
+        "CreateServiceAccount": Rule(Action.ACCOUNTS, _in, always=True),
+        "RotateServiceAccount": Rule(Action.ACCOUNTS, _account, always=True),
+        "RevokeServiceAccount": Rule(Action.ACCOUNTS, _account, always=True),
+        "ListServiceAccounts": Rule(Action.LOOK_AROUND, _nobodys, views.accounts),
+        "SetStreamGrant": Rule(Action.GRANTS, _platform, always=True),
+        "ListStreamGrants": _LOOK,
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import DecodeError, Message
 
 from access.decision import Action, is_administrator, may
@@ -96,6 +96,33 @@ def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: 
 def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fleet) -> Any:
     """A step of WatchAlerts; another team's is left out: a step without alert says that the snapshot ends."""
     return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step
+
+
+def one_team(principal: Principal, answer: gateway_pb2.GetTeamResponse, fleet: Fleet) -> Any:
+    """A team: who is in it is told to its members."""
+    _team(principal, answer.team, fleet)
+    return answer
+
+
+def teams(principal: Principal, answer: gateway_pb2.ListTeamsResponse, fleet: Fleet) -> Any:
+    """A page of teams."""
+    for team in answer.teams:
+        _team(principal, team, fleet)
+    return answer
+
+
+def accounts(principal: Principal, answer: gateway_pb2.ListServiceAccountsResponse, fleet: Fleet) -> Any:
+    """A page of service accounts, which may have fewer than were asked for."""
+    told = [each for each in answer.accounts if may(principal, Action.READ, each.team, fleet).allowed]
+    if len(told) != len(answer.accounts):
+        del answer.accounts[:]
+        answer.accounts.extend(told)
+    return answer
+
+
+def _team(principal: Principal, team: access_pb2.Team, fleet: Fleet) -> None:
+    if not may(principal, Action.READ, team.name, fleet).allowed:
+        del team.members[:]
 
 
 def _dagger(principal: Principal, dagger: gateway_pb2.Dagger, fleet: Fleet) -> gateway_pb2.Dagger:

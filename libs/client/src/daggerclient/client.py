@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import grpc
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
 from chassis.errors import ApiError, from_rpc_error
@@ -74,6 +74,7 @@ class Client:
         self._channel = channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
+        self.access = gateway_pb2_grpc.AccessServiceStub(self._channel)
         self.alerts = gateway_pb2_grpc.AlertServiceStub(self._channel)
         self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
 
@@ -220,6 +221,21 @@ class Client:
         """Every registered reference table."""
         pages = self.pages(self.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
         return [each for page in pages for each in page.references]
+
+    def teams(self) -> Sequence[access_pb2.Team]:
+        """Every team."""
+        pages = self.pages(self.access.ListTeams, gateway_pb2.ListTeamsRequest())
+        return [each for page in pages for each in page.teams]
+
+    def accounts(self, team: str = "") -> Sequence[access_pb2.ServiceAccount]:
+        """Every service account that the caller may see; those of one team if asked."""
+        pages = self.pages(self.access.ListServiceAccounts, gateway_pb2.ListServiceAccountsRequest(team=team))
+        return [each for page in pages for each in page.accounts]
+
+    def grants(self) -> Sequence[access_pb2.StreamGrant]:
+        """What was said of who may read a stream."""
+        pages = self.pages(self.access.ListStreamGrants, gateway_pb2.ListStreamGrantsRequest())
+        return [each for page in pages for each in page.grants]
 
     def messages(self) -> Sequence[str]:
         """The names of every registered message."""

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
-from api_gateway import compatibility, references, schemas, validation
+from api_gateway import compatibility, references, removing, schemas, validation
 from api_gateway.catalogue_reads import CatalogReads
-from api_gateway.missing import meant, no_entry
+from api_gateway.missing import meant
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.sampling import Samples, warnings
@@ -21,8 +21,8 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation, unregistered
 from fleet import Fleet, view
-from fleet.answers import Code, about, version_mismatch
-from fleet.catalogue import REMOVALS, Entry, Removal
+from fleet.answers import about, version_mismatch
+from fleet.catalogue import Entry
 from fleet.resolve import Registered
 
 
@@ -59,7 +59,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.DeleteClusterResponse:
         """Remove a cluster that nothing names."""
         event = events_pb2.ClusterRemoved(meta=_meta(request), name=request.name)
-        return gateway_pb2.DeleteClusterResponse(sequence=await self._remove(request, event))
+        return gateway_pb2.DeleteClusterResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
@@ -90,7 +92,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.DeleteSchemaResponse:
         """Remove a message that nothing names."""
         event = events_pb2.SchemaRemoved(meta=_meta(request), name=request.message)
-        return gateway_pb2.DeleteSchemaResponse(sequence=await self._remove(request, event))
+        return gateway_pb2.DeleteSchemaResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
 
     async def RegisterStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterStreamRequest, context: Context
@@ -117,7 +121,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.DeleteStreamResponse:
         """Remove a stream that no dagger reads."""
         event = events_pb2.StreamRemoved(meta=_meta(request), name=request.name)
-        return gateway_pb2.DeleteStreamResponse(sequence=await self._remove(request, event))
+        return gateway_pb2.DeleteStreamResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
 
     async def RegisterReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterReferenceRequest, context: Context
@@ -136,7 +142,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.DeleteReferenceResponse:
         """Remove a reference table that no query names."""
         event = events_pb2.ReferenceRemoved(meta=_meta(request), name=request.name)
-        return gateway_pb2.DeleteReferenceResponse(sequence=await self._remove(request, event))
+        return gateway_pb2.DeleteReferenceResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
 
     async def _put(
         self,
@@ -160,25 +168,6 @@ class CatalogService(CatalogReads):
                 return 0, 0
             answer = await self._writer.write(name, event, request.request_id, path=kind)
         return answer.version, answer.sequence
-
-    async def _remove(self, request: Removing, event: Removal) -> int:
-        """Remove what an event names: its sequence; 0 of a request that was to be checked only.
-
-        Raises: ApiError.
-        """
-        answer = self._writer.answered(request.request_id, event)
-        if answer is None:
-            _refuse(list(_envelope(request)))
-            refusal = self._fleet.removable(event)
-            if refusal is not None and refusal.code == Code.NOT_FOUND:
-                kind = REMOVALS[type(event)]
-                raise no_entry(kind, event.name, self._fleet.catalogue.entries(kind))
-            if refusal is not None:
-                raise refused(refusal)
-            if request.validate_only:
-                return 0
-            answer = await self._writer.write(event.name, event, request.request_id, path="name")
-        return answer.sequence
 
 
 def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
@@ -214,12 +203,6 @@ Versioned: TypeAlias = (
 )
 
 
-Removing: TypeAlias = (
-    gateway_pb2.DeleteClusterRequest
-    | gateway_pb2.DeleteSchemaRequest
-    | gateway_pb2.DeleteStreamRequest
-    | gateway_pb2.DeleteReferenceRequest
-)
 Registration: TypeAlias = (
     events_pb2.ClusterRegistered | events_pb2.StreamRegistered | events_pb2.ReferenceRegistered
 )
@@ -237,12 +220,12 @@ def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation
             yield Violation("schema.files", f"{needs}, which {wrong.description}", wrong.reason)
 
 
-def _envelope(request: Versioned | Removing) -> Iterator[Violation]:
+def _envelope(request: Versioned | removing.Removing) -> Iterator[Violation]:
     yield from validation.request_id("request_id", request.request_id)
     yield from validation.version("expected_version", request.expected_version)
 
 
-def _meta(request: Versioned | Removing) -> events_pb2.RequestMeta:
+def _meta(request: Versioned | removing.Removing) -> events_pb2.RequestMeta:
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version

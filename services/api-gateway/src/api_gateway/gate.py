@@ -1,7 +1,7 @@
 """The gate: every call passes it between its decoding and its handler, and every answer on the way back.
 
 What it decides by is `access`; a method that has no row there is not served. It observes or enforces: while
-it observes, what is not allowed is let through, and audited all the same.
+it observes, what is not allowed is let through, and audited all the same; but for what says who may do what.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class Gate:
         if not decision.allowed or METHODS[call.method].audited:
             self._audit.tell(self._audited(call, request, decision))
         if not decision.allowed:
-            note(denied=decision.reason, enforced=self._enforce)
-            if self._enforce:
+            refused = self._refuses(call)
+            note(denied=decision.reason, refused=refused)
+            if refused:
                 raise _denied(call, decision)
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
@@ -54,6 +55,10 @@ class Gate:
                 raise _denied(call, decision)
         return METHODS[call.method].shown(who, answer, fleet)
 
+    def _refuses(self, call: Call) -> bool:
+        """Whether what is not allowed is refused."""
+        return self._enforce or METHODS[call.method].always
+
     def _audited(self, call: Call, request: Any, decision: Decision) -> audit_pb2.CallAudited:
         return audit_pb2.CallAudited(
             principal=principal().name,
@@ -61,7 +66,7 @@ class Gate:
             subject=_subject(request),
             teams=sorted(set(METHODS[call.method].teams(request, self._fold.fleet))),
             allowed=decision.allowed,
-            refused=not decision.allowed and self._enforce,
+            refused=not decision.allowed and self._refuses(call),
             reason=decision.reason,
             detail=decision.detail,
             call_id=call.id,

@@ -30,6 +30,7 @@ from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
 from api_gateway.sampling import Samples
+from api_gateway.tenancy import AccessService
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
 from chassis.interceptors import Concern, interceptor
@@ -222,6 +223,8 @@ async def _served(
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
+    access = AccessService(fold.fleet, writer, reader)
+    gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()

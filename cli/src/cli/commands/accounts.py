@@ -1,0 +1,116 @@
+"""`daggers account`: what programs call the gateway as."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from daggers.v1 import access_pb2, gateway_pb2
+
+from cli.deleting import Yes, confirm
+from cli.entries import Entries
+from cli.group import group
+from cli.instants import span
+from cli.json_views.access import account as account_view
+from cli.session import Session, command
+from daggerclient.teamfile import ROLES
+from daggerclient.times import iso
+
+accounts = group("What programs call the gateway as, each with a token of its own.")
+AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
+Lifetime = Annotated[
+    str, typer.Option(metavar="SPAN", help="How long the token is good, such as 90d; for ever unless said.")
+]
+FLAGS = {"name": "NAME", "team": "--team", "description": "--for", "lifetime": "--lifetime"}
+
+
+class TeamRole(StrEnum):
+    """What somebody may do in a team."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    OWNER = "owner"
+
+
+def _row(account: access_pb2.ServiceAccount) -> tuple[str, ...]:
+    ends = [iso(each.expire_time) if each.HasField("expire_time") else "never" for each in account.tokens]
+    return account.name, account.team, ", ".join(ends) or "-", account.description or "-"
+
+
+ACCOUNTS = Entries(account_view, ("NAME", "TEAM", "TOKENS END", "FOR"), _row, "no service accounts yet")
+
+
+@command(
+    accounts,
+    "create",
+    example="daggers account create ci-deploys --team pricing --role editor --lifetime 90d",
+)
+def create(
+    session: Session,
+    name: AccountName,
+    team: Annotated[str, typer.Option(help="The team whose owners rotate and revoke it.")],
+    role: Annotated[TeamRole, typer.Option(help="What it may do in that team.")],
+    purpose: Annotated[str, typer.Option("--for", metavar="TEXT", help="What it is for, for people.")] = "",
+    lifetime: Lifetime = "",
+) -> None:
+    """Make a service account and print its token, this once."""
+    request = gateway_pb2.CreateServiceAccountRequest(
+        name=name, team=team, role=ROLES[role], description=purpose
+    )
+    if lifetime:
+        request.lifetime.FromTimedelta(span("--lifetime", lifetime))
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(gateway.access.CreateServiceAccount, request)
+    _print(session, answer)
+
+
+@command(accounts, "rotate", example="daggers account rotate ci-deploys --overlap 1d")
+def rotate(
+    session: Session,
+    name: AccountName,
+    overlap: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN", help="How long the token before stays good, such as 1d; not at all unless said."
+        ),
+    ] = "",
+    lifetime: Lifetime = "",
+) -> None:
+    """Give a service account a new token and print it, this once."""
+    request = gateway_pb2.RotateServiceAccountRequest(name=name)
+    if overlap:
+        request.overlap.FromTimedelta(span("--overlap", overlap))
+    if lifetime:
+        request.lifetime.FromTimedelta(span("--lifetime", lifetime))
+    with session.connect({**FLAGS, "overlap": "--overlap"}) as gateway:
+        answer = gateway.call(gateway.access.RotateServiceAccount, request)
+    _print(session, answer)
+
+
+@command(accounts, "revoke", example="daggers account revoke ci-deploys --yes")
+def revoke(session: Session, name: AccountName, yes: Yes = False) -> None:
+    """Take a service account away: its tokens are good no more. Asks first on a terminal."""
+    confirm(session, f"service account {name}", yes=yes)
+    with session.connect(FLAGS) as gateway:
+        request = gateway_pb2.RevokeServiceAccountRequest(name=name)
+        answer = gateway.call(gateway.access.RevokeServiceAccount, request)
+    session.out.done({"name": name, "sequence": answer.sequence}, f"service account {name} is revoked")
+
+
+@command(accounts, "list", example="daggers account list --team pricing")
+def list_accounts(
+    session: Session, team: Annotated[str, typer.Option(help="Only those of this team.")] = ""
+) -> None:
+    """The service accounts of the teams that you are in."""
+    with session.connect() as gateway:
+        registered = gateway.accounts(team)
+    ACCOUNTS.show_all(session.out, registered)
+
+
+def _print(
+    session: Session,
+    answer: gateway_pb2.CreateServiceAccountResponse | gateway_pb2.RotateServiceAccountResponse,
+) -> None:
+    """The token alone on stdout, so that it can be written to a file; what else there is to say beside it."""
+    document = account_view(answer.account) | {"token": answer.token, "sequence": answer.sequence}
+    session.out.show(document, lambda out: out.line(answer.token))
+    session.out.note("this token is shown once, and kept nowhere: `daggers account rotate` makes another")

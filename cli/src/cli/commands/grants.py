@@ -1,0 +1,95 @@
+"""`daggers grant`: who has which role in a team, and which teams may read a stream."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from daggers.v1 import access_pb2, gateway_pb2
+
+from cli.commands.teams import TEAMS
+from cli.entries import Entries
+from cli.errors import MisusedError
+from cli.group import group
+from cli.json_views.access import grant as grant_view
+from cli.session import Session, command
+
+grants = group("Who has which role, and which teams may read a stream.")
+Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:NAME, group:NAME or account:NAME.")]
+Team = Annotated[str, typer.Option(help="The team; none for the role administrator.")]
+FLAGS = {"principal": "PRINCIPAL", "team": "--team", "role": "ROLE"}
+
+
+class GrantedRole(StrEnum):
+    """What somebody may do."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    OWNER = "owner"
+    ADMINISTRATOR = "administrator"
+
+
+def _row(grant: access_pb2.StreamGrant) -> tuple[str, ...]:
+    return grant.stream, (", ".join(grant.teams) or "none") if grant.restricted else "all"
+
+
+GRANTS = Entries(grant_view, ("STREAM", "TEAMS"), _row, "every team may read every stream")
+
+
+@command(grants, "role", example="daggers grant role user:ada@example.org owner --team pricing")
+def role(
+    session: Session,
+    principal: Who,
+    role: Annotated[
+        GrantedRole, typer.Argument(metavar="ROLE", help="viewer, editor, owner or administrator.")
+    ],
+    team: Team = "",
+) -> None:
+    """Take somebody into a team, or give them another role in it; or make an administrator."""
+    if (role is GrantedRole.ADMINISTRATOR) == bool(team):
+        raise MisusedError("--team: name one for viewer, editor and owner, and none for administrator")
+    value = access_pb2.Role.Value(f"ROLE_{role.name}")
+    request = gateway_pb2.GrantRoleRequest(team=team, principal=principal, role=value)
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(gateway.access.GrantRole, request)
+    where = f"team {team}" if team else "the platform"
+    session.out.done(TEAMS.document(answer.team, answer), f"{principal} is {role} of {where}")
+
+
+@command(grants, "revoke", example="daggers grant revoke user:ada@example.org --team pricing")
+def revoke(session: Session, principal: Who, team: Team = "") -> None:
+    """Take somebody out of a team; without one, make an administrator one no more."""
+    with session.connect(FLAGS) as gateway:
+        request = gateway_pb2.RevokeRoleRequest(team=team, principal=principal)
+        answer = gateway.call(gateway.access.RevokeRole, request)
+    where = f"team {team}" if team else "the platform"
+    session.out.done(TEAMS.document(answer.team, answer), f"{principal} has no role in {where} any more")
+
+
+@command(grants, "stream", example="daggers grant stream bookings --team pricing --team riders")
+def stream(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
+    team: Annotated[
+        list[str] | None, typer.Option(help="A team that may read it, and no other; may be repeated.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="All teams may.")] = False,
+    nobody: Annotated[bool, typer.Option("--none", help="No team may.")] = False,
+) -> None:
+    """Say which teams may read a stream. Daggers that read it already go on."""
+    if [bool(team), everybody, nobody].count(True) != 1:
+        raise MisusedError("say either --team, --all or --none")
+    grant = access_pb2.StreamGrant(stream=name, restricted=not everybody, teams=team or ())
+    flags = {"grant.stream": "NAME", "grant.teams": "--team"}
+    with session.connect(flags) as gateway:
+        request = gateway_pb2.SetStreamGrantRequest(grant=grant)
+        answer = gateway.call(gateway.access.SetStreamGrant, request)
+    who = _row(answer.grant)[1]
+    session.out.done(GRANTS.document(answer.grant, answer), f"stream {name} is read by: {who}")
+
+
+@command(grants, "list", example="daggers grant list")
+def list_grants(session: Session) -> None:
+    """Which teams may read which streams; all may read those that are not here."""
+    with session.connect() as gateway:
+        said = gateway.grants()
+    GRANTS.show_all(session.out, said)

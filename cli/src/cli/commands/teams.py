@@ -1,0 +1,74 @@
+"""`daggers team`: who owns daggers together, and who is in it."""
+
+from typing import Annotated
+
+import typer
+from daggers.v1 import access_pb2, gateway_pb2
+
+from cli.arguments import File, FileFlag, one_file
+from cli.deleting import Yes, confirm
+from cli.entries import Entries
+from cli.gateway import in_words
+from cli.group import group
+from cli.json_views.access import team as team_view
+from cli.session import Session, command
+from cli.validation import read_file
+from daggerclient import InvalidFileError, teamfile
+from daggerclient.teamfile import role_name
+
+teams = group("Who owns daggers together, and who is in it.")
+
+
+def _row(team: access_pb2.Team) -> tuple[str, ...]:
+    members = ", ".join(f"{each.principal} ({role_name(each.role)})" for each in team.members)
+    return team.name, team.contact or "-", members or "-"
+
+
+TEAMS = Entries(team_view, ("NAME", "CONTACT", "MEMBERS"), _row, "no teams yet")
+
+
+@command(teams, "apply", example="daggers team apply pricing.yaml")
+def apply(session: Session, file: File = None, flag: FileFlag = None) -> None:
+    """Register the team of a file (`kind: team`), or bring it to what the file says, members included."""
+    path = one_file(file, flag)
+    try:
+        team = teamfile.parse(read_file(path), str(path))
+    except InvalidFileError as error:
+        raise in_words(error) from error
+    with session.connect({"team.name": "name", "team.contact": "contact"}) as gateway:
+        request = gateway_pb2.RegisterTeamRequest(team=team)
+        answer = gateway.call(gateway.access.RegisterTeam, request)
+    document = TEAMS.document(answer.team, answer)
+    session.out.done(document, f"team {team.name} is registered (version {answer.version})")
+
+
+@command(teams, "list", example="daggers team list")
+def list_teams(session: Session) -> None:
+    """Every team; members are shown of those that you are in."""
+    with session.connect() as gateway:
+        registered = gateway.teams()
+    TEAMS.show_all(session.out, registered)
+
+
+@command(teams, "get", example="daggers team get pricing")
+def get_team(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a team; of none: the administrators.")] = "",
+) -> None:
+    """One team, and its version."""
+    with session.connect({"name": "NAME"}) as gateway:
+        answer = gateway.call(gateway.access.GetTeam, gateway_pb2.GetTeamRequest(name=name))
+    TEAMS.show(session.out, answer.team, answer)
+
+
+@command(teams, "delete", example="daggers team delete pricing --yes")
+def delete_team(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a team.")],
+    yes: Yes = False,
+) -> None:
+    """Delete a team. Refused while a dagger or a service account is of it. Asks first on a terminal."""
+    confirm(session, f"team {name}", yes=yes)
+    with session.connect({"name": "NAME"}) as gateway:
+        answer = gateway.call(gateway.access.DeleteTeam, gateway_pb2.DeleteTeamRequest(name=name))
+    session.out.done({"name": name, "sequence": answer.sequence}, f"team {name} is deleted")

@@ -1,0 +1,141 @@
+"""Teams, service accounts and grants by the command, against a gateway."""
+
+import json
+from typing import Any
+
+import pytest
+
+PRICING = """\
+kind: team
+name: pricing
+contact: "#pricing"
+members:
+  - {user: ada@example.org, role: owner}
+  - {group: analysts, role: viewer}
+"""
+
+
+@pytest.fixture
+def pricing(shell: Any) -> Any:
+    """A shell whose gateway knows the team pricing."""
+    assert shell("team", "apply", shell.file("pricing.yaml", PRICING))[0] == 0
+    return shell
+
+
+def test_a_team_of_a_file_is_registered_shown_and_deleted(shell: Any) -> None:
+    file = shell.file("pricing.yaml", PRICING)
+    first, second = shell("team", "apply", "-f", file), shell("team", "apply", file)
+    told = json.loads(shell("team", "get", "pricing", "-o", "json")[1])
+    listed = shell("team", "list")[1]
+    gone = shell("team", "delete", "pricing", "--yes")
+
+    assert (first[1], second[1]) == (
+        "team pricing is registered (version 1)\n",
+        "team pricing is registered (version 2)\n",
+    )
+    assert told["members"] == [
+        {"principal": "group:analysts", "role": "viewer"},
+        {"principal": "user:ada@example.org", "role": "owner"},
+    ]
+    assert "group:analysts (viewer), user:ada@example.org (owner)" in listed
+    assert gone[:2] == (0, "team pricing is deleted\n")
+    assert shell("team", "list")[2] == "no teams yet\n"
+
+
+def test_all_that_is_wrong_with_a_file_is_told_with_its_place(shell: Any) -> None:
+    members = "  - {user: a, group: b, role: owner}\n  - {user: a, role: boss}\n"
+    text = f"kind: dagger\nname: pricing\nmembers:\n{members}"
+    code, out, _ = shell("team", "apply", shell.file("team.yaml", text), "-o", "json")
+    findings = json.loads(out)["error"]["findings"]
+
+    assert code == 1
+    assert [(each["field"], each["line"]) for each in findings] == [
+        ("kind", 1), ("members[0]", 4), ("members[1].role", 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "- 1\n"])
+def test_what_is_no_team_is_refused_in_one_sentence(shell: Any, text: str) -> None:
+    code, _, said = shell("team", "apply", shell.file("team.yaml", text))
+
+    assert code == 1
+    assert "team.yaml" in said
+    assert "Traceback" not in said
+
+
+def test_a_role_is_given_and_taken(pricing: Any) -> None:
+    given = pricing("grant", "role", "user:bob", "editor", "--team", "pricing")
+    taken = pricing("grant", "revoke", "user:bob", "--team", "pricing")
+    again = pricing("grant", "revoke", "user:bob", "--team", "pricing")
+    made = pricing("grant", "role", "user:root", "administrator")
+    platform = json.loads(pricing("team", "get", "-o", "json")[1])
+
+    assert given[:2] == (0, "user:bob is editor of team pricing\n")
+    assert taken[:2] == (0, "user:bob has no role in team pricing any more\n")
+    assert (again[0], "user:bob has no role in team pricing" in again[2]) == (1, True)
+    assert made[:2] == (0, "user:root is administrator of the platform\n")
+    assert platform["members"] == [{"principal": "user:root", "role": "administrator"}]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("role", "user:ada", "administrator", "--team", "pricing"),
+        ("role", "user:ada", "owner"),
+        ("stream", "orders"),
+        ("stream", "orders", "--all", "--none"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_misused(shell: Any, words: tuple[str, ...]) -> None:
+    assert shell("grant", *words)[0] == 2
+
+
+def test_a_principal_that_names_nobody_is_refused_by_its_argument(pricing: Any) -> None:
+    code, out, _ = pricing("grant", "role", "ada", "owner", "--team", "pricing", "-o", "json")
+
+    assert (code, json.loads(out)["error"]["findings"][0]["field"]) == (1, "PRINCIPAL")
+
+
+def test_an_account_shows_its_token_once_alone_on_stdout(pricing: Any) -> None:
+    words = ("account", "create", "ci-deploys", "--team", "pricing", "--role", "editor")
+    code, token, said = pricing(*words, "--for", "deploys", "--lifetime", "90d")
+    rotated = json.loads(pricing("account", "rotate", "ci-deploys", "--overlap", "1d", "-o", "json")[1])
+    listed = json.loads(pricing("account", "list", "--team", "pricing", "-o", "json")[1])
+    gone = pricing("account", "revoke", "ci-deploys", "--yes")
+
+    assert (code, token.count("\n"), token.startswith("dgr.ci-deploys.")) == (0, 1, True)
+    assert "shown once" in said
+    assert rotated["token"] != token.strip()
+    assert [each["name"] for each in listed] == ["ci-deploys"]
+    assert [each["expire_time"] is None for each in listed[0]["tokens"]] == [True, False]
+    assert "dgr." not in str(listed)
+    assert gone[:2] == (0, "service account ci-deploys is revoked\n")
+
+
+def test_a_span_that_is_none_is_misused(pricing: Any) -> None:
+    words = ("account", "create", "ci-deploys", "--team", "pricing", "--role", "editor")
+
+    assert pricing(*words, "--lifetime", "soon")[0] == 2
+
+
+def test_a_stream_is_read_by_the_teams_that_are_named(pricing: Any) -> None:
+    pricing.fill()
+    some = pricing("grant", "stream", "orders", "--team", "pricing")
+    listed = pricing("grant", "list")[1]
+    none = pricing("grant", "stream", "orders", "--none")
+    every = pricing("grant", "stream", "orders", "--all")
+
+    assert some[:2] == (0, "stream orders is read by: pricing\n")
+    assert "orders" in listed
+    assert none[1] == "stream orders is read by: none\n"
+    assert every[1] == "stream orders is read by: all\n"
+
+
+def test_events_say_who_was_given_what(pricing: Any) -> None:
+    pricing("account", "create", "ci-deploys", "--team", "pricing", "--role", "editor")
+    pricing("grant", "role", "user:bob", "viewer", "--team", "pricing")
+    said = pricing("events")[1]
+
+    assert "team registered, members: 2 by anonymous" in said
+    assert "service account created as editor of team pricing by anonymous" in said
+    assert "user:bob made viewer of team pricing by anonymous" in said

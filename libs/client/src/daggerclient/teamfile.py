@@ -1,0 +1,84 @@
+"""A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what.
+
+kind: team
+name: pricing
+contact: "#pricing"
+members:
+  - {user: ada@example.org, role: owner}
+  - {group: analysts, role: viewer}
+"""
+
+from typing import Any
+
+import yaml
+from daggers.v1 import access_pb2
+
+from daggerclient.daggerfile.reader import Reader
+from daggerclient.errors import InvalidFileError
+from daggerclient.findings import headline
+
+KIND = "team"
+WHO = ("user", "group", "account")
+ROLES = {
+    "viewer": access_pb2.ROLE_VIEWER,
+    "editor": access_pb2.ROLE_EDITOR,
+    "owner": access_pb2.ROLE_OWNER,
+}
+
+
+def parse(text: str, file: str) -> access_pb2.Team:
+    """The team of a file. Raises InvalidFileError with everything that is wrong with it."""
+    reader = Reader(file)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidFileError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
+    if node is None:
+        raise InvalidFileError(f"{file} holds no team: it is empty")
+    reader.begin(node)
+    values = reader.mapping(node, "", ("kind", "name", "contact", "members"), ("kind", "name"))
+    team = access_pb2.Team()
+    if "kind" in values:
+        reader.choice(values["kind"], "kind", (KIND,))
+    if "name" in values:
+        team.name = reader.text(values["name"], "name")
+    if "contact" in values:
+        team.contact = reader.text(values["contact"], "contact")
+    if "members" in values:
+        for path, item in reader.items(values["members"], "members", of="members"):
+            _member(reader, item, path, team)
+    if reader.findings:
+        raise InvalidFileError(f"{file}: {headline(reader.findings)}", reader.findings)
+    return team
+
+
+def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
+    values = reader.mapping(node, path, (*WHO, "role"), ("role",))
+    kinds = [kind for kind in WHO if kind in values]
+    if len(kinds) != 1:
+        reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(WHO)}")
+    elif "role" in values:
+        name = reader.text(values[kinds[0]], f"{path}.{kinds[0]}")
+        role = reader.choice(values["role"], f"{path}.role", tuple(ROLES))
+        team.members.add(principal=f"{kinds[0]}:{name}", role=ROLES[role])
+
+
+def shown(team: access_pb2.Team) -> dict[str, Any]:
+    """What the file of a team says: the inverse of `parse`."""
+    document: dict[str, Any] = {"kind": KIND, "name": team.name}
+    if team.contact:
+        document["contact"] = team.contact
+    if team.members:
+        document["members"] = [_shown(member) for member in team.members]
+    return document
+
+
+def _shown(member: access_pb2.Member) -> dict[str, str]:
+    kind, _, name = member.principal.partition(":")
+    return {kind: name, "role": role_name(member.role)}
+
+
+def role_name(role: int) -> str:
+    """A role as it is written."""
+    known = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
+    return known.name.removeprefix("ROLE_").lower() if known else str(role)

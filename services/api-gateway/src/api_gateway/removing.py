@@ -1,0 +1,49 @@
+"""How what is registered is removed: judged, refused while something uses it, written."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from daggers.v1 import gateway_pb2
+
+from api_gateway import validation
+from api_gateway.missing import no_entry
+from api_gateway.requests import refuse
+from api_gateway.writer import Writer, refused
+from fleet import Fleet
+from fleet.answers import Code
+from fleet.catalogue import REMOVALS, Removal
+
+Removing: TypeAlias = (
+    gateway_pb2.DeleteClusterRequest
+    | gateway_pb2.DeleteSchemaRequest
+    | gateway_pb2.DeleteStreamRequest
+    | gateway_pb2.DeleteReferenceRequest
+    | gateway_pb2.DeleteTeamRequest
+    | gateway_pb2.RevokeServiceAccountRequest
+)
+
+
+async def remove(writer: Writer, fleet: Fleet, request: Removing, event: Removal) -> int:
+    """Remove what an event names: its sequence; 0 of a request that was to be checked only.
+
+    Raises: ApiError.
+    """
+    answer = writer.answered(request.request_id, event)
+    if answer is None:
+        refuse(
+            [
+                *validation.request_id("request_id", request.request_id),
+                *validation.version("expected_version", request.expected_version),
+            ]
+        )
+        refusal = fleet.removable(event)
+        if refusal is not None and refusal.code == Code.NOT_FOUND:
+            kind = REMOVALS[type(event)]
+            raise no_entry(kind, event.name, filter(None, fleet.catalogue.entries(kind)))
+        if refusal is not None:
+            raise refused(refusal)
+        if request.validate_only:
+            return 0
+        answer = await writer.write(event.name, event, request.request_id, path="name")
+    return answer.sequence

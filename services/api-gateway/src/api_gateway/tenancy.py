@@ -1,0 +1,327 @@
+"""AccessService: teams, roles, service accounts, grants of streams."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias, TypeVar
+
+import grpc
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
+from google.protobuf.duration_pb2 import Duration
+
+from access import principal, tokens
+from api_gateway import paging, removing, validation
+from api_gateway.missing import no_entry
+from api_gateway.reader import Reader
+from api_gateway.requests import refuse
+from api_gateway.writer import Writer, refused
+from chassis.errors import ApiError
+from chassis.interceptors import Context, actor
+from daggerspec import fields
+from daggerspec.violation import Violation
+from fleet import Answer, Fleet, Refusal, tenancy
+from fleet.answers import Code
+from fleet.catalogue import Entry
+
+_TEXT: Final = 200
+_MEMBERS: Final = 1_000
+_ID_BYTES: Final = 4
+
+T = TypeVar("T", access_pb2.Team, access_pb2.ServiceAccount, access_pb2.StreamGrant)
+pb = gateway_pb2
+
+
+class AccessService(gateway_pb2_grpc.AccessServiceServicer):
+    """Who may do what."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        writer: Writer,
+        reader: Reader,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`clock`: this instant, UTC."""
+        self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
+
+    # ---- Teams and roles -----------------------------------------------------------------------------------
+
+    async def RegisterTeam(  # noqa: N802 - gRPC's name
+        self, request: pb.RegisterTeamRequest, context: Context
+    ) -> pb.RegisterTeamResponse:
+        """Register a team, or replace one."""
+        event = events_pb2.TeamRegistered(meta=_meta(request), team=request.team)
+        answer = await self._asked(request, event, field="team", wrong=lambda: _team(request.team))
+        if answer is None:
+            return pb.RegisterTeamResponse(team=request.team)
+        team, version = self._held("team", request.team.name)
+        return pb.RegisterTeamResponse(team=team, version=version, sequence=answer.sequence)
+
+    async def GetTeam(  # noqa: N802 - gRPC's name
+        self, request: pb.GetTeamRequest, context: Context
+    ) -> pb.GetTeamResponse:
+        """One team, and its version."""
+        refuse(list(validation.sequence("min_sequence", request.min_sequence)))
+        fleet = await self._reader.state(context, request.min_sequence)
+        entry = fleet.catalogue.teams.get(request.name)
+        if entry is None and request.name != tenancy.PLATFORM:
+            raise no_entry("team", request.name, filter(None, fleet.catalogue.teams))
+        team, version = (access_pb2.Team(), 0) if entry is None else (entry.value, entry.version)
+        return pb.GetTeamResponse(team=team, version=version, sequence=fleet.sequence)
+
+    async def ListTeams(  # noqa: N802 - gRPC's name
+        self, request: pb.ListTeamsRequest, context: Context
+    ) -> pb.ListTeamsResponse:
+        """All teams, by name."""
+        listed, more, sequence = await self._page(request, context, "teams", "", lambda each: each.name)
+        return pb.ListTeamsResponse(teams=listed, next_page_token=more, sequence=sequence)
+
+    async def DeleteTeam(  # noqa: N802 - gRPC's name
+        self, request: pb.DeleteTeamRequest, context: Context
+    ) -> pb.DeleteTeamResponse:
+        """Remove a team that nothing is of."""
+        event = events_pb2.TeamRemoved(meta=_meta(request), name=request.name)
+        sequence = await removing.remove(self._writer, self._fleet, request, event)
+        return pb.DeleteTeamResponse(sequence=sequence)
+
+    async def GrantRole(  # noqa: N802 - gRPC's name
+        self, request: pb.GrantRoleRequest, context: Context
+    ) -> pb.GrantRoleResponse:
+        """Give somebody a role."""
+        event = events_pb2.RoleGranted(
+            meta=_meta(request), team=request.team, principal=request.principal, role=request.role
+        )
+        wrong = lambda: principal.violations("principal", request.principal)  # noqa: E731 - asked of a new one
+        answer = await self._asked(request, event, field="principal", wrong=wrong)
+        team, version = self._held("team", request.team)
+        return pb.GrantRoleResponse(team=team, version=version, sequence=_sequence(answer))
+
+    async def RevokeRole(  # noqa: N802 - gRPC's name
+        self, request: pb.RevokeRoleRequest, context: Context
+    ) -> pb.RevokeRoleResponse:
+        """Take a role away."""
+        event = events_pb2.RoleRevoked(meta=_meta(request), team=request.team, principal=request.principal)
+        answer = await self._asked(request, event, field="principal")
+        team, version = self._held("team", request.team)
+        return pb.RevokeRoleResponse(team=team, version=version, sequence=_sequence(answer))
+
+    # ---- Service accounts ----------------------------------------------------------------------------------
+
+    async def CreateServiceAccount(  # noqa: N802 - gRPC's name
+        self, request: pb.CreateServiceAccountRequest, context: Context
+    ) -> pb.CreateServiceAccountResponse:
+        """Make an account, and show its token."""
+        self._not_shown_yet(request.request_id)
+        refuse(
+            [
+                *fields.name("name", request.name),
+                *fields.text("description", request.description, limit=_TEXT),
+                *_span("lifetime", request.lifetime, given=request.HasField("lifetime")),
+            ]
+        )
+        token, kept = self._token(request.name, request)
+        account = access_pb2.ServiceAccount(
+            name=request.name, team=request.team, description=request.description, tokens=[kept]
+        )
+        event = events_pb2.ServiceAccountCreated(
+            meta=events_pb2.RequestMeta(actor=actor()), account=account, role=request.role
+        )
+        answer = await self._asked(request, event, field="name")
+        return pb.CreateServiceAccountResponse(
+            account=_public(account), token=token, sequence=_sequence(answer)
+        )
+
+    async def RotateServiceAccount(  # noqa: N802 - gRPC's name
+        self, request: pb.RotateServiceAccountRequest, context: Context
+    ) -> pb.RotateServiceAccountResponse:
+        """Give an account a new token, and show it."""
+        self._not_shown_yet(request.request_id)
+        refuse(
+            [
+                *fields.duration("overlap", request.overlap),
+                *_span("lifetime", request.lifetime, given=request.HasField("lifetime")),
+            ]
+        )
+        token, kept = self._token(request.name, request)
+        event = events_pb2.ServiceAccountRotated(meta=_meta(request), name=request.name, token=kept)
+        event.overlap_until.FromDatetime(self._clock() + request.overlap.ToTimedelta())
+        answer = await self._asked(request, event, field="name")
+        account, _ = self._held("account", request.name)
+        return pb.RotateServiceAccountResponse(
+            account=_public(account), token=token, sequence=_sequence(answer)
+        )
+
+    async def RevokeServiceAccount(  # noqa: N802 - gRPC's name
+        self, request: pb.RevokeServiceAccountRequest, context: Context
+    ) -> pb.RevokeServiceAccountResponse:
+        """Take an account away."""
+        event = events_pb2.ServiceAccountRevoked(meta=_meta(request), name=request.name)
+        sequence = await removing.remove(self._writer, self._fleet, request, event)
+        return pb.RevokeServiceAccountResponse(sequence=sequence)
+
+    async def ListServiceAccounts(  # noqa: N802 - gRPC's name
+        self, request: pb.ListServiceAccountsRequest, context: Context
+    ) -> pb.ListServiceAccountsResponse:
+        """Accounts by name."""
+        listed, more, sequence = await self._page(
+            request, context, "accounts", request.team, lambda each: each.name,
+            lambda each: request.team in ("", each.team),
+        )  # fmt: skip
+        accounts = [_public(each) for each in listed]
+        return pb.ListServiceAccountsResponse(accounts=accounts, next_page_token=more, sequence=sequence)
+
+    # ---- Grants of streams ---------------------------------------------------------------------------------
+
+    async def SetStreamGrant(  # noqa: N802 - gRPC's name
+        self, request: pb.SetStreamGrantRequest, context: Context
+    ) -> pb.SetStreamGrantResponse:
+        """Say which teams may read a stream."""
+        event = events_pb2.GrantChanged(meta=_meta(request), grant=request.grant)
+        answer = await self._asked(request, event, field="grant")
+        grant, version = self._held("grant", request.grant.stream)
+        return pb.SetStreamGrantResponse(grant=grant, version=version, sequence=_sequence(answer))
+
+    async def ListStreamGrants(  # noqa: N802 - gRPC's name
+        self, request: pb.ListStreamGrantsRequest, context: Context
+    ) -> pb.ListStreamGrantsResponse:
+        """What was said of streams, by stream."""
+        listed, more, sequence = await self._page(request, context, "grants", "", lambda each: each.stream)
+        return pb.ListStreamGrantsResponse(grants=listed, next_page_token=more, sequence=sequence)
+
+    # ---- What they have in common --------------------------------------------------------------------------
+
+    async def _asked(
+        self,
+        request: Any,
+        event: tenancy.Change,
+        *,
+        field: str,
+        wrong: Callable[[], Iterable[Violation]] = tuple,
+    ) -> Answer | None:
+        """Judge a request, and write it; None for one that was to be checked only. Raises: ApiError.
+
+        `wrong` is asked of a new request alone.
+        """
+        answer = self._writer.answered(request.request_id, event)
+        if answer is None:
+            refuse(
+                [
+                    *wrong(),
+                    *validation.request_id("request_id", request.request_id),
+                    *validation.version("expected_version", event.meta.expected_version),
+                    *validation.event_size(field, event.ByteSize()),
+                ]
+            )
+            refusal = tenancy.decide(self._fleet.catalogue, event, self._clock())
+            if isinstance(refusal, Refusal):
+                raise self._refused(refusal)
+            if getattr(request, "validate_only", False):
+                return None
+            subject = tenancy.subject(event)
+            answer = await self._writer.write(subject, event, request.request_id, path=field)
+        return answer
+
+    def _refused(self, refusal: Refusal) -> ApiError:
+        """A refusal; one about a name that is not there also says which was meant."""
+        kind, name = refusal.metadata.get("kind", ""), refusal.metadata.get("name", "")
+        if refusal.code != Code.NOT_FOUND or refusal.reason != "NOT_FOUND":
+            return refused(refusal)
+        return no_entry(kind, name, filter(None, self._fleet.catalogue.entries(kind)))
+
+    def _not_shown_yet(self, request_id: str) -> None:
+        """A token is shown once. Raises: ApiError for a request that was answered before."""
+        answer = self._fleet.answers.get(request_id) if request_id else None
+        if answer is None:
+            return
+        if answer.refusal is not None:
+            raise refused(answer.refusal)
+        raise ApiError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "TOKEN_SHOWN",
+            "this request was applied, and its token was shown once: rotate the account for another",
+            {"request_id": request_id, "sequence": str(answer.sequence)},
+        )
+
+    def _token(
+        self, name: str, request: pb.CreateServiceAccountRequest | pb.RotateServiceAccountRequest
+    ) -> tuple[str, access_pb2.AccountToken]:
+        end = self._clock() + request.lifetime.ToTimedelta() if request.HasField("lifetime") else None
+        return tokens.made(
+            name,
+            secrets.token_hex(_ID_BYTES),
+            secrets.token_bytes(tokens.SECRET_BYTES),
+            secrets.token_bytes(tokens.SALT_BYTES),
+            end,
+        )
+
+    def _held(self, kind: str, name: str) -> tuple[Any, int]:
+        """What is registered now, and its version; nothing when it has gone meanwhile."""
+        entry = self._fleet.catalogue.entries(kind).get(name)
+        return (entry.value, entry.version) if entry else (None, 0)
+
+    async def _page(
+        self,
+        request: Listed,
+        context: Context,
+        kind: str,
+        of: str,
+        key: Callable[[Any], str],
+        wanted: Callable[[Any], bool] = lambda _: True,
+    ) -> tuple[list[Any], str, int]:
+        """A page of what is registered, without the platform; the token of the next one; the sequence."""
+        page, wrong = paging.asked(request, of)
+        refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
+        fleet = await self._reader.state(context, request.min_sequence)
+        entries: Mapping[str, Entry[Any]] = getattr(fleet.catalogue, kind)
+        names = sorted(name for name in entries if name > page.after and wanted(entries[name].value))
+        listed, more = page.cut([entries[name].value for name in names[: page.limit]], key)
+        return list(listed), more, fleet.sequence
+
+
+def _public(account: access_pb2.ServiceAccount | None) -> access_pb2.ServiceAccount:
+    """An account without what its tokens are known by."""
+    shown = access_pb2.ServiceAccount()
+    if account is not None:
+        shown.CopyFrom(account)
+    for token in shown.tokens:
+        token.ClearField("salt")
+        token.ClearField("hash")
+    return shown
+
+
+def _team(team: access_pb2.Team) -> Iterator[Violation]:
+    yield from fields.name("team.name", team.name)
+    yield from fields.text("team.contact", team.contact, limit=_TEXT)
+    if len(team.members) > _MEMBERS:
+        yield Violation("team.members", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
+    for number, member in enumerate(team.members):
+        yield from principal.violations(f"team.members[{number}].principal", member.principal)
+
+
+def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:
+    """How long a token is good: as long as anybody likes, but not no time."""
+    if not given:
+        return
+    if span.seconds <= 0 or not 0 <= span.nanos <= 999_999_999:
+        yield Violation(path, "must be longer than 0 s", "OUT_OF_RANGE")
+    elif span.seconds > _LONGEST.total_seconds():
+        yield Violation(path, f"must not be longer than {_LONGEST.days} days", "OUT_OF_RANGE")
+
+
+_LONGEST: Final = timedelta(days=3_660)
+
+
+def _meta(request: Any) -> events_pb2.RequestMeta:
+    meta = events_pb2.RequestMeta(actor=actor())
+    if request.HasField("expected_version"):
+        meta.expected_version = request.expected_version
+    return meta
+
+
+def _sequence(answer: Answer | None) -> int:
+    return answer.sequence if answer else 0
+
+
+Listed: TypeAlias = pb.ListTeamsRequest | pb.ListServiceAccountsRequest | pb.ListStreamGrantsRequest

@@ -1,0 +1,273 @@
+"""AccessService through a gateway: teams, roles, service accounts and grants of streams."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
+from google.protobuf.duration_pb2 import Duration
+
+from chassis.errors import ApiError
+
+pb = gateway_pb2
+ROOT = "a-token-of-the-first-hour"
+FILE = {hashlib.sha256(ROOT.encode()).digest(): "root"}
+VIEWER, EDITOR, OWNER = access_pb2.ROLE_VIEWER, access_pb2.ROLE_EDITOR, access_pb2.ROLE_OWNER
+ADMINISTRATOR = access_pb2.ROLE_ADMINISTRATOR
+DAY = Duration(seconds=86_400)
+Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
+
+
+class Caller:
+    """Calls of AccessService, and of the others, by who has a token."""
+
+    def __init__(self, client: Any, token: str = ROOT) -> None:
+        self._client, self._metadata = client, (("authorization", f"Bearer {token}"),)
+        self._stub = gateway_pb2_grpc.AccessServiceStub(client.channel)
+
+    async def ask(self, method: str, **said: Any) -> Any:
+        request = getattr(pb, f"{method}Request")(**said)
+        return await getattr(self._stub, method)(request, timeout=30, metadata=self._metadata)
+
+    async def daggers(self) -> list[str]:
+        asked = self._client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=30, metadata=self._metadata)
+        return [each.name for each in (await asked).daggers]
+
+    def with_(self, token: str) -> Caller:
+        return Caller(self._client, token)
+
+    async def records(self) -> list[Any]:
+        return [record.message async for record in self._client.log.replay()]
+
+
+def team(name: str = "pricing", contact: str = "", **members: Any) -> access_pb2.Team:
+    listed = [access_pb2.Member(principal=f"user:{who}", role=role) for who, role in members.items()]
+    return access_pb2.Team(name=name, contact=contact, members=listed)
+
+
+@pytest.fixture
+async def root(harness: Any) -> AsyncIterator[Caller]:
+    async with harness.running(tokens=lambda: FILE, enforce=True) as client:
+        yield Caller(client)
+
+
+@pytest.fixture
+async def bot(root: Caller) -> Caller:
+    """An owner of the team pricing."""
+    await root.ask("RegisterTeam", team=team())
+    made = await root.ask("CreateServiceAccount", name="boss", team="pricing", role=OWNER)
+    return root.with_(made.token)
+
+
+async def test_a_team_is_registered_once_for_a_request_and_told_as_it_is(root: Caller) -> None:
+    asked = team(contact="#pricing", bob=VIEWER, ada=OWNER)
+    first = await root.ask("RegisterTeam", team=asked, request_id="r1")
+    again = await root.ask("RegisterTeam", team=asked, request_id="r1")
+    told = await root.ask("GetTeam", name="pricing", min_sequence=first.sequence)
+
+    assert (first.version, first.sequence) == (again.version, again.sequence) == (1, 0)
+    assert told.team == team(contact="#pricing", ada=OWNER, bob=VIEWER)
+    assert (told.version, told.sequence) == (1, 0)
+
+
+async def test_everything_that_is_wrong_with_a_team_is_told_at_once(root: Caller, refusal: Refused) -> None:
+    wrong = access_pb2.Team(name="A", contact="a\nb", members=[access_pb2.Member(principal="ada")])
+    error = await refusal(root.ask("RegisterTeam", team=wrong, expected_version=-1))
+
+    assert [each.field for each in error.violations] == [
+        "team.name", "team.contact", "team.members[0].principal", "expected_version",
+    ]  # fmt: skip
+
+
+async def test_a_team_that_is_only_checked_is_not_written(root: Caller, refusal: Refused) -> None:
+    answer = await root.ask("RegisterTeam", team=team(), validate_only=True)
+    bad = await refusal(root.ask("RegisterTeam", team=team(ada=ADMINISTRATOR), validate_only=True))
+
+    assert (answer.version, answer.sequence) == (0, 0)
+    assert bad.reason == "INVALID_ROLE"
+    assert await root.records() == []
+
+
+async def test_roles_come_and_go_with_a_version_each(root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team())
+    granted = await root.ask("GrantRole", team="pricing", principal="group:all", role=VIEWER)
+    late = await refusal(root.ask("RegisterTeam", team=team(), expected_version=1))
+    gone = await root.ask("RevokeRole", team="pricing", principal="group:all")
+    never = await refusal(root.ask("RevokeRole", team="pricing", principal="group:all"))
+    nowhere = await refusal(root.ask("GrantRole", team="prycing", principal="user:ada", role=VIEWER))
+
+    assert [each.principal for each in granted.team.members] == ["group:all"]
+    assert (late.reason, late.metadata["actual_version"]) == ("VERSION_MISMATCH", "2")
+    assert (list(gone.team.members), gone.version) == ([], 3)
+    assert (never.code, never.reason) == (grpc.StatusCode.NOT_FOUND, "NO_ROLE")
+    assert (nowhere.reason, nowhere.metadata["suggestion"]) == ("NOT_FOUND", "pricing")
+
+
+async def test_a_token_is_shown_once_and_kept_as_a_hash(root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team())
+    said = {"name": "ci-bot", "team": "pricing", "role": EDITOR, "request_id": "r1", "lifetime": DAY}
+    made = await root.ask("CreateServiceAccount", description="deploys", **said)
+    again = await refusal(root.ask("CreateServiceAccount", description="deploys", **said))
+    listed = (await root.ask("ListServiceAccounts")).accounts
+    secret = made.token.rpartition(".")[2].encode()
+    kept = b"".join([message.SerializeToString() for message in await root.records()])
+
+    assert made.token.startswith("dgr.ci-bot.")
+    assert (again.code, again.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOKEN_SHOWN")
+    assert len(secret) == 43
+    assert secret not in kept
+    assert [(each.name, each.team, each.description) for each in listed] == [("ci-bot", "pricing", "deploys")]
+    for token in (*listed[0].tokens, *made.account.tokens):
+        assert (token.salt, token.hash, token.HasField("expire_time")) == (b"", b"", True)
+    assert await root.with_(made.token).daggers() == []
+
+
+async def test_a_rotated_account_has_both_tokens_for_the_overlap_and_then_the_new_one(
+    root: Caller, refusal: Refused
+) -> None:
+    await root.ask("RegisterTeam", team=team())
+    first = (await root.ask("CreateServiceAccount", name="ci-bot", team="pricing", role=VIEWER)).token
+    second = (await root.ask("RotateServiceAccount", name="ci-bot", overlap=DAY)).token
+    both = [await root.with_(each).daggers() for each in (first, second)]
+    third = (await root.ask("RotateServiceAccount", name="ci-bot")).token
+    gone = [await refusal(root.with_(each).daggers()) for each in (first, second)]
+
+    assert both == [[], []]
+    assert [each.code for each in gone] == [grpc.StatusCode.UNAUTHENTICATED] * 2
+    assert await root.with_(third).daggers() == []
+
+
+async def test_a_revoked_token_is_refused_at_the_next_call(root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team())
+    token = (await root.ask("CreateServiceAccount", name="ci-bot", team="pricing", role=VIEWER)).token
+    await root.with_(token).daggers()
+    await root.ask("RevokeServiceAccount", name="ci-bot")
+    error = await refusal(root.with_(token).daggers())
+    again = await refusal(root.ask("RevokeServiceAccount", name="ci-bot"))
+
+    assert error.code == grpc.StatusCode.UNAUTHENTICATED
+    assert (again.reason, again.metadata["kind"]) == ("NOT_FOUND", "account")
+
+
+async def test_an_account_with_nonsense_is_refused_with_all_of_it(root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team())
+    said = {"name": "A", "description": "\n", "lifetime": Duration(), "team": "pricing", "role": VIEWER}
+    error = await refusal(root.ask("CreateServiceAccount", **said))
+    endless = await refusal(
+        root.ask("CreateServiceAccount", **{**said, "lifetime": Duration(seconds=315_576_000_000)})
+    )
+    overlong = await refusal(
+        root.ask("RotateServiceAccount", name="ci-bot", overlap=Duration(seconds=40 * 86_400))
+    )
+
+    assert [each.field for each in error.violations] == ["name", "description", "lifetime"]
+    assert endless.metadata["count"] == "3"
+    assert [each.field for each in overlong.violations] == ["overlap"]
+
+
+async def test_an_owner_has_its_team_and_no_other(bot: Caller, root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team("delivery", zoe=VIEWER))
+    await root.ask("CreateServiceAccount", name="their-bot", team="delivery", role=VIEWER)
+    await bot.ask("GrantRole", team="pricing", principal="user:ada", role=OWNER)
+    await bot.ask("CreateServiceAccount", name="our-bot", team="pricing", role=VIEWER)
+    for method, said in (
+        ("GrantRole", {"team": "delivery", "principal": "account:boss", "role": OWNER}),
+        ("GrantRole", {"principal": "account:boss", "role": ADMINISTRATOR}),
+        ("RevokeRole", {"team": "delivery", "principal": "user:zoe"}),
+        ("CreateServiceAccount", {"name": "spy-bot", "team": "delivery", "role": OWNER}),
+        ("RotateServiceAccount", {"name": "their-bot"}),
+        ("RevokeServiceAccount", {"name": "their-bot"}),
+        ("RegisterTeam", {"team": team("pricing")}),
+        ("DeleteTeam", {"name": "pricing"}),
+        ("SetStreamGrant", {"grant": access_pb2.StreamGrant(stream="bookings")}),
+    ):
+        assert (await refusal(bot.ask(method, **said))).code == grpc.StatusCode.PERMISSION_DENIED
+    listed = {each.name: len(each.members) for each in (await bot.ask("ListTeams")).teams}
+    theirs = await bot.ask("GetTeam", name="delivery")
+    accounts = [each.name for each in (await bot.ask("ListServiceAccounts")).accounts]
+
+    assert listed == {"delivery": 0, "pricing": 3}
+    assert list(theirs.team.members) == []
+    assert accounts == ["boss", "our-bot"]
+
+
+async def test_who_may_do_what_is_written_by_who_may_also_while_the_gateway_observes(
+    harness: Any, refusal: Refused
+) -> None:
+    async with harness.running(tokens=lambda: FILE, enforce=False) as client:
+        root = Caller(client)
+        await root.ask("RegisterTeam", team=team())
+        made = await root.ask("CreateServiceAccount", name="ci-bot", team="pricing", role=OWNER)
+        said = {"principal": "account:ci-bot", "role": ADMINISTRATOR}
+        error = await refusal(root.with_(made.token).ask("GrantRole", **said))
+
+        assert (error.code, error.reason) == (grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING")
+        assert (await root.ask("GetTeam")).version == 0
+
+
+async def test_an_administrator_that_was_made_may_everything_until_it_is_one_no_more(
+    bot: Caller, root: Caller, refusal: Refused
+) -> None:
+    await root.ask("GrantRole", principal="account:boss", role=ADMINISTRATOR)
+    await bot.ask("RegisterTeam", team=team("delivery"))
+    platform = await bot.ask("GetTeam")
+    await root.ask("RevokeRole", principal="account:boss")
+    error = await refusal(bot.ask("DeleteTeam", name="delivery"))
+
+    assert [each.principal for each in platform.team.members] == ["account:boss"]
+    assert error.code == grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_team_goes_when_nothing_is_of_it(root: Caller, refusal: Refused) -> None:
+    await root.ask("RegisterTeam", team=team())
+    await root.ask("CreateServiceAccount", name="ci-bot", team="pricing", role=VIEWER)
+    used = await refusal(root.ask("DeleteTeam", name="pricing"))
+    await root.ask("RevokeServiceAccount", name="ci-bot")
+    gone = await root.ask("DeleteTeam", name="pricing", expected_version=3)
+    missing = await refusal(root.ask("GetTeam", name="pricing"))
+
+    assert (used.reason, used.metadata["accounts"]) == ("IN_USE", "ci-bot")
+    assert gone.sequence == 3
+    assert missing.reason == "NOT_FOUND"
+
+
+async def test_grants_of_streams_are_listed_and_their_teams_are_there(
+    root: Caller, refusal: Refused, samples: Any
+) -> None:
+    stream = events_pb2.StreamRegistered(stream=samples.stream())
+    await root.ask("RegisterTeam", team=team())
+    client = root._client
+    metadata = (("authorization", f"Bearer {ROOT}"),)
+    for method, request in (
+        ("RegisterCluster", pb.RegisterClusterRequest(cluster=samples.cluster())),
+        ("RegisterSchema", pb.RegisterSchemaRequest(schema={"files": samples.files()})),
+        ("RegisterStream", pb.RegisterStreamRequest(stream=stream.stream)),
+    ):
+        await getattr(client.catalog, method)(request, timeout=30, metadata=metadata)
+    grant = access_pb2.StreamGrant(stream="bookings", restricted=True, teams=["pricing"])
+    answer = await root.ask("SetStreamGrant", grant=grant)
+    listed = (await root.ask("ListStreamGrants")).grants
+    lost = await refusal(root.ask("SetStreamGrant", grant={"stream": "bookings", "teams": ["nobody"]}))
+    no_stream = await refusal(root.ask("SetStreamGrant", grant={"stream": "bokings"}))
+
+    assert (answer.grant, answer.version) == (grant, 1)
+    assert list(listed) == [grant]
+    assert (lost.metadata["kind"], lost.metadata["name"]) == ("team", "nobody")
+    assert no_stream.metadata["suggestion"] == "bookings"
+
+
+async def test_lists_have_pages_without_the_platform(root: Caller) -> None:
+    await root.ask("GrantRole", principal="user:ada", role=ADMINISTRATOR)
+    for name in ("riders", "pricing", "delivery"):
+        await root.ask("RegisterTeam", team=team(name))
+    first = await root.ask("ListTeams", page_size=2)
+    rest = await root.ask("ListTeams", page_size=2, page_token=first.next_page_token)
+
+    assert [[each.name for each in page.teams] for page in (first, rest)] == [
+        ["delivery", "pricing"], ["riders"],
+    ]  # fmt: skip
+    assert rest.next_page_token == ""
