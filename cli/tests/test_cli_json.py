@@ -34,6 +34,14 @@ ARGUMENTS = {
     "schema delete": ["m.M", "--yes"],
     **{f"{kind} get": ["orders"] for kind in ("cluster", "stream", "reference")},
     **{f"{kind} delete": ["orders", "--yes"] for kind in ("cluster", "stream", "reference")},
+    "team apply": ["team.yaml"],
+    "team delete": ["pricing", "--yes"],
+    "account create": ["ci-bot", "--team", "pricing", "--role", "viewer"],
+    "account rotate": ["ci-bot"],
+    "account revoke": ["ci-bot", "--yes"],
+    "grant role": ["user:ada", "viewer", "--team", "pricing"],
+    "grant revoke": ["user:ada", "--team", "pricing"],
+    "grant stream": ["orders", "--all"],
     "log export": ["log.jsonl"],
     "log restore": ["log.jsonl"],
     **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},
@@ -68,6 +76,7 @@ def silent_address() -> Iterator[str]:
 def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> None:
     """The files that the command lines name, in the working directory; no state of the user's."""
     shell.file("dagger.yaml", dagger_file)
+    shell.file("team.yaml", "kind: team\nname: pricing\n")
     shell.file("shop.proto", 'syntax = "proto3"; message Order {}')
     shell.file("streams.json", '{"t": {"schema": "shop.proto", "message": "Order", "time_field": "t"}}')
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 1")))
