@@ -14,7 +14,12 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from confluent_kafka.admin import AdminClient, ConfigResource
+from daggers.v1 import audit_pb2, gateway_pb2, gateway_pb2_grpc
+
+from eventlog import topics
+from eventlog.kafka import KafkaLog
+from kafkaclient import Connection
 
 pb = gateway_pb2
 
@@ -134,3 +139,29 @@ async def test_an_address_that_is_taken_ends_it_with_code_69(kafka: str, tmp_pat
         _, said = await running.communicate()
 
     assert (running.returncode, f"cannot serve on {bind}" in said.decode()) == (69, True)
+
+
+@pytest.mark.integration
+async def test_what_is_audited_stands_in_a_topic_that_is_kept_for_90_days(kafka: str, tmp_path: Path) -> None:
+    settings = {
+        "kafka_bootstrap_servers": kafka,
+        "bind": "127.0.0.1:0",
+        "database_url": f"sqlite:///{tmp_path / 'gateway.db'}",
+    }
+    name = f"d-{uuid.uuid4().hex[:12]}"
+    async with process(**settings) as (running, address):
+        async with grpc.aio.insecure_channel(address) as channel:
+            stub = gateway_pb2_grpc.QuarantineServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await stub.ListQuarantined(pb.ListQuarantinedRequest(dagger=name), timeout=30)
+        running.send_signal(signal.SIGTERM)
+        await running.wait()
+    async with KafkaLog(Connection(kafka), topics.AUDIT) as log:
+        told = [record.message async for record in log.replay() if record.subject == name]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.AUDIT)
+    described = AdminClient({"bootstrap.servers": kafka}).describe_configs([resource])[resource].result(30)
+
+    assert [(each.principal, each.allowed) for each in told if isinstance(each, audit_pb2.CallAudited)] == [
+        ("anonymous", True)
+    ]
+    assert described["retention.ms"].value == str(90 * 24 * 3_600_000)
