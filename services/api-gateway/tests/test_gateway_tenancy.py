@@ -43,6 +43,9 @@ class Caller:
     async def records(self) -> list[Any]:
         return [record.message async for record in self._client.log.replay()]
 
+    async def subjects(self) -> list[str]:
+        return [record.subject async for record in self._client.log.replay()]
+
 
 def team(name: str = "pricing", contact: str = "", **members: Any) -> access_pb2.Team:
     listed = [access_pb2.Member(principal=f"user:{who}", role=role) for who, role in members.items()]
@@ -219,6 +222,7 @@ async def test_an_administrator_that_was_made_may_everything_until_it_is_one_no_
     error = await refusal(bot.ask("DeleteTeam", name="delivery"))
 
     assert [each.principal for each in platform.team.members] == ["account:boss"]
+    assert await root.subjects() == ["pricing", "boss", "platform", "delivery", "platform"]
     assert error.code == grpc.StatusCode.PERMISSION_DENIED
 
 

@@ -219,7 +219,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
                 raise self._refused(refusal)
             if getattr(request, "validate_only", False):
                 return None
-            subject = tenancy.subject(event)
+            subject = tenancy.subject(event) or "platform"
             answer = await self._writer.write(subject, event, request.request_id, path=field)
         return answer
 
