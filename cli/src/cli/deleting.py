@@ -20,13 +20,22 @@ def confirm(session: Session, name: str, *, yes: bool) -> None:
 
 
 def delete(
-    session: Session, method: str, request: Any, *, what: str, name: str, yes: bool, dry_run: bool
+    session: Session,
+    method: str,
+    request: Any,
+    *,
+    what: str,
+    name: str,
+    yes: bool,
+    dry_run: bool,
+    service: str = "catalog",
+    done: str = "deleted",
 ) -> None:
-    """Delete a thing of the catalogue by a method of CatalogService; or only check that."""
+    """Delete something by a method of one of the gateway's services; or only check that."""
     request.validate_only = dry_run
     if not dry_run:
         confirm(session, f"{what} {name}", yes=yes)
     with session.connect({"name": "NAME", "message": "MESSAGE"}) as gateway:
-        answer = gateway.call(getattr(gateway.catalog, method), request)
+        answer = gateway.call(getattr(getattr(gateway, service), method), request)
     document = {"name": name, "sequence": answer.sequence, "dry_run": dry_run}
-    session.out.done(document, f"{what} {name} {'can be' if dry_run else 'is'} deleted")
+    session.out.done(document, f"{what} {name} {'can be' if dry_run else 'is'} {done}")

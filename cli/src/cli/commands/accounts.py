@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
-from cli.deleting import Yes, confirm
+from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.group import group
 from cli.instants import span
@@ -87,13 +87,19 @@ def rotate(
 
 
 @command(accounts, "revoke", example="daggers account revoke ci-deploys --yes")
-def revoke(session: Session, name: AccountName, yes: Yes = False) -> None:
+def revoke(session: Session, name: AccountName, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Take a service account away: its tokens are good no more. Asks first on a terminal."""
-    confirm(session, f"service account {name}", yes=yes)
-    with session.connect(FLAGS) as gateway:
-        request = gateway_pb2.RevokeServiceAccountRequest(name=name)
-        answer = gateway.call(gateway.access.RevokeServiceAccount, request)
-    session.out.done({"name": name, "sequence": answer.sequence}, f"service account {name} is revoked")
+    delete(
+        session,
+        "RevokeServiceAccount",
+        gateway_pb2.RevokeServiceAccountRequest(name=name),
+        what="service account",
+        name=name,
+        yes=yes,
+        dry_run=dry_run,
+        service="access",
+        done="revoked",
+    )
 
 
 @command(accounts, "list", example="daggers account list --team pricing")

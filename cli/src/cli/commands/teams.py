@@ -6,7 +6,7 @@ import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
 from cli.arguments import File, FileFlag, one_file
-from cli.deleting import Yes, confirm
+from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.gateway import in_words
 from cli.group import group
@@ -66,9 +66,8 @@ def delete_team(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a team.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete a team. Refused while a dagger or a service account is of it. Asks first on a terminal."""
-    confirm(session, f"team {name}", yes=yes)
-    with session.connect({"name": "NAME"}) as gateway:
-        answer = gateway.call(gateway.access.DeleteTeam, gateway_pb2.DeleteTeamRequest(name=name))
-    session.out.done({"name": name, "sequence": answer.sequence}, f"team {name} is deleted")
+    request = gateway_pb2.DeleteTeamRequest(name=name)
+    delete(session, "DeleteTeam", request, what="team", name=name, yes=yes, dry_run=dry_run, service="access")
