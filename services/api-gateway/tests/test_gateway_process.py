@@ -159,7 +159,8 @@ async def test_what_is_audited_stands_in_a_topic_that_is_kept_for_90_days(kafka:
     async with KafkaLog(Connection(kafka), topics.AUDIT) as log:
         told = [record.message async for record in log.replay() if record.subject == name]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topics.AUDIT)
-    described = AdminClient({"bootstrap.servers": kafka}).describe_configs([resource])[resource].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka})  # what it answers ends with it
+    described = admin.describe_configs([resource])[resource].result(30)
 
     assert [(each.principal, each.allowed) for each in told if isinstance(each, audit_pb2.CallAudited)] == [
         ("anonymous", True)
