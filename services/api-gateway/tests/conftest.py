@@ -21,6 +21,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
 from api_gateway.hosts import HostAccess
+from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import Gateway, serving
@@ -124,6 +125,10 @@ class Client:
         return gateway_pb2_grpc.DaggerServiceStub(self.channel)
 
     @property
+    def access(self) -> gateway_pb2_grpc.AccessServiceStub:
+        return gateway_pb2_grpc.AccessServiceStub(self.channel)
+
+    @property
     def alerts(self) -> gateway_pb2_grpc.AlertServiceStub:
         return gateway_pb2_grpc.AlertServiceStub(self.channel)
 
@@ -160,6 +165,7 @@ class Harness:
         counted: Concern | None = None,
         tokens: Tokens | None = None,
         enforce: bool = False,
+        verifier: Verifier | None = None,
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
@@ -180,6 +186,7 @@ class Harness:
                 counted=counted,
                 audits=lambda: nullcontext(self.audits),
                 enforce=enforce,
+                verifier=verifier,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.hosts import HostAccess
 from api_gateway.metrics import gauges
+from api_gateway.oidc import Verifier, fetched
 from api_gateway.projection import Projection
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
@@ -94,6 +95,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             host_access=parts.access,
             counted=metrics.calls(),
             audits=partial(_audits, kafka),
+            verifier=Verifier(provider, fetched) if (provider := settings.provider) else None,
             enforce=settings.access == "enforce",
             drain_s=settings.drain_s,
         ) as gateway,

@@ -1,4 +1,5 @@
-"""Who calls: a name of the token file, a service account, or nobody in particular where nobody is asked."""
+"""Who calls: a name of the token file, a service account, a person of the provider; or nobody in particular
+where nobody is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from typing import Final
 
 from access import Principal, tokens
 from api_gateway.fold import Fold
+from api_gateway.oidc import Refused, Verifier
 from chassis.interceptors import ANONYMOUS, Call, Concern, Tokens, acts, bearer, name_of, unauthenticated
+from chassis.logging import note
 from fleet.tenancy import ACCOUNT
 
 # Where no token is asked for, which only loopback may be without, everybody is who set it up.
@@ -24,23 +27,34 @@ def principal() -> Principal:
 
 
 def authentication(
-    file: Tokens | None, fold: Fold, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    file: Tokens | None,
+    fold: Fold,
+    verifier: Verifier | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Concern:
-    """Finds out who calls. `file` are the tokens of the token file; None: there is none, and who shows no
-    account's token is anonymous."""
+    """Finds out who calls. `file` are the tokens of the token file, `verifier` knows those of a provider.
 
-    def who_has(token: str) -> Principal | None:
+    Without both, who shows no account's token is anonymous.
+    """
+
+    async def who_has(token: str) -> Principal | None:
         name = name_of(token, file()) if file is not None else None
         if name is not None:
             return Principal(name, administrator=True)
         if tokens.is_one(token):
             account = tokens.account_of(token, fold.fleet, clock())
             return None if account is None else Principal(ACCOUNT + account)
-        return _NOBODY if file is None else None
+        if verifier is None:
+            return _NOBODY if file is None else None
+        try:
+            return await verifier.principal(token) if token else None
+        except Refused as why:
+            note(token=str(why))
+            return None
 
     @asynccontextmanager
     async def authenticated(call: Call) -> AsyncIterator[None]:
-        who = who_has(bearer(call))
+        who = await who_has(bearer(call))
         if who is None:
             raise unauthenticated(call)
         if who is not _NOBODY:

@@ -22,6 +22,7 @@ from api_gateway.fold import Fold
 from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import HostAccess, Hosts
+from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine.follower import QuarantineFollower
@@ -82,6 +83,7 @@ async def serving(
     host_access: Callable[[], HostAccess] = HostAccess,
     counted: Concern | None = None,
     audits: Opened | None = None,
+    verifier: Verifier | None = None,
     enforce: bool = False,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
@@ -90,9 +92,9 @@ async def serving(
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
     monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
     the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
-    is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's
-    topic; `enforce`: whether what is not allowed is refused, and not only audited; `drain_s` is how many
-    seconds calls may take once the gateway drains.
+    is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
+    `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
+    audited; `drain_s` is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -135,6 +137,7 @@ async def serving(
             away,
             counted,
             Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce),
+            authentication(endpoint.tokens, fold, verifier),
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
@@ -205,9 +208,9 @@ async def _served(
     away: Callable[[], str],
     counted: Concern | None,
     gate: Gate,
+    who: Concern,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    who = authentication(endpoint.tokens, fold)
     calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate)
     server = grpc.aio.server(
         interceptors=[calls],

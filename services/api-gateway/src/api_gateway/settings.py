@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port
+from api_gateway.oidc import Provider
+from chassis.binding import host_and_port, is_loopback
 from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
 from kafkaclient.settings import KafkaSettings
 
@@ -38,6 +40,20 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     """What becomes of calls that no role allows (docs/decisions/0056): observe lets them through and audits
     them, enforce refuses them. Names of the token file are administrators, whom everything is allowed."""
 
+    oidc_issuer: str | None = None
+    """The OpenID Connect provider whose ID tokens name people, as they name it: https://HOST/PATH, or http on
+    loopback. Its /.well-known/openid-configuration says where its keys are. Unset: none. With it, every call
+    needs a token."""
+
+    oidc_audience: str | None = None
+    """Whom ID tokens must be meant for: the client id that the provider has for this platform."""
+
+    oidc_name_claim: str = "sub"
+    """The claim that names a person in roles: user:NAME. email counts when email_verified is true."""
+
+    oidc_groups_claim: str = "groups"
+    """The claim that lists a person's groups, for roles of group:NAME."""
+
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
     and rows is the first. Unset: none, which schedulers on loopback may do without. Read
@@ -60,6 +76,17 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
         host_and_port(bind)
         return bind
 
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _is_reached_safely(cls, issuer: str | None) -> str | None:
+        if issuer is None:
+            return None
+        parts = urlsplit(issuer)
+        local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
+        if not parts.hostname or not (parts.scheme == "https" or local):
+            raise ValueError("must begin with https://, or with http:// on loopback")
+        return issuer
+
     @field_validator("database_url")
     @classmethod
     def _known_database(cls, url: str) -> str:
@@ -78,8 +105,16 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> GatewaySettings:
         go_together(self, "tls_cert_file", "tls_key_file")
+        go_together(self, "oidc_issuer", "oidc_audience")
         only_loopback_is_open(self, "bind", "tls_cert_file", "tls_key_file", "token_file")
         return self
+
+    @property
+    def provider(self) -> Provider | None:
+        """Whose ID tokens are taken."""
+        if self.oidc_issuer is None or self.oidc_audience is None:
+            return None
+        return Provider(self.oidc_issuer, self.oidc_audience, self.oidc_name_claim, self.oidc_groups_claim)
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

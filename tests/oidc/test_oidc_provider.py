@@ -1,0 +1,93 @@
+"""The tokens of a real provider, for people who sign in at it as on a terminal, name them at the gateway."""
+
+from __future__ import annotations
+
+import time
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from access import Principal
+from api_gateway.oidc import Provider, Refused, Verifier, fetched
+
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+class Form(HTMLParser):
+    """The first form of a page: where it goes, and its fields."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.action, self.fields = "", dict[str, str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        if tag == "form" and not self.action:
+            self.action = said.get("action", "")
+        elif tag in ("input", "button") and said.get("name"):
+            self.fields[said["name"]] = said.get("value", "")
+
+
+def signed_in(issuer: str, login: str) -> dict[str, Any]:
+    """What the provider gives to whom signs in: the device flow, with a browser's part played by hand."""
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        asked = browser.post(
+            f"{issuer}/device/auth", data={"client_id": "daggers", "scope": "openid groups email"}
+        ).json()
+        page = browser.get(asked["verification_uri_complete"])
+        for _ in range(8):  # device, sign in, consent; each is a form
+            form = Form(page.text)
+            if not form.action:
+                break
+            fields = (
+                {**form.fields, "login": login, "password": "any"} if "login" in form.fields else form.fields
+            )
+            fields.pop("abort", None)
+            page = browser.post(httpx.URL(str(page.url)).join(form.action), data=fields)
+        until = time.monotonic() + 30
+        while True:
+            given = browser.post(
+                f"{issuer}/token",
+                data={"client_id": "daggers", "grant_type": DEVICE, "device_code": asked["device_code"]},
+            ).json()
+            if given.get("error") != "authorization_pending" or time.monotonic() > until:
+                return dict(given)
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def tokens(issuer: str) -> dict[str, Any]:
+    given = signed_in(issuer, "ada")
+    assert "id_token" in given, given
+    return given
+
+
+async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[str, Any]) -> None:
+    found = await Verifier(Provider(issuer, "daggers"), fetched).principal(tokens["id_token"])
+
+    assert found == Principal("user:ada", frozenset({"group:analysts", "group:riders"}))
+
+
+async def test_an_address_names_who_signed_in_where_it_is_asked_for(
+    issuer: str, tokens: dict[str, Any]
+) -> None:
+    found = await Verifier(Provider(issuer, "daggers", "email"), fetched).principal(tokens["id_token"])
+
+    assert found.name == "user:ada@example.org"
+
+
+@pytest.mark.parametrize("of", ["another audience", "another issuer", "an access token"])
+async def test_what_the_provider_gave_for_something_else_names_nobody(
+    issuer: str, tokens: dict[str, Any], of: str
+) -> None:
+    provider = {
+        "another audience": Provider(issuer, "a-portal"),
+        "another issuer": Provider(issuer.replace("127.0.0.1", "localhost"), "daggers"),
+    }.get(of, Provider(issuer, "daggers"))
+    token = tokens["access_token" if of == "an access token" else "id_token"]
+
+    with pytest.raises(Refused):
+        await Verifier(provider, fetched).principal(token)
