@@ -139,3 +139,8 @@ def test_events_say_who_was_given_what(pricing: Any) -> None:
     assert "team registered, members: 2 by anonymous" in said
     assert "service account created as editor of team pricing by anonymous" in said
     assert "user:bob made viewer of team pricing by anonymous" in said
+
+
+def test_who_asks_is_told_who_that_is(shell: Any) -> None:
+    assert shell("whoami")[:2] == (0, "anonymous: administrator\n")
+    assert json.loads(shell("whoami", "-o", "json")[1])["roles"] == []

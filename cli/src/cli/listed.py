@@ -72,6 +72,7 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             "Write a dagger file that counts the records of a stream per minute, to be changed from there.",
             "cli.commands.init",
         ),
+        "whoami": Listed("Who you are to the gateway, and which roles that gives.", "cli.commands.accounts"),
         "version": Listed(
             "The versions of the command, and of what the embedded stack runs.", "cli.commands.version"
         ),

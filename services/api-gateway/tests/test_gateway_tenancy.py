@@ -275,3 +275,13 @@ async def test_lists_have_pages_without_the_platform(root: Caller) -> None:
         ["delivery", "pricing"], ["riders"],
     ]  # fmt: skip
     assert rest.next_page_token == ""
+
+
+async def test_who_calls_is_told_who_that_is_and_the_roles(bot: Caller, root: Caller) -> None:
+    await root.ask("RegisterTeam", team=team("delivery"))
+    await root.ask("GrantRole", team="delivery", principal="account:boss", role=VIEWER)
+    told, first = await bot.ask("WhoAmI"), await root.ask("WhoAmI")
+
+    assert (told.principal, told.administrator, list(told.groups)) == ("account:boss", False, [])
+    assert [(each.team, each.role) for each in told.roles] == [("delivery", VIEWER), ("pricing", OWNER)]
+    assert (first.principal, first.administrator, list(first.roles)) == ("root", True, [])

@@ -113,7 +113,7 @@ def is_administrator(principal: Principal, fleet: Fleet) -> bool:
     return principal.administrator or role(principal, PLATFORM, fleet) == _ADMINISTRATOR
 
 
-def role(principal: Principal, team: str, fleet: Fleet) -> int:
+def role(principal: Principal, team: str, fleet: Fleet) -> access_pb2.Role.ValueType:
     """The greatest role that a principal has in a team, by name or by a group; 0: none."""
     entry = fleet.catalogue.teams.get(team)
     if entry is None:

@@ -165,6 +165,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListServiceAccounts": Rule(Action.LOOK_AROUND, _nobodys, views.accounts),
         "SetStreamGrant": Rule(Action.GRANTS, _platform, always=True),
         "ListStreamGrants": _LOOK,
+        "WhoAmI": _LOOK,
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),

@@ -11,8 +11,9 @@ import grpc
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
 
-from access import principal, tokens
+from access import decision, principal, tokens
 from api_gateway import paging, removing, validation
+from api_gateway.authentication import principal as caller
 from api_gateway.missing import no_entry
 from api_gateway.reader import Reader
 from api_gateway.requests import refuse
@@ -189,6 +190,24 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         """What was said of streams, by stream."""
         listed, more, sequence = await self._page(request, context, "grants", "", lambda each: each.stream)
         return pb.ListStreamGrantsResponse(grants=listed, next_page_token=more, sequence=sequence)
+
+    # ---- The caller ----------------------------------------------------------------------------------------
+
+    async def WhoAmI(  # noqa: N802 - gRPC's name
+        self, request: pb.WhoAmIRequest, context: Context
+    ) -> pb.WhoAmIResponse:
+        """Who calls, and as what."""
+        refuse(list(validation.sequence("min_sequence", request.min_sequence)))
+        fleet = await self._reader.state(context, request.min_sequence)
+        who = caller()
+        held = ((team, decision.role(who, team, fleet)) for team in sorted(fleet.catalogue.teams))
+        return pb.WhoAmIResponse(
+            principal=who.name,
+            groups=sorted(who.groups),
+            administrator=decision.is_administrator(who, fleet),
+            roles=[pb.TeamRole(team=team, role=role) for team, role in held if team and role],
+            sequence=fleet.sequence,
+        )
 
     # ---- What they have in common --------------------------------------------------------------------------
 
