@@ -55,10 +55,6 @@ def test_an_unknown_failure_is_ours_and_carries_no_trace() -> None:
     [
         ("java.io.IOException: No space left on device", "DISK_FULL"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "WORKER_DIED"),
-        (
-            "java.io.EOFException\n\tat o.a.s.sql.execution.python.streaming.PythonStreamingSourceRunner",
-            "READER_DIED",
-        ),
     ],
 )
 def test_what_spark_says_of_its_host_is_told_as_such(text: str, reason: str) -> None:

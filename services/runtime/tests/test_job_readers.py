@@ -57,7 +57,7 @@ def test_ten_topics_are_read_by_eight_readers_that_say_what_they_tie_together(
 
     with dagger.launch() as launch:
         beat = launch.until(lambda beat: beat.rows_out and beat.rows_out[0] >= 6 and beat.warnings)
-        readers = [p for p in launch.processes() if "python_streaming_source_runner" in " ".join(p.cmdline())]
+        readers = list((launch.run_dir / "source").glob("[!_]*.json"))
         code = launch.stop()
 
     tied = [warning.split(":")[0].removeprefix("TOPICS_SHARE_WATERMARK ") for warning in beat.warnings]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import psutil
@@ -15,11 +17,13 @@ from google.protobuf.message_factory import GetMessageClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from daggersql import Table, check
 from runtime.decode.decoder import Decoder
 from runtime.source import warmup_source
-from runtime.spark import names
+from runtime.spark import helpers, names
 from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
@@ -102,6 +106,64 @@ def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(sessio
     assert "create_data_source" in running
     assert "plan_data_source_read" in running
     assert "runtime.daemon" in running
+
+
+def test_helpers_that_were_ended_are_started_anew_when_spark_asks_for_them(session: SparkSession) -> None:
+    warmup_source.read(session)
+    helpers.end(session)
+    left = " ".join(_helpers())
+    warmup_source.read(session)
+
+    assert "data_source" not in left
+    assert "create_data_source" in " ".join(_helpers())
+
+
+class _Planned(DataSource):
+    """A stream whose offsets say which process plans it."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "planned"
+
+    def schema(self) -> str:
+        return "pid int"
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's signature
+        return _PlannedReader()
+
+
+class _PlannedReader(DataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"pid": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"pid": os.getpid()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(end["pid"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (partition.value,)
+
+
+def test_a_stream_is_planned_by_this_process_which_keeps_what_is_its_own(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    counted = session.sparkContext.accumulator(0)
+    path = list(sys.path)
+    session.dataSource.register(_Planned)
+    found: Queue[int] = Queue()
+    stream = session.readStream.format("planned").load()
+    writer = stream.writeStream.foreachBatch(lambda rows, _: [found.put(row.pid) for row in rows.collect()])
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    planner = found.get(timeout=60)
+    stands_in = [one for one in psutil.Process().children(recursive=True) if one.name() == "cat"]
+    session.sparkContext.parallelize([1, 2]).foreach(counted.add)
+    query.stop()
+    gone, _ = psutil.wait_procs(stands_in, timeout=30)
+
+    assert (planner, len(gone), sys.path) == (os.getpid(), 1, path)
+    assert counted.value == 3
 
 
 def test_fields_whose_names_differ_in_case_are_two_columns(session: SparkSession) -> None:

@@ -137,14 +137,6 @@ def as_json(error: events_pb2.DaggerError) -> str:
 _MEANINGS = (
     (r"OutOfMemoryError", exits.heap_full()),
     (
-        r"(EOFException|SocketException|Broken pipe).*PythonStreamingSourceRunner",
-        external(
-            "READER_DIED",
-            "The process that asks Kafka for new records has died: it was killed, or memory is short.",
-            retryable=True,
-        ).error,
-    ),
-    (
         r"Python worker exited unexpectedly",
         external(
             "WORKER_DIED",

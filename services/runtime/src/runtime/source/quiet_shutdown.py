@@ -1,4 +1,4 @@
-"""How the processes end that plan a stream: without a word, when Spark has no more use for them.
+"""How the processes end that start a stream: without a word, when Spark has no more use for them.
 
 Spark hangs up. PySpark takes that for an error, tries to tell Spark of it, and prints that nobody listens: a
 trace in driver.log at the end of every launch, and whenever a process had nothing to do for a minute.
@@ -6,10 +6,8 @@ trace in driver.log at the end of every launch, and whenever a process had nothi
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from types import TracebackType
 
 
 def expect() -> None:
@@ -17,11 +15,3 @@ def expect() -> None:
     if sys.argv[-1].startswith("pyspark.sql.worker."):
         # They have no connection but Spark's: its end is theirs.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    elif getattr(sys.modules["__main__"].__spec__, "name", "").endswith("python_streaming_source_runner"):
-        sys.excepthook = _end
-
-
-def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if issubclass(kind, BrokenPipeError):
-        os._exit(0)
-    sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: Python imports the `sitecustomize` in it before anything else."""
