@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -39,6 +41,8 @@ _MOVING = {
     KafkaError._NOENT,  # noqa: SLF001 - the library names its local errors so; it found no leaders
 }
 _MOVING_S, _PAUSE_S = 5.0, 0.1
+_admins: WeakValueDictionary[tuple[tuple[str, str], ...], AdminClient] = WeakValueDictionary()
+_making = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Broker:
     """
 
     def __init__(self, properties: Mapping[str, str], group: str) -> None:
-        self._admin = AdminClient(dict(properties))
+        self._admin = _admin(tuple(sorted(properties.items())))
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if properties.get("isolation.level") == "read_uncommitted"
@@ -214,6 +218,15 @@ class Broker:
                 self._admin.list_topics(topic, _TIMEOUT_S)
             except KafkaException as problem:
                 raise job_error(problem.args[0], f"reading the topic {topic!r}") from None
+
+
+def _admin(properties: tuple[tuple[str, str], ...]) -> AdminClient:
+    """A client for questions about topics and offsets: one for all who ask the same cluster at a time."""
+    with _making:
+        client = _admins.get(properties)
+        if client is None:
+            client = _admins[properties] = AdminClient(dict(properties))
+        return client
 
 
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:
