@@ -110,11 +110,13 @@ def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(sessio
 
 def test_helpers_that_were_ended_are_started_anew_when_spark_asks_for_them(session: SparkSession) -> None:
     warmup_source.read(session)
+    running = psutil.Process().children(recursive=True)
+    there = [one for one in running if "data_source" in " ".join(one.cmdline())]
     helpers.end(session)
-    left = " ".join(_helpers())
+    gone, left = psutil.wait_procs(there, timeout=30)
     warmup_source.read(session)
 
-    assert "data_source" not in left
+    assert (len(gone) >= 2, left) == (True, [])
     assert "create_data_source" in " ".join(_helpers())
 
 

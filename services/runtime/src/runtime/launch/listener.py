@@ -24,6 +24,7 @@ from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
 from runtime.source.status import Published
 from runtime.source.stream import record_progress
+from runtime.spark import helpers
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 
@@ -71,6 +72,7 @@ class Listener(StreamingQueryListener):
         self._warn(published)
         if first:
             self._checkpoint.forget_outdated()
+            helpers.end(self._launch.session)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
