@@ -4,27 +4,36 @@
 
 N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
-this machine by memory, leaving 2 GiB to everything else. Then 100 records/s come: the duration of a batch is
-all overhead, first of N daggers at once, then of one alone. Numbers of one dagger are medians.
+this machine by memory, leaving 2 GiB to everything else. Then 10 records/s come, in event time as they are
+written: CPU, and how long after the end of its window a row is in the sink, the watermark's delay of 5 s
+included. Then 100 records/s come: the duration of a batch is all overhead, first of N daggers at once, then
+of one alone. Numbers of one dagger are medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import dagger
 import psutil
 import workload
+from confluent_kafka import Consumer, TopicPartition
 from machine import Meter, header, proportional_set_size
 from stack import Stack, stack
 
 from scheduler.capacity import MIB, RESERVE_MIB
 
+LIGHT, LIGHT_S = 10, 240
+SHARES = {"p50": 0.5, "p95": 0.95, "longest": 1.0}
 TRICKLE = 100
 SETTLE_S = 30
 
@@ -52,16 +61,52 @@ def main() -> None:
             f"daggers per machine: {room // size:.0f} idle ones by memory ({room} MiB),"
             f" {psutil.cpu_count() / cores:.0f} by CPU"
         )
-        command = [sys.executable, Path(workload.__file__), "--live", str(TRICKLE), dagger.TOPIC, on.kafka]
-        feeder = subprocess.Popen(command)
-        try:
+        with _fed(on, LIGHT):
+            list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
+            since = time.time()
+            cores = _cores(on, names[0], sessions, max(given.seconds, LIGHT_S))
+            late = sorted(_freshness(on, since))
+        shares = ", ".join(f"{name} {_share(late, share):.1f} s" for name, share in SHARES.items())
+        print(
+            f"light dagger, {LIGHT} records/s, 1 s trigger: {cores:.3f} cores;"
+            f" end of window to row in the sink, {len(late)} rows: {shares}",
+            flush=True,
+        )
+        with _fed(on, TRICKLE):
             _batches(on, names, given.seconds)
             for name in names[1:]:
                 on.daggers("delete", name, "--wait")
             _batches(on, names[:1], given.seconds)
-        finally:
-            feeder.terminate()
-            feeder.wait()
+
+
+@contextmanager
+def _fed(on: Stack, rate: int) -> Iterator[None]:
+    """So many records come a second."""
+    command = [sys.executable, Path(workload.__file__), "--live", str(rate), dagger.TOPIC, on.kafka]
+    feeder = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        feeder.terminate()
+        feeder.wait()
+
+
+def _freshness(on: Stack, since: float) -> Iterator[float]:
+    """Seconds from the end of its window to the row in the sink, of rows written from `since` on."""
+    consumer = Consumer({"bootstrap.servers": on.kafka, "group.id": "fresh", "enable.auto.commit": False})
+    partitions = consumer.list_topics(dagger.ROWS_TOPIC, 30).topics[dagger.ROWS_TOPIC].partitions
+    asked = [TopicPartition(dagger.ROWS_TOPIC, number, int(since * 1000)) for number in partitions]
+    consumer.assign([place for place in consumer.offsets_for_times(asked, 30) if place.offset >= 0])
+    while (message := consumer.poll(5.0)) is not None:
+        if message.error() is None:
+            ended = datetime.fromisoformat(json.loads(message.value() or b"")["window_timestamp"])
+            yield message.timestamp()[1] / 1000 - ended.timestamp()
+    consumer.close()
+
+
+def _share(numbers: list[float], share: float) -> float:
+    """The number below which this share of sorted ones is."""
+    return numbers[min(int(len(numbers) * share), len(numbers) - 1)]
 
 
 def _batches(on: Stack, names: list[str], seconds: int) -> None:

@@ -53,6 +53,7 @@ class Dagger:
     emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
     state: spec_pb2.StateStore.ValueType = spec_pb2.STATE_STORE_UNSPECIFIED
     trigger_ms: int = 200
+    longest_wait_s: int = 0
     conf: dict[str, str] = field(default_factory=dict)
     """Spark's settings on the command line."""
     root: str = ""
@@ -87,6 +88,8 @@ class Dagger:
         job.spec.sql = self.sql
         job.spec.emit, job.spec.state = self.emit, self.state
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
+        job.batches.longest_wait.FromSeconds(self.longest_wait_s)
+        job.batches.records = 10_000
         stream = job.streams.add()
         stream.kafka.bootstrap_servers = self.kafka
         stream.input.table = "data_stream"

@@ -106,6 +106,7 @@ async def serve(
                 max_drivers=limit,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
+                batches=told.batches(),
             ),
             appended=lambda fact: facts.labels(fact).inc(),
         )

@@ -45,8 +45,9 @@ class Launcher:
         platform: spec_pb2.KafkaAddress,
         checkpoints: str,
         driver_memory_mib: int,
+        batches: spec_pb2.BatchRule,
     ) -> None:
-        """`driver_memory_mib` is the heap of a driver whose dagger does not say."""
+        """`driver_memory_mib` is the heap of a driver whose dagger does not say; `batches` is for all."""
         self._follower = follower
         self._fleet = fleet
         self._drivers = drivers
@@ -54,6 +55,7 @@ class Launcher:
         self._platform = platform
         self._checkpoints = checkpoints
         self._driver_memory_mib = driver_memory_mib
+        self._batches = batches
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
         """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
@@ -99,6 +101,7 @@ class Launcher:
             run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
         )
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
+        prepared.batches.CopyFrom(self._batches)
         cluster = fleet.clusters.get(dagger.spec.cluster)
         if cluster is None:
             raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
+from daggers.v1 import spec_pb2
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -36,6 +38,11 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
     """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
     """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
+    batch_wait_s: float = Field(default=20, ge=0)
+    """Seconds that records may wait for a batch where rows are written only when windows end, while none may
+    close. 0: they do not wait. Takes effect with the next launch of a dagger."""
+    batch_records: int = Field(default=10_000, ge=1)
+    """So many records do not wait. Takes effect with the next launch of a dagger."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
     start_timeout_s: float = Field(default=120, gt=0)
@@ -102,6 +109,12 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
         go_together(self, "host_tls_cert_file", "host_tls_key_file")
         only_loopback_is_open(self, "host_bind", "host_token_file")
         return self
+
+    def batches(self) -> spec_pb2.BatchRule:
+        """When the batches of drivers are due."""
+        rule = spec_pb2.BatchRule(records=self.batch_records)
+        rule.longest_wait.FromTimedelta(timedelta(seconds=self.batch_wait_s))
+        return rule
 
     def reached_at(self, port: int, host_name: str) -> str:
         """Where gateways reach what is bound to `port` of a host."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,8 @@ class Options:
     """A leader whose beat is missing for this long is replaced."""
     driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
     """Heap of a driver whose dagger does not say, in MiB."""
+    batches: spec_pb2.BatchRule = field(default_factory=spec_pb2.BatchRule)
+    """When the batches of its drivers are due."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -123,6 +125,7 @@ class Scheduler:
             platform=platform,
             checkpoints=checkpoints,
             driver_memory_mib=options.driver_memory_mib,
+            batches=options.batches,
         )
         self._processes = ProcessWatcher(self._look_at)
         self._observer = Observer(self._fleet, drivers, self._processes, options.max_drivers, clock)

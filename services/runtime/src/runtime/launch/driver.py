@@ -26,6 +26,7 @@ from runtime.launch.batch import Batches
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.references.loading import References
+from runtime.source.planner import pace
 from runtime.spark import queries
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
@@ -93,21 +94,21 @@ class Driver:
             references=references,
         )
         groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))
-        session.streams.addListener(
-            Listener(
-                launch,
-                checkpoint=chosen,
-                source=assembled.source,
-                attempts=batches.attempts,
-                plan_warnings=warnings,
-                references=references,
-                groups=groups,
-                patience=assembled.patience,
-            )
+        listener = Listener(
+            launch,
+            checkpoint=chosen,
+            source=assembled.source,
+            attempts=batches.attempts,
+            plan_warnings=warnings,
+            references=references,
+            groups=groups,
+            patience=assembled.patience,
         )
+        session.streams.addListener(listener)
         watcher = LeaseWatcher(launch.lease, wake=launch.wake, ended=launch.ended)
         while assembled.closing:
-            self._watch(self._start(assembled, batches, chosen), batches, watcher, ends=True)
+            query = self._start(assembled, batches, chosen)
+            self._watch(query, batches, listener, watcher, ends=True)
             if launch.must_stop():
                 return
             with _plan_errors():
@@ -115,7 +116,7 @@ class Driver:
                 assembled = job.assemble(launch, plan, chosen)
         query = self._start(assembled, batches, chosen)
         groups.follow(launch.stopping)
-        self._watch(query, batches, watcher)
+        self._watch(query, batches, listener, watcher)
 
     def _references(self, plan: daggersql.Plan) -> References:
         """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
@@ -133,7 +134,6 @@ class Driver:
         return references
 
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
-        milliseconds = round(self._spec.spec.trigger.ToTimedelta().total_seconds() * 1000)
         writer = (
             assembled.rows.writeStream.queryName(self._spec.dagger)
             .outputMode("update" if assembled.updates else "append")
@@ -143,10 +143,16 @@ class Driver:
         with _plan_errors():
             if assembled.closing:
                 return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime=f"{milliseconds} milliseconds").start()
+            return writer.trigger(processingTime="0 seconds").start()  # readers wait until a batch is due
 
     def _watch(
-        self, query: StreamingQuery, batches: Batches, watcher: LeaseWatcher, *, ends: bool = False
+        self,
+        query: StreamingQuery,
+        batches: Batches,
+        listener: Listener,
+        watcher: LeaseWatcher,
+        *,
+        ends: bool = False,
     ) -> None:
         """Return when the launch has drained, or its query has ended and `ends`; raise what it died of.
 
@@ -160,6 +166,7 @@ class Driver:
                     self._drain(query, batches)
                     break
                 watcher.check()
+                listener.look()
                 launch.wake.wait(_POLL_S)
                 launch.wake.clear()
         except BaseException:
@@ -182,6 +189,7 @@ class Driver:
         A reader that is being started is waited for as well: it would not find who started it.
         """
         queries.last_batch(query)
+        pace.release(self._spec.dagger, self._spec.generation)
         batches.last.set()
         end = time.monotonic() + _DRAIN_S
         while queries.is_busy(query) and time.monotonic() < end:

@@ -32,6 +32,7 @@ from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.assignment_store import OFFSETS_FORM
 from runtime.source.context import SourceContext
+from runtime.source.plan import BatchRule, milliseconds
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.source.stream import open_stream
 from runtime.spark import warmup
@@ -157,6 +158,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
         consumer_group=spec.spec.consumer_group,
         past=_past(spark, checkpoint, plan),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
+        batches=_batches(spec, plan),
     )
     reads = {read.table: read for read in plan.reads}
     streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
@@ -176,6 +178,19 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
     again = updates(spec)
     patience = _patience(source, streams.values())
     return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
+
+
+def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
+    """When batches are due. Sessions and joins end at any instant: nothing can be waited for."""
+    rule = spec.batches
+    ends = plan.window is not None and plan.window.kind in ("TUMBLE", "HOP") and not updates(spec)
+    longest_wait = milliseconds(rule.longest_wait)
+    return BatchRule(
+        trigger=milliseconds(spec.spec.trigger),
+        at_ends=ends and longest_wait > 0,
+        longest_wait=longest_wait,
+        records=rule.records,
+    )
 
 
 def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream]) -> timedelta | None:

@@ -83,6 +83,14 @@ class Listener(StreamingQueryListener):
             )
         self._warn(published)
 
+    def look(self) -> None:
+        """To be called now and then: while records wait for the next batch, Spark has nothing to say."""
+        published = self._source.registry.published()
+        looked, told = published.looked(), self._launch.heartbeat.progress.beat.last_progress
+        if looked is not None and looked > told.ToDatetime(UTC) and published.is_reachable():
+            waits = partial(progress.waiting, time=looked, records=published.waiting())
+            self._launch.heartbeat.update(waits)
+
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has ended; why is asked by whoever waits for it."""
         self._launch.wake.set()

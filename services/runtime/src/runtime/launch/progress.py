@@ -145,11 +145,16 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
 
 def idle(progress: Progress, time: datetime) -> Progress:
     """The source was reached and had nothing to read."""
+    return waiting(progress, time, {})
+
+
+def waiting(progress: Progress, time: datetime, records: Mapping[str, int]) -> Progress:
+    """The source was reached, and the next batch is not due: these records wait for it, by partition."""
     since = progress.running_since
     beat = _next(progress)
     beat.state = _running(beat.state)
     beat.last_progress.FromDatetime(time)
-    beat.lag.update(dict.fromkeys(beat.lag, 0))
+    beat.lag.update({**dict.fromkeys(beat.lag, 0), **records})
     return replace(progress, beat=beat, running_since=since if since is not None and since > time else None)
 
 

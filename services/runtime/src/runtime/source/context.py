@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from runtime.source.plan import BatchRule
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.source.status import ReaderRegistry
 from runtime.source.watermark import Windows
@@ -22,7 +23,7 @@ class SourceContext:
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
     record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
-    unless everything there is fits into a trigger.
+    unless everything there is fits into a trigger; `batches` says when one is due.
     """
 
     dagger: str
@@ -37,6 +38,7 @@ class SourceContext:
     past: Predecessor | None = None
     open: datetime | None = None
     max_rows: int = 2_000_000
+    batches: BatchRule = field(default_factory=BatchRule)
 
     @property
     def registry(self) -> ReaderRegistry:

@@ -11,12 +11,26 @@ from runtime.source.offsets import Offsets, Positions
 from runtime.source.watermark import Windows
 
 
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """When a query's batches are due; times are in ms. By default whenever there is something to read."""
+
+    trigger: int = 0
+    """The shortest time between the begins of two batches that read."""
+    at_ends: bool = False
+    """Whether rows are only written when windows end: then records may wait, as long as what follows says."""
+    longest_wait: int = 0
+    """For so long …"""
+    records: int = 0
+    """… or until there are so many."""
+
+
 @dataclass(frozen=True)
 class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins: `start`.
 
     `key` names it among the readers of its launch. `until` is set for a reader that only comes to its end,
-    and `missing` are topics of it that cannot be read any more.
+    and `missing` are topics of it that cannot be read any more. `query` is what readers of one query share.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -48,6 +62,8 @@ class ReaderPlan:
     pre_aggregation: PartialAggregation | None = None
     until: Positions | None = None
     missing: frozenset[str] = frozenset()
+    batches: BatchRule = field(default_factory=BatchRule)
+    query: str = ""
 
     @property
     def name(self) -> str:

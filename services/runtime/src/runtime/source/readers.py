@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
+from uuid import uuid4
 
 from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ class Readers:
 
     `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
     their topics are not the wanted ones any more. `missing` are topics that cannot be read to it, and `lost`
-    says which of their records that were to be read are in no row.
+    says which of their records that were to be read are in no row. `query` is the name of that query.
     """
 
     assignment: Assignment
@@ -36,6 +37,7 @@ class Readers:
     until: Mapping[str, Positions]
     missing: frozenset[str] = frozenset()
     lost: Sequence[str] = ()
+    query: str = field(default_factory=lambda: uuid4().hex)
 
 
 def assign(

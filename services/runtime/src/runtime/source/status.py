@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ class ReaderStatus:
     `delay` is its watermark's delay (ms); `idle` that it advances its watermark itself; `newest_record` the
     newest event time (ms) near the end of its topics, None before it was idle for the first time;
     `complete_from` and `closed` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code; `unreachable` is
-    why it cannot reach its topics now, or empty.
+    why it cannot reach its topics now, or empty. `waiting` is how many records waited by "topic/partition"
+    when they were `looked` at (ms since the epoch) and no batch was due.
     """
 
     delay: int
@@ -38,6 +39,8 @@ class ReaderStatus:
     closed: int = 0
     warnings: tuple[str, ...] = ()
     unreachable: str = ""
+    looked: int = 0
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def initial(plan: ReaderPlan) -> ReaderStatus:
@@ -84,6 +87,14 @@ class Published:
             f"STREAM_UNREACHABLE: {status.unreachable}" for status in statuses if status.unreachable
         ]
         return (*unreachable, *(warning for status in statuses for warning in status.warnings))
+
+    def looked(self) -> datetime | None:
+        """When records were last seen to wait for the next batch; None where none were."""
+        return _instant(max((status.looked for status in self.statuses.values()), default=0) * 1000)
+
+    def waiting(self) -> dict[str, int]:
+        """What waited for the next batch then, by "topic/partition"."""
+        return {place: count for status in self.statuses.values() for place, count in status.waiting.items()}
 
     def is_reachable(self) -> bool:
         """Whether every reader reached its topics when it was asked last."""

@@ -119,6 +119,8 @@ def _plans(
             pre_aggregation=pre_aggregation,
             until=readers.until.get(share.reader),
             missing=readers.missing,
+            batches=context.batches,
+            query=readers.query,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]

@@ -37,6 +37,11 @@ class Windows:
         step = self.slide or _SESSION_STEP
         return (after - self.size) // step > (before - self.size) // step
 
+    def next_end(self, watermark: int) -> int:
+        """The first end of a window that comes after `watermark`."""
+        step = self.slide or _SESSION_STEP
+        return ((watermark - self.size) // step + 1) * step + self.size
+
     def first_on_time(self, watermark: int) -> int:
         """The earliest time whose last window is still open at `watermark`: older rows are late."""
         if not self.slide:

@@ -27,19 +27,22 @@ class IdleSource:
         self._sampled: Positions | None = None
 
     def busy(self) -> None:
-        """There was something to read, or it cannot be known that there was not."""
+        """Something new has come, or it cannot be known that nothing has."""
         self._busy_until = time.monotonic()
+
+    def is_silent(self) -> bool:
+        """Whether nothing new has come for the idle timeout."""
+        since, timeout = self._busy_until, self._plan.idle_timeout
+        return since is not None and timeout > 0 and time.monotonic() - since >= timeout / 1000
 
     def advance(self, here: Offsets) -> int | None:
         """The event time (ms) of an idle advance, or None. Everything up to `here` has been read, and nothing
         follows.
         """
-        now = time.monotonic()
         if self._busy_until is None:
-            self._busy_until = now
+            self.busy()
         plan = self._plan
-        idle = plan.idle_timeout > 0 and now - self._busy_until >= plan.idle_timeout / 1000
-        if not idle or plan.windows is None:
+        if not self.is_silent() or plan.windows is None:
             self._publisher.update(idle=False)
             return None
         self._learn_newest(here.next)
@@ -49,10 +52,11 @@ class IdleSource:
         if self._advanced is not None:
             own = own.after(self._advanced)
         idle_until = int(time.time() * 1000) - plan.idle_timeout
-        advance = next_advance(own, list(states.values()), plan.windows, idle_until)
-        if advance is not None:
-            self._advanced = advance
-        return advance
+        return next_advance(own, list(states.values()), plan.windows, idle_until)
+
+    def advanced(self, advance: int) -> None:
+        """A batch carries this advance."""
+        self._advanced = advance
 
     def _learn_newest(self, here: Positions) -> None:
         """Once in each silence: how new what has been read is, whoever has read it."""

@@ -19,10 +19,14 @@ from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.planner.batch_end import BatchEnd
 from runtime.source.planner.broker import Broker
+from runtime.source.planner.due import look_again
 from runtime.source.planner.idle_source import IdleSource
+from runtime.source.planner.pace import Pace, Seen, pace_of
+from runtime.source.planner.sampling import newest, walked
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.status import StatusPublisher
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task, grouped
+from runtime.source.watermark import WatermarkState
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +38,18 @@ class Planner:
     """
 
     def __init__(self, plan: ReaderPlan) -> None:
+        self.key = plan.key
         self._plan = plan
         self._publisher = StatusPublisher(plan)
         self._idle = IdleSource(plan, self._publisher, lambda: self._batch_end.samples())
         self._has_planned = False
         self._has_begun = False
         self._target: Positions | None = None
+        self._here = plan.start
+        self._ends: Positions = {}
+        self._newest: int | None = None
+        self._looked_at: Positions = {}
+        self._again = 0
 
     def finish_here(self) -> None:
         """From here on the topics end where they end now."""
@@ -49,20 +59,57 @@ class Planner:
     def batch_end(self, start: Offsets, max_rows: int | None) -> Offsets:
         """Where the batch that begins at `start` ends: at `start` itself when there is nothing to do.
 
-        A batch has about `max_rows` records, or all there are. Raises `JobError`.
+        A batch has about `max_rows` records, or all there are. Waits until a batch is due, or a few seconds.
+        Raises `JobError`.
         """
         self._has_planned = True
-        here = self._own(start)
+        here = self._here = self._own(start)
+        if not self._ends_here and not self._pace.reads(self):
+            return here
         try:
-            return self._end(here, max_rows)
+            end = self._end(here, max_rows)
         except TemporaryError as problem:
             if self._target is not None:
                 # Nothing new would mean that all is read, and end the query.
                 raise
-            _log.warning("%s", problem.error.detail)
-            self._publisher.update(idle=False, unreachable=problem.error.detail)
-            self._idle.busy()  # whoever writes could not, either: the source is not idle
+            self._unreachable(problem)
             return here
+        self._here = end
+        return end
+
+    def see(self, watermark: int, now: int) -> Seen:
+        """What there is to read now. Raises `JobError`."""
+        here = self._here
+        try:
+            ends = self._topics.look(here)
+        except TemporaryError as problem:
+            self._unreachable(problem)
+            self._ends = here.next
+            return Seen()
+        self._publisher.update(unreachable="")
+        self._notice(ends)
+        unread = {p: here.next.get(p, 0) for p, end in ends.items() if here.next.get(p, 0) != end}
+        if not unread:
+            return Seen(advance=self._idle.advance(here) is not None)
+        self._publisher.update(idle=False)
+        # Where a topic has become shorter there is something to tell: reading finds out.
+        records = sum(max(1, ends[p] - start) for p, start in unread.items())
+        plan = self._plan
+        few = plan.batches.at_ends and records < plan.batches.records  # many are read, whatever they are
+        if few and plan.windows is not None and now >= self._again:
+            self._learn_newest(unread)
+            self._again = look_again(plan.windows, watermark, plan.delay, self._newest, now)
+        return Seen(records, self._idle.is_silent(), newest=self._newest, again=self._again)
+
+    def watermarks(self) -> dict[str, WatermarkState]:
+        """How far event time is for each reader of the query, by key."""
+        return self._publisher.registry.published().watermarks()
+
+    def tell(self) -> None:
+        """Publish what waits now, and that it was looked at."""
+        start = self._here.next
+        waiting = {str(p): end - start.get(p, 0) for p, end in sorted(self._ends.items())}
+        self._publisher.update(looked=int(time.time() * 1000), waiting=waiting)
 
     def latest(self) -> Offsets | None:
         """The end of the topics as last seen, for the lag; None before."""
@@ -77,6 +124,7 @@ class Planner:
         here, plan = self._own(start), self._plan
         if not self._has_planned:
             self._recognise(end)
+        self._pace.built()
         ranges = [
             OffsetRange(partition, end.ids[partition.topic], here.next.get(partition, 0), offset)
             for partition, offset in sorted(end.next.items())
@@ -92,6 +140,7 @@ class Planner:
 
     def commit(self, end: Offsets) -> None:
         """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""
+        self._pace.built()
         try:
             self._broker.commit(self._own(end).next)
         except KafkaException as problem:
@@ -99,6 +148,7 @@ class Planner:
 
     def close(self) -> None:
         """Ends the connections."""
+        self._pace.leave(self)
         if "_broker" in self.__dict__:
             self._broker.close()
 
@@ -113,6 +163,39 @@ class Planner:
     @cached_property
     def _batch_end(self) -> BatchEnd:
         return BatchEnd(self._broker, EventTimes.of_plan(self._plan))
+
+    @cached_property
+    def _pace(self) -> Pace:
+        return pace_of(self._plan)
+
+    @property
+    def _ends_here(self) -> bool:
+        """Whether it only comes to an end: there is nothing to wait for."""
+        return self._target is not None or self._plan.until is not None
+
+    def _unreachable(self, problem: TemporaryError) -> None:
+        _log.warning("%s", problem.error.detail)
+        self._publisher.update(idle=False, unreachable=problem.error.detail)
+        self._idle.busy()  # whoever writes could not, either: the source is not idle
+
+    def _notice(self, ends: Positions) -> None:
+        """The topics end here now: where that is news, they are not idle."""
+        if ends != self._ends:
+            self._ends = ends
+            self._idle.busy()
+
+    def _learn_newest(self, unread: Positions) -> None:
+        """How new the records are that wait, where more of them wait than when that was asked last."""
+        if self._ends == self._looked_at:
+            return
+        walks = {p: newest(start, self._ends[p]) for p, start in unread.items() if start < self._ends[p]}
+        try:
+            times = walked(walks, self._batch_end.samples().by_event_time).values()
+        except TemporaryError as problem:
+            _log.warning("%s", problem.error.detail)
+            return
+        self._looked_at = self._ends
+        self._newest = max((time for time in (self._newest, *times) if time is not None), default=None)
 
     def _own(self, offsets: Offsets) -> Offsets:
         start = self._plan.start
@@ -134,13 +217,14 @@ class Planner:
             return here if here.next == until else here.moved(until, planned=now_ms)
         end = self._topics.ends(here)
         self._publisher.update(unreachable="")
+        self._notice(end)
         if self._target is not None:
             end = {p: min(offset, self._target.get(p, 0)) for p, offset in end.items()}
         start = {partition: here.next.get(partition, 0) for partition in end}
         if all(start[partition] >= end[partition] for partition in end):
             return self._without_records(here)
         self._has_begun = True
-        self._idle.busy()
+        self._newest, self._looked_at, self._again = None, {}, 0
         expired = self._topics.expired(start)
         warnings = (*self._publisher.status.warnings, *expired)
         self._publisher.update(idle=False, warnings=tuple(dict.fromkeys(warnings)))
@@ -163,6 +247,7 @@ class Planner:
         advance = self._idle.advance(here)
         if advance is None:
             return here
+        self._idle.advanced(advance)
         # After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
         # offset.
         return here.moved(here.next, idle_advance=max(advance, here.idle_advance + 1), planned=now_ms)

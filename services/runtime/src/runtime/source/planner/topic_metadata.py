@@ -41,6 +41,15 @@ class TopicMetadata:
         self._end = end
         return end
 
+    def look(self, here: Offsets) -> dict[Partition, int]:
+        """The end of every partition, for a reader that stands at `here` and reads nothing yet.
+
+        Whether they are still the same topics is looked at now and then. Raises as `ends` does.
+        """
+        if time.monotonic() - self._described_at > _FRESH_S:
+            self._describe(here)
+        return self._broker.end(self._partitions())
+
     def expired(self, start: Positions) -> list[str]:
         """Warnings about records from `start` on that retention deleted before they were read."""
         first = self._broker.first(start)

@@ -1,0 +1,90 @@
+"""Whether a batch is due. Pure; times are in ms.
+
+A batch costs a quarter of a second of CPU whatever it reads. Where rows are only written when a window ends,
+nobody sees the batches in between: records wait in Kafka until a window may close, or until there are many of
+them, or until they have waited for long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from runtime.source.plan import BatchRule
+from runtime.source.watermark import NEVER, Windows
+
+# Event times are looked at again after half of what is missing to the end of a window, but within these.
+_SOONEST, _LATEST = 250, 10_000
+# … or after this where none of them can be used.
+_UNKNOWN = 1_000
+
+
+class Next(Enum):
+    """What a query does next."""
+
+    WAIT = "wait"
+    READ = "read"
+    READ_AND_CLOSE = "read and close"
+    """Read; then Spark closes windows, in the batch that follows."""
+    CLOSE = "close"
+    """Read nothing: Spark is asked whether it has anything to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What was done so far."""
+
+    begun: int
+    """When the last batch that reads began."""
+    closed: int = NEVER
+    """The watermark up to which windows are closed, or are about to be."""
+    settled: bool = False
+    """Whether Spark has nothing to close that it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What all readers of a query see at one moment."""
+
+    records: int = 0
+    """Offsets that are not read yet."""
+    since: int = 0
+    """When the oldest of them was first seen."""
+    silent: bool = False
+    """Whether a topic has unread records and has been silent for its idle_timeout: read, it is idle."""
+    advance: bool = False
+    """Whether an idle advance is due."""
+    watermark: int = NEVER
+    """The query's watermark by what was read."""
+    reach: int = NEVER
+    """The query's watermark once everything is read."""
+
+
+def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now: int) -> Next:
+    """What a query with these windows does next at `now`."""
+    ends = windows if rule.at_ends else None
+    rested = now - stand.begun >= rule.trigger
+    if ends is not None and (not stand.settled or ends.closes_one(stand.closed, look.watermark)):
+        return Next.CLOSE
+    if look.advance and rested:
+        return Next.READ_AND_CLOSE
+    if look.records and rested:
+        if ends is None:
+            return Next.READ_AND_CLOSE
+        if ends.closes_one(max(stand.closed, look.watermark), look.reach):
+            return Next.READ_AND_CLOSE
+        if look.records >= rule.records or look.silent or now - look.since >= rule.longest_wait:
+            return Next.READ
+    return Next.CLOSE if rested and not stand.settled else Next.WAIT
+
+
+def look_again(windows: Windows, watermark: int, delay: int, newest: int | None, now: int) -> int:
+    """When the event times of what waits are worth another look; `newest` is what the last one found.
+
+    In a live stream they move with the clock, so looks come closer together towards the end of a window. What
+    is new enough to close one waits for another reader: newer records of this one change nothing.
+    """
+    if newest is None:
+        return now + _UNKNOWN
+    missing = windows.next_end(watermark) + delay - newest
+    return now + (min(max(missing // 2, _SOONEST), _LATEST) if missing > 0 else _LATEST)

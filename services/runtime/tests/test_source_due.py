@@ -1,0 +1,249 @@
+"""A batch begins when somebody would miss it, and Spark is asked for what only it can close."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.source.plan import BatchRule
+from runtime.source.planner.due import Look, Next, Stand, due, look_again
+from runtime.source.planner.pace import Pace, Seen
+from runtime.source.watermark import NEVER, WatermarkState, Windows
+
+MINUTE = 60_000
+TUMBLE = Windows(size=MINUTE, slide=MINUTE)
+RULE = BatchRule(trigger=1_000, at_ends=True, longest_wait=20_000, records=10_000)
+AT_ONCE = BatchRule(trigger=1_000)
+SETTLED = Stand(begun=0, closed=MINUTE, settled=True)
+
+
+def next_of(
+    look: Look, *, rule: BatchRule = RULE, stand: Stand = SETTLED, now: int = 10_000, since: int = 9_000
+) -> Next:
+    look = replace(look, since=since, watermark=max(look.watermark, MINUTE), reach=max(look.reach, MINUTE))
+    return due(rule, TUMBLE, stand, look, now)
+
+
+def test_a_few_records_that_close_no_window_wait() -> None:
+    assert next_of(Look(records=100, reach=2 * MINUTE - 1)) is Next.WAIT
+
+
+def test_records_that_may_close_a_window_are_read_and_it_is_closed() -> None:
+    assert next_of(Look(records=1, reach=2 * MINUTE)) is Next.READ_AND_CLOSE
+
+
+@pytest.mark.parametrize(
+    "look", [Look(records=10_000), Look(records=1, silent=True), Look(records=1, reach=MINUTE)]
+)
+def test_many_records_old_ones_and_those_of_a_topic_that_fell_silent_do_not_wait(look: Look) -> None:
+    waited = 30_000 if look.records == 1 and not look.silent else 10_000
+
+    assert next_of(look, now=waited) is Next.READ
+
+
+def test_no_batch_follows_another_sooner_than_the_trigger_says() -> None:
+    look = Look(records=10_000, advance=True, reach=2 * MINUTE)
+    begun = replace(SETTLED, begun=9_001)
+
+    assert (next_of(look, stand=begun), next_of(look, stand=begun, now=10_001)) == (
+        Next.WAIT,
+        Next.READ_AND_CLOSE,
+    )
+
+
+def test_where_rows_do_not_wait_for_windows_records_do_not_wait_either() -> None:
+    assert next_of(Look(records=1), rule=AT_ONCE) is Next.READ_AND_CLOSE
+
+
+def test_an_idle_advance_is_a_batch_that_closes() -> None:
+    assert next_of(Look(advance=True)) is Next.READ_AND_CLOSE
+
+
+def test_what_was_read_may_close_more_than_was_seen_when_it_waited() -> None:
+    assert next_of(Look(watermark=2 * MINUTE)) is Next.CLOSE
+
+
+@pytest.mark.parametrize("rule", [RULE, AT_ONCE])
+def test_spark_is_asked_after_a_batch_that_may_let_it_close_something(rule: BatchRule) -> None:
+    assert next_of(Look(), rule=rule, stand=replace(SETTLED, settled=False)) is Next.CLOSE
+
+
+def test_nothing_to_read_and_nothing_to_close_is_no_batch() -> None:
+    assert next_of(Look()) is Next.WAIT
+
+
+times = st.integers(0, 10 * MINUTE)
+
+
+@given(
+    rule=st.builds(BatchRule, st.integers(0, 5_000), st.booleans(), st.integers(1, 30_000), st.just(9)),
+    records=st.integers(1, 10), since=times, waited=st.integers(0, MINUTE),
+    begun=times, settled=st.booleans(), watermark=times, reach=times,
+)  # fmt: skip
+def test_no_record_waits_longer_than_it_may(
+    rule: BatchRule,
+    records: int,
+    since: int,
+    waited: int,
+    begun: int,
+    settled: bool,
+    watermark: int,
+    reach: int,
+) -> None:
+    now = since + waited
+    look = Look(records=records, since=since, watermark=watermark, reach=reach)
+    decided = due(rule, TUMBLE, Stand(begun, NEVER, settled), look, now)
+
+    assert decided is not Next.WAIT or waited < rule.longest_wait or now - begun < rule.trigger
+
+
+@given(newest=times, watermark=times, delay=st.integers(0, 20_000))
+def test_live_records_are_looked_at_a_moment_after_they_may_close_a_window(
+    newest: int, watermark: int, delay: int
+) -> None:
+    needed, now, looks = TUMBLE.next_end(watermark) + delay, newest, 0
+    while now < needed and looks < 200:
+        now, looks = look_again(TUMBLE, watermark, delay, now, now), looks + 1
+
+    assert (now - needed <= 250 or looks == 0, looks <= 100) == (True, True)
+
+
+@dataclass(eq=False)
+class Topic:
+    """A reader of a live topic: so many records a second, event times those of the clock; times in ms."""
+
+    key: str
+    rate: float
+    delay: int = 5_000
+    read: int = 0
+    observed: int | None = None
+    ends: int | None = None
+    """When its producer stops."""
+    told: list[int] = field(default_factory=list)
+    now: int = 0
+
+    def written(self, now: int) -> int:
+        until = now if self.ends is None else min(now, self.ends)
+        return int(until / 1000 * self.rate)
+
+    def newest(self, now: int) -> int:
+        return int(self.written(now) / self.rate * 1000)
+
+    def see(self, watermark: int, now: int) -> Seen:
+        self.now = now
+        records = self.written(now) - self.read
+        if not records:
+            return Seen()
+        newest = self.newest(now)
+        return Seen(records, newest=newest, again=look_again(TUMBLE, watermark, self.delay, newest, now))
+
+    def watermarks(self) -> dict[str, WatermarkState]:
+        return {
+            each.key: WatermarkState(each.observed, each.observed, each.delay, False) for each in self.all
+        }
+
+    def tell(self) -> None:
+        self.told.append(self.now)
+
+    all: list[Topic] = field(default_factory=list)
+
+
+class Spark:
+    """What Spark does with a query's readers: asks each, and runs a batch where there is something to do."""
+
+    def __init__(self, rule: BatchRule, *topics: Topic, batch_ms: int = 300) -> None:
+        self.now = 0
+        self.topics = list(topics)
+        for topic in topics:
+            topic.all = self.topics
+        self.pace = Pace(rule, TUMBLE, clock=lambda: self.now, wait=self._wait)
+        self.batch_ms = batch_ms
+        self.batches: list[tuple[int, int]] = []
+        """When each began, and how many records it read."""
+        self.closed: list[int] = []
+        """When the batch was done that closed each window."""
+        self._evicted = NEVER
+
+    def _wait(self, seconds: float) -> None:
+        self.now += max(1, int(seconds * 1000))
+
+    def watermark(self) -> int:
+        return min(NEVER if t.observed is None else t.observed - t.delay for t in self.topics)
+
+    def run(self, until: int) -> None:
+        while self.now < until:
+            reads = [topic for topic in self.topics if self.pace.reads(topic)]
+            before, begun, count = self.watermark(), self.now, 0
+            for topic in reads:
+                count += topic.written(begun) - topic.read
+            if not count and before <= self._evicted:
+                self.now += 10
+                continue
+            self.pace.built()
+            self.now += self.batch_ms
+            self.batches.append((begun, count))
+            if TUMBLE.closes_one(self._evicted, before) and self._evicted != NEVER:
+                self.closed.append(self.now)
+            self._evicted = max(before, self._evicted)
+            for topic in reads:
+                if topic.written(begun) > topic.read:
+                    topic.read, topic.observed = topic.written(begun), topic.newest(begun)
+
+
+def test_a_light_dagger_has_four_batches_a_minute_and_its_windows_close_in_time() -> None:
+    spark = Spark(RULE, Topic("s.0", rate=10))
+    spark.run(11 * MINUTE)
+    counted = [begun for begun, _ in spark.batches if begun >= MINUTE]
+
+    assert len(counted) <= 10 * 4 + 2
+    assert len(spark.closed) == 11
+    assert all(5_000 <= closed % MINUTE <= 7_000 for closed in spark.closed)
+
+
+def test_two_topics_close_their_windows_when_the_later_one_lets_them() -> None:
+    spark = Spark(RULE, Topic("s.0", rate=10), Topic("s.1", rate=2, delay=10_000))
+    spark.run(11 * MINUTE)
+
+    assert len(spark.closed) == 11
+    assert all(10_000 <= closed % MINUTE <= 12_500 for closed in spark.closed)
+    assert len(spark.batches) <= 11 * 6
+
+
+def test_a_busy_dagger_reads_as_soon_as_there_are_enough_records() -> None:
+    spark = Spark(RULE, Topic("s.0", rate=5_000))
+    spark.run(MINUTE)
+
+    assert max(count for _, count in spark.batches) <= 10_000 + 5_000
+    assert len(spark.batches) >= 25
+
+
+def test_a_forwarding_dagger_has_a_batch_at_each_trigger() -> None:
+    spark = Spark(AT_ONCE, Topic("s.0", rate=10))
+    spark.run(MINUTE)
+    begins = [begun for begun, count in spark.batches if count]
+
+    assert len(begins) >= 55
+    assert all(after - before >= 1_000 for before, after in itertools.pairwise(begins))
+
+
+def test_records_that_wait_are_told_of_every_second() -> None:
+    topic = Topic("s.0", rate=10)
+    spark = Spark(RULE, topic)
+    spark.run(2 * MINUTE)
+    pauses = [after - before for before, after in zip(topic.told, topic.told[1:], strict=False)]
+
+    assert max(pauses) <= 2_000
+
+
+def test_a_query_that_drains_waits_for_nothing() -> None:
+    topic = Topic("s.0", rate=10)
+    spark = Spark(RULE, topic)
+    spark.run(MINUTE + 10_000)
+    spark.pace.release()
+    begun = spark.now
+
+    assert (spark.pace.reads(topic), spark.now - begun < 100) == (False, True)
