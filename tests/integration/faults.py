@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,21 @@ def down(stack: Stack) -> None:
         [DAGGERS, "local", "down", "--state-dir", stack.state_dir],
         check=True, capture_output=True, timeout=DEADLINE_S,
     )  # fmt: skip
+
+
+@contextmanager
+def serving(module: str, env: dict[str, str], folder: Path) -> Iterator[None]:
+    """A service of ours, and its log in `folder`."""
+    log = folder / f"{module}.log"
+    with log.open("wb") as out:
+        service = subprocess.Popen(
+            [sys.executable, "-m", module], env=env, stderr=out, stdout=out, cwd=folder
+        )
+    try:
+        yield
+    finally:
+        service.terminate()
+        service.wait(30)
 
 
 def until(wanted: Callable[[], bool], *, deadline_s: float = DEADLINE_S) -> None:

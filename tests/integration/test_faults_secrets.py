@@ -16,7 +16,7 @@ from conftest import Stack
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
-from tests.integration.faults import influxql, kill, process, records, until, up
+from tests.integration.faults import influxql, kill, process, records, serving, until, up
 
 from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, forever
 
@@ -134,21 +134,6 @@ def gateway(stack: Stack, folder: Path, files: dict[str, Path], secrets: dict[st
         capture_output=True, timeout=60, check=False, cwd=folder,
     )  # fmt: skip
     (folder / "database.log").write_bytes(refused.stdout + refused.stderr)
-
-
-@contextmanager
-def serving(module: str, env: dict[str, str], folder: Path) -> Iterator[None]:
-    """A service of ours, and its log in `folder`."""
-    log = folder / f"{module}.log"
-    with log.open("wb") as out:
-        service = subprocess.Popen(
-            [sys.executable, "-m", module], env=env, stderr=out, stdout=out, cwd=folder
-        )
-    try:
-        yield
-    finally:
-        service.terminate()
-        service.wait(30)
 
 
 def failed(record: object) -> bool:
