@@ -6,7 +6,8 @@ does every kind of sink. Reference tables stand in queries, as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 
 from daggers.v1 import events_pb2
 from google.protobuf.descriptor import FieldDescriptor
@@ -18,6 +19,8 @@ from fleet.dagger import Dagger
 from fleet.phases import DELETED
 
 _SHOWN = 10
+_NAMED = ("cluster", "stream", "message")
+"""What a request that says so names of what is registered; told of in this order."""
 
 
 def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) -> Refusal | None:
@@ -69,22 +72,29 @@ def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Ref
     """
     if not event.all_registered:
         return None
-    for kind in ("cluster", "stream", "message"):
-        for name in names_of(event.spec, kind):
-            if not catalogue.version(kind, name):
-                text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
-                return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
-    return None
+    gone = [each for each in _named(event.spec, _NAMED) if not catalogue.version(*each)]
+    if not gone:
+        return None
+    kind, name = min(gone, key=lambda each: _NAMED.index(each[0]))
+    text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
+    return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
 
 
 def names_of(message: Message, kind: str) -> Iterator[str]:
     """The texts of fields with this name, in a message and in those it holds."""
+    return (name for _, name in _named(message, (kind,)))
+
+
+def _named(message: Message, kinds: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of each field with one of these names, in a message and in those it holds."""
     for field, value in message.ListFields():
-        if field.type == FieldDescriptor.TYPE_MESSAGE and not _is_map(field):
-            for each in value if field.is_repeated else (value,):
-                yield from names_of(each, kind)
-        elif field.name == kind and field.type == FieldDescriptor.TYPE_STRING:
-            yield from (value if field.is_repeated else (value,))
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            if not _is_map(field):
+                for each in value if field.is_repeated else (value,):
+                    yield from _named(each, kinds)
+        elif field.name in kinds and field.type == FieldDescriptor.TYPE_STRING:
+            for text in value if field.is_repeated else (value,):
+                yield field.name, text
 
 
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:
@@ -94,6 +104,7 @@ def _uses(dagger: Dagger, kind: str, name: str) -> bool:
     return name in names_of(dagger.spec, kind)
 
 
+@cache  # the fold asks at every request; options are read from bytes each time
 def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
