@@ -22,7 +22,8 @@ def no_dagger(name: str, fleet: Fleet) -> ApiError:
 
 def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
     """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
-    return _not_found(kind, name, f"{kind} {name} is not registered", known)
+    # What has no name is the platform, which nobody means.
+    return _not_found(kind, name, f"{kind} {name} is not registered", filter(None, known))
 
 
 def meant(violation: Violation, fleet: Fleet) -> Violation:

@@ -40,7 +40,7 @@ async def remove(writer: Writer, fleet: Fleet, request: Removing, event: Removal
         refusal = fleet.removable(event)
         if refusal is not None and refusal.code == Code.NOT_FOUND:
             kind = REMOVALS[type(event)]
-            raise no_entry(kind, event.name, filter(None, fleet.catalogue.entries(kind)))
+            raise no_entry(kind, event.name, fleet.catalogue.entries(kind))
         if refusal is not None:
             raise refused(refusal)
         if request.validate_only:

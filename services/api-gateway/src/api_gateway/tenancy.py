@@ -68,7 +68,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         fleet = await self._reader.state(context, request.min_sequence)
         entry = fleet.catalogue.teams.get(request.name)
         if entry is None and request.name != tenancy.PLATFORM:
-            raise no_entry("team", request.name, filter(None, fleet.catalogue.teams))
+            raise no_entry("team", request.name, fleet.catalogue.teams)
         team, version = (access_pb2.Team(), 0) if entry is None else (entry.value, entry.version)
         return pb.GetTeamResponse(team=team, version=version, sequence=fleet.sequence)
 
@@ -247,7 +247,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         kind, name = refusal.metadata.get("kind", ""), refusal.metadata.get("name", "")
         if refusal.code != Code.NOT_FOUND or refusal.reason != "NOT_FOUND":
             return refused(refusal)
-        return no_entry(kind, name, filter(None, self._fleet.catalogue.entries(kind)))
+        return no_entry(kind, name, self._fleet.catalogue.entries(kind))
 
     def _not_shown_yet(self, request_id: str) -> None:
         """A token is shown once. Raises: ApiError for a request that was answered before."""
