@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -98,6 +98,24 @@ async def died(process: Process, what: str) -> ApiError:
     text = f"the process that reads the {what} has died on their host: it was killed, or memory is short"
     reason = f"{what.removesuffix('s').upper()}_READER_DIED"
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, {"exit_code": str(code)})
+
+
+class Places:
+    """Room for so many readers at once; `what` they read, for a refusal: reads of rows."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._free, self._most, self._what = most, most, what
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Have one of them for a while. Raises: ApiError when there is none."""
+        if not self._free:
+            raise busy(self._most, self._what)
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
 
 
 def busy(limit: int, what: str) -> ApiError:

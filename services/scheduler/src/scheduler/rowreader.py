@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from chassis.errors import ApiError
 from daggerspec.rundir import SPEC
 from scheduler import readerprocess
-from scheduler.readerprocess import RETRY, busy, died, environment
+from scheduler.readerprocess import RETRY, Places, died, environment
 
 MODULE: Final = "runtime.readrows"
 SNAPSHOT: Final = b"S"
@@ -40,23 +40,18 @@ class RowReader:
     ) -> None:
         """`inherited` is the environment that secrets are found in; a frame may take `patience_s`."""
         self._python, self._inherited = python, inherited
-        self._free = most
-        self._most, self._patience_s, self._module = most, patience_s, module
+        self._places = Places(most, "reads of rows")
+        self._patience_s, self._module = patience_s, module
 
     async def frames(
         self, run_dir: Path, request: host_pb2.ReadHostRowsRequest
     ) -> AsyncGenerator[bytes, None]:
         """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
-        if not self._free:
-            raise busy(self._most, "reads of rows")
-        self._free -= 1
-        try:
+        with self._places.one():
             async with self._reader(run_dir, f"--sink={request.request.sink}") as process:
                 await readerprocess.say(process, request.SerializeToString())
                 while (frame := await self._frame(process)) is not None:
                     yield frame[1]
-        finally:
-            self._free += 1
 
     async def watched(
         self, run_dir: Path, sink: str, asked: asyncio.Event

@@ -20,7 +20,7 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
 from scheduler import readerprocess
-from scheduler.readerprocess import RETRY, busy, environment
+from scheduler.readerprocess import RETRY, Places, environment
 
 MODULE: Final = "runtime.samplestream"
 _BEHIND_S: Final = 5.0
@@ -47,15 +47,12 @@ class StreamSampler:
         """
         self._python, self._inherited, self._folder = python, inherited, folder
         self._follower, self._fleet = follower, fleet
-        self._free = most
-        self._most, self._patience_s, self._module = most, patience_s, module
+        self._places = Places(most, "samples of streams")
+        self._patience_s, self._module = patience_s, module
 
     async def frames(self, request: host_pb2.SampleHostStreamRequest) -> AsyncGenerator[bytes, None]:
         """What a reader finds: serialised SampleStreamResponses. Raises: ApiError."""
-        if not self._free:
-            raise busy(self._most, "samples of streams")
-        self._free -= 1
-        try:
+        with self._places.one():
             job = await self._job(request)
             command = (self._python, "-P", "-m", self._module, f"--last-records={request.last_records}")
             given = environment(self._inherited, job)
@@ -63,8 +60,6 @@ class StreamSampler:
                 await readerprocess.say(process, job.SerializeToString())
                 while (frame := await readerprocess.frame(process, _RECORDS, self._patience_s)) is not None:
                     yield frame[1]
-        finally:
-            self._free += 1
 
     async def _job(self, request: host_pb2.SampleHostStreamRequest) -> spec_pb2.JobSpec:
         """What a reader is told: where the topics are, and what is in them. Raises: ApiError."""
