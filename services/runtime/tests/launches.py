@@ -260,6 +260,14 @@ class Launch:
         return True
 
 
+def command_line(process: psutil.Process) -> str:
+    """A process's words, with spaces between; nothing once it is dead, which it may be at any moment."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def terminate(process: psutil.Process) -> None:
     """SIGTERM."""
     process.send_signal(signal.SIGTERM)

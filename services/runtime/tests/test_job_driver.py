@@ -13,7 +13,7 @@ import psutil
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from services.runtime.tests.launches import MAIN, Beat, Dagger, terminate
+from services.runtime.tests.launches import MAIN, Beat, Dagger, command_line, terminate
 from services.runtime.tests.test_sink_contract import query, records
 from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import NOON, booking, recount, spread
@@ -241,7 +241,7 @@ def test_a_worker_process_that_dies_ends_the_driver_with_one_sentence_and_a_rela
     with dagger.launch() as launch:
         dagger.write(*bookings(events[:90]))
         launch.until(written(2))
-        helpers = [one for one in launch.processes() if "runtime.daemon" in " ".join(one.cmdline())]
+        helpers = [one for one in launch.processes() if "runtime.daemon" in command_line(one)]
         for helper in helpers:
             helper.kill()
         dagger.write(*bookings(events[90:]), booking(400))

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
+from services.runtime.tests.launches import command_line
 
 from daggersql import Table, check
 from runtime.decode.decoder import Decoder
@@ -111,7 +112,7 @@ def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(sessio
 def test_helpers_that_were_ended_are_started_anew_when_spark_asks_for_them(session: SparkSession) -> None:
     warmup_source.read(session)
     running = psutil.Process().children(recursive=True)
-    there = [one for one in running if "data_source" in " ".join(one.cmdline())]
+    there = [one for one in running if "data_source" in command_line(one)]
     helpers.end(session)
     gone, left = psutil.wait_procs(there, timeout=30)
     warmup_source.read(session)
@@ -159,7 +160,7 @@ def test_a_stream_is_planned_by_this_process_which_keeps_what_is_its_own(
     writer = stream.writeStream.foreachBatch(lambda rows, _: [found.put(row.pid) for row in rows.collect()])
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     planner = found.get(timeout=60)
-    stands_in = [one for one in psutil.Process().children(recursive=True) if one.name() == "cat"]
+    stands_in = [one for one in psutil.Process().children(recursive=True) if command_line(one) == "cat"]
     session.sparkContext.parallelize([1, 2]).foreach(counted.add)
     query.stop()
     gone, _ = psutil.wait_procs(stands_in, timeout=30)
@@ -193,5 +194,4 @@ def test_fields_whose_names_differ_in_case_are_two_columns(session: SparkSession
 
 def _helpers() -> list[str]:
     """The command lines of the processes below this one."""
-    found = psutil.Process().children(recursive=True)
-    return [" ".join(one.cmdline()) for one in found if one.status() != psutil.STATUS_ZOMBIE]
+    return [command_line(one) for one in psutil.Process().children(recursive=True)]
