@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import uuid
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
@@ -195,7 +195,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
             key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
         }
         asked = metadata.get(REQUEST_ID, "")
-        call_id = asked if _PLAIN.fullmatch(asked) else uuid.uuid4().hex
+        call_id = asked if _PLAIN.fullmatch(asked) else secrets.token_hex(16)
         call = Call(call_id, method, unary, metadata, context)
         for concern in self._concerns:
             await stack.enter_async_context(concern(call))

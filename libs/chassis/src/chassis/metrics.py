@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -98,11 +99,13 @@ class Metrics:
             Gauge(OPEN_CALLS.name, OPEN_CALLS.what, OPEN_CALLS.labels, registry=self.registry),
         )
         lasted = Histogram(CALL_SECONDS.name, CALL_SECONDS.what, CALL_SECONDS.labels, registry=self.registry)
+        # Methods and codes are few; the library locks and writes text at each look.
+        going_of, ended_of, lasted_of = cache(going.labels), cache(ended.labels), cache(lasted.labels)
 
         @asynccontextmanager
         async def counted(call: Call) -> AsyncIterator[None]:
             begun = time.perf_counter()
-            going.labels(call.method).inc()
+            going_of(call.method).inc()
             code = "CANCELLED"
             try:
                 yield
@@ -111,10 +114,10 @@ class Metrics:
                 code = _code(call)
                 raise
             finally:
-                going.labels(call.method).dec()
-                ended.labels(call.method, code).inc()
+                going_of(call.method).dec()
+                ended_of(call.method, code).inc()
                 if call.unary:
-                    lasted.labels(call.method).observe(time.perf_counter() - begun)
+                    lasted_of(call.method).observe(time.perf_counter() - begun)
 
         return counted
 

@@ -6,11 +6,11 @@ does every kind of sink. Reference tables stand in queries, as text.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from daggers.v1 import events_pb2
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from fleet.answers import Code, Refusal, about, missing, version_mismatch, worded
@@ -85,16 +85,31 @@ def names_of(message: Message, kind: str) -> Iterator[str]:
     return (name for _, name in _named(message, (kind,)))
 
 
-def _named(message: Message, kinds: Collection[str]) -> Iterator[tuple[str, str]]:
+def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Name and text of each field with one of these names, in a message and in those it holds."""
+    leading = _leading(message.DESCRIPTOR, kinds)
     for field, value in message.ListFields():
-        if field.type == FieldDescriptor.TYPE_MESSAGE:
-            if not _is_map(field):
-                for each in value if field.is_repeated else (value,):
+        if field.number in leading:
+            for each in value if field.is_repeated else (value,):
+                if isinstance(each, str):
+                    yield field.name, each
+                else:
                     yield from _named(each, kinds)
-        elif field.name in kinds and field.type == FieldDescriptor.TYPE_STRING:
-            for text in value if field.is_repeated else (value,):
-                yield field.name, text
+
+
+@cache  # the fold asks at every request
+def _leading(message: Descriptor, kinds: tuple[str, ...]) -> frozenset[int]:
+    """The numbers of a message's fields that have one of these names, or lead to one that has."""
+    return frozenset(field.number for field in message.fields if _leads(field, kinds, ()))
+
+
+def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descriptor, ...]) -> bool:
+    held = field.message_type
+    if held is None:
+        return field.type == FieldDescriptor.TYPE_STRING and field.name in kinds
+    if held.GetOptions().map_entry or held in above:
+        return False
+    return any(_leads(each, kinds, (*above, held)) for each in held.fields)
 
 
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:
@@ -102,11 +117,6 @@ def _uses(dagger: Dagger, kind: str, name: str) -> bool:
         # As a launch takes tables: whatever text of the query may be one.
         return f"'{name}'" in dagger.spec.sql
     return name in names_of(dagger.spec, kind)
-
-
-@cache  # the fold asks at every request; options are read from bytes each time
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def _list(users: list[str]) -> str:

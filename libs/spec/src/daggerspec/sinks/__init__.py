@@ -64,6 +64,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
+@cache  # each view of a dagger asks
 def load(name: str) -> Kind:
     """A kind that there is."""
     return cast(Kind, importlib.import_module(f"{__name__}.{name}"))
