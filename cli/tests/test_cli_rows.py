@@ -125,6 +125,7 @@ def test_an_order_is_a_column_and_perhaps_a_direction() -> None:
         ("2026-01-01T11:00", NOON - timedelta(hours=1)),
         ("2026-01-01T11:00+02:00", NOON - timedelta(hours=3)),
         ("2026-01-01", NOON - timedelta(hours=12)),
+        ("999999d", datetime(1970, 1, 1, tzinfo=UTC)),
     ],
 )
 def test_since_is_a_span_before_now_or_an_instant(said: str, instant_: datetime) -> None:

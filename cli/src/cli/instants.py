@@ -3,15 +3,21 @@
 import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from cli.errors import MisusedError
 from daggerclient.times import UNITS
 
+_OLDEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def ago(text: str, now: datetime) -> datetime | None:
-    """The instant that is a span before now: 30s, 10m, 2h, 1d; None for any other text."""
+    """The instant that is a span before now: 30s, 10m, 2h, 1d; None for any other text.
+
+    Nothing is older than 1970, where Kafka's times begin: a longer span says "everything".
+    """
     before = _span(text)
-    return None if before is None else now - before
+    return None if before is None else now - min(before, now - _OLDEST)
 
 
 def span(flag: str, text: str) -> timedelta:
