@@ -22,7 +22,7 @@ from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health import Limits
 from fleet.watch import RECALL
-from health_monitor.addresses import Allowed
+from chassis.egress.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity

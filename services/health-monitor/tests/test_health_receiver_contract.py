@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fleet.alert import Alert, Notify, evolve
 from health_monitor import receivers
-from health_monitor.addresses import Allowed
+from chassis.egress.addresses import Allowed
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
 from health_monitor.webhook import Channel, Webhooks

@@ -24,7 +24,7 @@ from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from fleet.watch import RECALL
 from health_monitor import host, recall
-from health_monitor.addresses import Allowed
+from chassis.egress.addresses import Allowed
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity
 from health_monitor.metrics import gauges

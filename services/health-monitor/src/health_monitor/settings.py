@@ -22,7 +22,7 @@ from chassis.settings import MetricsSettings
 from daggerspec.limits import LATE_SHARE, OVERDUE_S
 from fleet.health import Limits
 from health_monitor import receivers
-from health_monitor.addresses import Allowed
+from chassis.egress.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.webhook import Channel
 from kafkaclient.settings import KafkaSettings

@@ -13,8 +13,8 @@ from typing import Final
 import httpx
 
 from fleet.alert import Notify
-from health_monitor.addresses import Allowed
-from health_monitor.egress import AddressRefused, CheckedTransport, Resolve, resolve
+from chassis.egress.addresses import Allowed
+from chassis.egress.transport import AddressRefused, CheckedTransport, Resolve, resolve
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Request, Sent, Temporary
 

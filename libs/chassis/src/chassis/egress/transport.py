@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from health_monitor.addresses import PORTS, Address, Allowed, parse, refusal
+from chassis.egress.addresses import PORTS, Address, Allowed, parse, refusal
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 

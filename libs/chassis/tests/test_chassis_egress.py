@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -15,9 +17,8 @@ from aiohttp import web
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from health_monitor.addresses import Address, Allowed, parse, public, refusal
-from health_monitor.egress import AddressRefused, CheckedTransport, resolve
-from health_monitor.receiver import AlertReceiver
+from chassis.egress.addresses import Address, Allowed, parse, public, refusal
+from chassis.egress.transport import AddressRefused, CheckedTransport, resolve
 
 NOBODY = Allowed()
 PUBLIC = "93.184.216.34"
@@ -100,6 +101,26 @@ async def test_loopback_is_refused_in_every_spelling_the_resolver_takes(host: st
     assert refusal("https", host, 443, addresses, NOBODY) is not None
 
 
+@asynccontextmanager
+async def listening(context: ssl.SSLContext | None = None) -> AsyncGenerator[tuple[int, list[str]]]:
+    """A server on loopback: its port, and the host that each request names."""
+    received: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        received.append(request.host)
+        return web.Response(text="ok")
+
+    application = web.Application()
+    application.router.add_post("/slack", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    try:
+        yield runner.addresses[0][1], received
+    finally:
+        await runner.cleanup()
+
+
 async def post(url: str, transport: CheckedTransport) -> httpx.Response:
     async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
         return await client.post(url, json={"text": "hello"})
@@ -113,15 +134,14 @@ async def test_a_name_that_is_rebound_after_the_check_gains_nothing() -> None:
         asked.append(host)
         return [parse("192.0.2.1" if len(asked) == 1 else "127.0.0.1")]
 
-    shown: list[str] = []
-    async with AlertReceiver(show=shown.append) as receiver:
-        allowed = Allowed.parse(f"rebound.example:{receiver.port}")
+    async with listening() as (port, received):
+        allowed = Allowed.parse(f"rebound.example:{port}")
         transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), rebinding)
         with pytest.raises((httpx.ConnectError, TimeoutError)):
             async with asyncio.timeout(1):
-                await post(f"http://rebound.example:{receiver.port}/slack", transport)
+                await post(f"http://rebound.example:{port}/slack", transport)
 
-    assert (asked, shown) == (["rebound.example"], [])
+    assert (asked, received) == (["rebound.example"], [])
 
 
 async def test_every_attempt_is_checked_anew() -> None:
@@ -146,14 +166,13 @@ async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -
     async def two(host: str, port: int) -> list[Address]:
         return [parse("127.0.0.2"), parse("127.0.0.1")]  # the server listens on the second only
 
-    shown: list[str] = []
-    async with AlertReceiver(show=shown.append) as receiver:
-        allowed = Allowed.parse(f"receiver.example:{receiver.port}")
+    async with listening() as (port, received):
+        allowed = Allowed.parse(f"receiver.example:{port}")
         transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), two)
-        response = await post(f"http://receiver.example:{receiver.port}/slack", transport)
+        response = await post(f"http://receiver.example:{port}/slack", transport)
 
     assert response.text == "ok"
-    assert receiver.received[0].host == f"receiver.example:{receiver.port}"
+    assert received == [f"receiver.example:{port}"]
 
 
 # ---- TLS: pinned to the address, checked against the name --------------------------------------------------
@@ -182,24 +201,14 @@ async def over_tls(name: str, certificate: tuple[Path, Path]) -> str:
     async def to_loopback(host: str, port: int) -> list[Address]:
         return [parse("127.0.0.1")]
 
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(text=request.host)
-
     made, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serving.load_cert_chain(made, key)
-    application = web.Application()
-    application.router.add_post("/slack", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving).start()
-    port = runner.addresses[0][1]
     trusting = ssl.create_default_context(cafile=str(made))
-    try:
+    async with listening(serving) as (port, received):
         transport = CheckedTransport(Allowed.parse(name), trusting, to_loopback)
-        return (await post(f"https://{name}:{port}/slack", transport)).text.rpartition(":")[0]
-    finally:
-        await runner.cleanup()
+        await post(f"https://{name}:{port}/slack", transport)
+    return received[0].rpartition(":")[0]
 
 
 async def test_a_certificate_is_good_for_its_name_although_the_address_is_pinned(

@@ -1,0 +1,5 @@
+"""The way out: which addresses may be reached, and clients that connect to no other.
+
+addresses   the rules; pure
+transport   for httpx
+"""
