@@ -6,19 +6,21 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
 import pytest
+import urllib3
 from aiohttp import web
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from chassis.egress.addresses import Address, Allowed, parse, public, refusal
-from chassis.egress.transport import AddressRefused, CheckedTransport, resolve
+from chassis.egress.addresses import INSIDE, Address, AddressRefused, Allowed, parse, public, refusal
+from chassis.egress.pools import pools, refuse
+from chassis.egress.transport import CheckedTransport, resolve
 
 NOBODY = Allowed()
 PUBLIC = "93.184.216.34"
@@ -31,6 +33,8 @@ PUBLIC = "93.184.216.34"
         *("169.254.169.254", "192.0.2.1", "198.18.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
         *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1"),
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::"),
+        *("fec0::1", "3fff::1", "5f00::1", "192.88.99.1", "::ffff:0:7f00:1", "::ffff:0:a9fe:a9fe"),
+        *("168.63.129.16", "100.100.100.200", "192.0.0.192", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"),
         *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "2001:0:7f00:1::"),
     ],
 )
@@ -51,6 +55,45 @@ def test_one_private_address_among_several_is_enough() -> None:
 
 def test_plain_http_is_refused() -> None:
     assert refusal("http", "hooks.example.com", 80, [parse(PUBLIC)], NOBODY) is not None
+
+
+INWARD = Allowed.parse("", "10.0.0.0/8, 127.0.0.0/8, ::1/128, 169.254.0.0/16, fd00::/8")
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "::ffff:10.1.2.3", "fd12::1", PUBLIC])
+def test_what_is_in_a_network_that_is_allowed_passes(address: str) -> None:
+    assert refusal("https", "influx.internal", 8086, [parse(address)], INWARD) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "::ffff:169.254.169.254", "2002:a9fe:a9fe::", "fd00:ec2::254", "192.168.1.1"],
+)
+def test_where_clouds_tell_secrets_is_in_no_network(address: str) -> None:
+    assert refusal("https", "influx.internal", 8086, [parse(address)], INWARD) is not None
+
+
+def test_plain_http_goes_no_further_than_the_networks_that_are_allowed() -> None:
+    inside, outside = [parse("10.1.2.3")], [parse("10.1.2.3"), parse(PUBLIC)]
+
+    refused = [refusal("http", "influx.internal", 8086, each, INWARD) for each in (inside, outside, [])]
+    assert [each is not None for each in refused] == [False, True, True]
+
+
+def test_our_own_machines_are_called_where_they_stand_and_metadata_is_not() -> None:
+    ours = [parse(each) for each in ("10.0.0.1", "127.0.0.1", "172.17.0.2", "fd12::1", PUBLIC)]
+
+    assert refusal("http", "driver.internal", 4040, ours, INSIDE) is None
+    for address in ("169.254.169.254", "169.254.1.1", "fd00:ec2::254", "0.0.0.0", "224.0.0.1"):
+        assert refusal("http", "driver.internal", 4040, [parse(address)], INSIDE) is not None
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "private", "10.0.0.0/33", "10.0.0.0/8;127.0.0.0/8"])
+def test_what_is_no_network_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a network") as error:
+        Allowed.parse("", f"192.168.0.0/16, {text}")
+
+    assert repr(text) in str(error.value)
 
 
 @for_all(st.ip_addresses(v=4))
@@ -74,6 +117,7 @@ def test_no_form_of_an_embedded_address_says_more_than_the_address(address: obje
         ("a:1, [::1]:2 ,b", "::1", 2, True),
         ("a:1, [::1]:2 ,b", "b", 9, True),
         ("", "localhost", 80, False),
+        ("influx.internal:80", "influx.internal.", 80, False),
     ],
 )
 def test_a_listed_host_is_vouched_for_as_it_is_written(
@@ -102,12 +146,16 @@ async def test_loopback_is_refused_in_every_spelling_the_resolver_takes(host: st
 
 
 @asynccontextmanager
-async def listening(context: ssl.SSLContext | None = None) -> AsyncGenerator[tuple[int, list[str]]]:
-    """A server on loopback: its port, and the host that each request names."""
+async def listening(
+    context: ssl.SSLContext | None = None, moved_to: str = ""
+) -> AsyncGenerator[tuple[int, list[str]]]:
+    """A server on loopback: its port, and the host that each request names. Answers ok, or `moved_to`."""
     received: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
         received.append(request.host)
+        if moved_to:
+            raise web.HTTPTemporaryRedirect(moved_to)
         return web.Response(text="ok")
 
     application = web.Application()
@@ -175,6 +223,73 @@ async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -
     assert received == [f"receiver.example:{port}"]
 
 
+# ---- urllib3, as the sinks of drivers use it ---------------------------------------------------------------
+
+
+def asked(
+    url: str, allowed: Allowed, *answers: str, judge: Callable[[str], None] = refuse
+) -> tuple[int, list[str]]:
+    """The status of a POST by checked pools, and what the resolver was asked; it answers these in turn."""
+    names, left = [], list(answers)
+
+    def resolver(host: str, port: int) -> list[Address]:
+        names.append(host)
+        return [parse(left.pop(0))]
+
+    with urllib3.PoolManager(retries=urllib3.Retry(1), timeout=2.0) as manager:
+        manager.pool_classes_by_scheme = dict(pools(allowed, judge, resolver))
+        return manager.request("POST", url, body=b"rows").status, names
+
+
+async def test_a_pool_asks_for_a_name_once_and_connects_to_what_it_was_told() -> None:
+    async with listening() as (port, received):
+        allowed = Allowed.parse(f"rebound.example:{port}")
+        status, names = await asyncio.to_thread(
+            asked, f"http://rebound.example:{port}/slack", allowed, "127.0.0.1"
+        )
+
+    assert (status, names, received) == (200, ["rebound.example"], [f"rebound.example:{port}"])
+
+
+async def test_a_pool_does_not_connect_to_what_a_name_was_rebound_to() -> None:
+    """The server is at 127.0.0.1; the name is there for the first look, and elsewhere for no other."""
+    async with listening() as (port, received):
+        with pytest.raises(AddressRefused):
+            await asyncio.to_thread(
+                asked, f"https://rebound.example:{port}/slack", NOBODY, "127.0.0.1", PUBLIC
+            )
+
+    assert received == []
+
+
+async def test_a_pool_follows_no_redirect_to_where_it_may_not_go() -> None:
+    async with listening(moved_to="http://169.254.169.254/latest/meta-data/") as (port, received):
+        allowed = Allowed.parse(f"influx.example:{port}")
+        with pytest.raises(AddressRefused):
+            await asyncio.to_thread(
+                asked, f"http://influx.example:{port}/slack", allowed, "127.0.0.1", "169.254.169.254"
+            )
+
+    assert len(received) == 1
+
+
+async def test_a_pool_that_observes_connects_and_says_what_would_be_refused() -> None:
+    said: list[str] = []
+    async with listening() as (port, received):
+        url = f"http://influx.example:{port}/slack"
+        status, _ = await asyncio.to_thread(lambda: asked(url, NOBODY, "127.0.0.1", judge=said.append))
+
+    assert (status, len(received), len(said)) == (200, 1, 1)
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]"])
+def test_a_pool_refuses_loopback_in_every_spelling(host: str) -> None:
+    with urllib3.PoolManager(retries=False, timeout=2.0) as manager:
+        manager.pool_classes_by_scheme = dict(pools(NOBODY))
+        with pytest.raises(AddressRefused):
+            manager.request("GET", f"https://{host}:1/")
+
+
 # ---- TLS: pinned to the address, checked against the name --------------------------------------------------
 
 
@@ -220,3 +335,26 @@ async def test_a_certificate_is_good_for_its_name_although_the_address_is_pinned
 async def test_a_certificate_of_another_name_is_refused(certificate: tuple[Path, Path]) -> None:
     with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
         await over_tls("other.example", certificate)
+
+
+@pytest.mark.parametrize(("name", "good"), [("hooks.example", True), ("other.example", False)])
+async def test_a_pool_checks_a_certificate_against_the_name(
+    certificate: tuple[Path, Path], name: str, *, good: bool
+) -> None:
+    def post_to(port: int) -> str:
+        with urllib3.PoolManager(retries=False, timeout=5.0, ca_certs=str(made)) as manager:
+            manager.pool_classes_by_scheme = dict(
+                pools(Allowed.parse(name), resolver=lambda *_: [parse("127.0.0.1")])
+            )
+            try:
+                return manager.request("POST", f"https://{name}:{port}/slack").data.decode()
+            except urllib3.exceptions.SSLError as error:
+                return str(error)
+
+    made, key = certificate
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(made, key)
+    async with listening(serving) as (port, _):
+        said = await asyncio.to_thread(post_to, port)
+
+    assert said == "ok" if good else "Hostname mismatch" in said

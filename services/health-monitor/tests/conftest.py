@@ -18,11 +18,11 @@ from google.protobuf.message import Message
 from pydantic import SecretStr
 from tests.contracts.logs import TroubledLog
 
+from chassis.egress.addresses import Allowed
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health import Limits
 from fleet.watch import RECALL
-from chassis.egress.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity

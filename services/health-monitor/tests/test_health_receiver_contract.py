@@ -13,9 +13,9 @@ from daggers.v1 import alerts_pb2
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from chassis.egress.addresses import Allowed
 from fleet.alert import Alert, Notify, evolve
 from health_monitor import receivers
-from chassis.egress.addresses import Allowed
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
 from health_monitor.webhook import Channel, Webhooks

@@ -12,11 +12,12 @@ from tempfile import TemporaryFile
 from textwrap import fill
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback
+from chassis.egress.addresses import Allowed
 
 
 class Settings(BaseSettings):
@@ -43,6 +44,38 @@ class MetricsSettings(Settings):
         if bind:
             host_and_port(bind)
         return bind
+
+
+class EgressSettings(Settings):
+    """What may be reached beside the public internet: fields that services mix into their settings."""
+
+    # Every service's, so without a prefix; a test gives them by their own names.
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    allowed_hosts: str = Field(default="", validation_alias="DAGGERS_ALLOWED_HOSTS")
+    """host[:port], comma-separated, as in URLs: where receivers and sinks may be although the host is private
+    or loopback, or the URL is plain http."""
+
+    allowed_networks: str = Field(default="", validation_alias="DAGGERS_ALLOWED_NETWORKS")
+    """Networks such as 10.0.0.0/8, comma-separated: the same for every host in them. Where clouds keep the
+    secrets of machines (169.254.169.254 and others) is in none."""
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: str) -> str:
+        Allowed.parse(hosts)
+        return hosts
+
+    @field_validator("allowed_networks")
+    @classmethod
+    def _are_networks(cls, networks: str) -> str:
+        Allowed.parse("", networks)
+        return networks
+
+    @property
+    def allowed(self) -> Allowed:
+        """What an administrator vouches for."""
+        return Allowed.parse(self.allowed_hosts, self.allowed_networks)
 
 
 S = TypeVar("S", bound=Settings)

@@ -15,6 +15,8 @@ from typing import Final
 import httpx
 
 from chassis import logging, service
+from chassis.egress.addresses import INSIDE
+from chassis.egress.transport import CheckedTransport
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
 from election import host_name, identity
@@ -24,7 +26,6 @@ from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from fleet.watch import RECALL
 from health_monitor import host, recall
-from chassis.egress.addresses import Allowed
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity
 from health_monitor.metrics import gauges
@@ -69,15 +70,16 @@ async def serve(
         control = await stack.enter_async_context(KafkaLog(kafka, control_topic))
         alerts = await stack.enter_async_context(KafkaLog(kafka, alerts_topic))
         beats = await stack.enter_async_context(KafkaLog(kafka, heartbeats_topic))
-        # Spark drivers are ours and stand in private networks: no check of addresses, no proxy, no redirects.
-        spark = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
+        # Drivers are ours, and where they are they say themselves: no proxy, no redirects.
+        inside = CheckedTransport(INSIDE, httpx.create_ssl_context(trust_env=False))
+        spark = await stack.enter_async_context(httpx.AsyncClient(transport=inside, trust_env=False))
         monitor = Monitor(
             Identity(monitor_id=identity(), host=host_name()),
             control=control,
             alerts=alerts,
             beats=beats,
             channels=channels,
-            webhooks=Webhooks(Allowed.parse(configured.allowed_hosts), portal=configured.portal_url),
+            webhooks=Webhooks(configured.allowed, portal=configured.portal_url),
             spark=spark,
             limits=configured.limits(),
             policy=configured.policy(),

@@ -12,6 +12,8 @@ from typing import Final
 
 import httpx
 
+from chassis.egress.addresses import AddressRefused
+
 _TIMEOUT_S: Final = 3.0
 _HEADERS: Final = {"accept-encoding": "identity"}
 _ANSWER_LIMIT: Final = 256 * 1024
@@ -31,7 +33,7 @@ async def answers(client: httpx.AsyncClient, ui_url: str, dagger: str, generatio
                 if len(read) > _ANSWER_LIMIT:
                     return False
         return response.status_code == 200 and _names(read, dagger, generation)
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError):
+    except (httpx.HTTPError, httpx.InvalidURL, AddressRefused, TimeoutError, OSError):
         return False
 
 

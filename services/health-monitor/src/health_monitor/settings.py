@@ -18,25 +18,20 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import MetricsSettings
+from chassis.settings import EgressSettings, MetricsSettings
 from daggerspec.limits import LATE_SHARE, OVERDUE_S
 from fleet.health import Limits
 from health_monitor import receivers
-from chassis.egress.addresses import Allowed
 from health_monitor.alert import Policy
 from health_monitor.webhook import Channel
 from kafkaclient.settings import KafkaSettings
 
 
-class MonitorSettings(KafkaSettings, MetricsSettings):
+class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
     """Watches the daggers and tells on-call. A secret is given by its variable or, better, by a file."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_MONITOR_", populate_by_name=True)
 
-    # Every service's, so without the prefix.
-    allowed_hosts: str = Field(default="", validation_alias="DAGGERS_ALLOWED_HOSTS")
-    """host[:port], comma-separated, as in URLs: where notifications may go although the host is private or
-    loopback, or the URL is plain http."""
     hold_s: float = Field(default=10, ge=0)
     """Seconds a condition must hold before its alert fires."""
     resolve_hold_s: float = Field(default=30, ge=0)
@@ -82,12 +77,6 @@ class MonitorSettings(KafkaSettings, MetricsSettings):
     restarted before forgets it, and nobody is told that it is over."""
     leader_timeout_s: float = Field(default=15, gt=0)
     """Seconds a leader's missing beat is borne before another monitor takes over."""
-
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _are_hosts(cls, value: str) -> str:
-        Allowed.parse(value)
-        return value
 
     @field_validator("portal_url")
     @classmethod

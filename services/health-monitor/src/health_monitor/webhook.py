@@ -12,9 +12,9 @@ from typing import Final
 
 import httpx
 
+from chassis.egress.addresses import AddressRefused, Allowed
+from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alert import Notify
-from chassis.egress.addresses import Allowed
-from chassis.egress.transport import AddressRefused, CheckedTransport, Resolve, resolve
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Request, Sent, Temporary
 

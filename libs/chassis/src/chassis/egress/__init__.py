@@ -2,4 +2,5 @@
 
 addresses   the rules; pure
 transport   for httpx
+pools       for urllib3
 """

@@ -1,36 +1,77 @@
-"""Which addresses a notification may go to: the check against server-side request forgery. Pure.
+"""Which addresses may be reached from here: the check against server-side request forgery. Pure.
 
 Hosts are checked by what they resolve to, whatever they look like (decimal, octal, a name somebody rebinds),
-and the connection is made to the very address that was checked: see `egress`.
+and the connection is made to the very address that was checked: see `transport` and `pools`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
 
 PORTS: Final = {"http": 80, "https": 443}
+METADATA: Final = frozenset(
+    map(
+        ip_address,
+        (
+            "169.254.169.254",  # AWS, Azure, Google, and who does as they do
+            "169.254.170.2",  # AWS, credentials of a task
+            "169.254.170.23",  # AWS, credentials of a pod
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",  # Google
+            "100.100.100.200",  # Alibaba
+            "192.0.0.192",  # Oracle
+            "168.63.129.16",  # Azure's wire server, at a public address
+        ),
+    )
+)
+"""Where clouds tell a machine its secrets: in no network that is allowed."""
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_TRANSLATED: Final = IPv6Network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
+_OWN: Final = frozenset({IPv6Address("::"), IPv6Address("::1")})
+# What `is_global` of this Python says is of the public internet, and is not.
+_RESERVED: Final = (
+    IPv6Network("fec0::/10"),  # private, of old
+    IPv6Network("3fff::/20"),  # documentation
+    IPv6Network("5f00::/16"),  # segment routing
+    IPv4Network("192.88.99.0/24"),  # relays of 6to4, of old
+)
+
+
+_VOUCHED: Final = "is neither in DAGGERS_ALLOWED_HOSTS nor in DAGGERS_ALLOWED_NETWORKS"
+
+
+class AddressRefused(Exception):  # noqa: N818 - reads as what happened
+    """Nothing may be sent there; the text is one sentence without the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The hosts an administrator vouches for, as DAGGERS_ALLOWED_HOSTS lists them."""
+    """What an administrator vouches for beside the public internet."""
 
     hosts: frozenset[tuple[str, int | None]] = frozenset()
-    """Host as it stands in a URL, lower case, and its port; None: any port."""
+    """Host as it stands in a URL, lower case, and its port; None: any port. DAGGERS_ALLOWED_HOSTS."""
+    networks: tuple[Network, ...] = ()
+    """Where plain http will do, too. DAGGERS_ALLOWED_NETWORKS."""
+    plain: bool = False
+    """Whether plain http will do everywhere."""
 
     @classmethod
-    def parse(cls, text: str) -> Allowed:
-        """From `host[:port], …`; an IPv6 address in brackets. Raises: ValueError naming the entry."""
+    def parse(cls, text: str, networks: str = "") -> Allowed:
+        """From `host[:port], …`, an IPv6 address in brackets, and `10.0.0.0/8, …`.
+
+        Raises: ValueError naming the entry.
+        """
         hosts = set()
-        for entry in filter(None, (part.strip() for part in text.split(","))):
+        for entry in _listed(text):
             try:
                 parts = urlsplit(f"//{entry}")
                 host, port = parts.hostname, parts.port
@@ -43,11 +84,26 @@ class Allowed:
             ):
                 raise ValueError(f"{entry!r} is not a host or host:port")
             hosts.add((host, port))
-        return cls(frozenset(hosts))
+        return cls(frozenset(hosts), tuple(map(_network, _listed(networks))))
 
     def has(self, host: str, port: int) -> bool:
         """Whether the host is vouched for, at this port."""
         return not self.hosts.isdisjoint({(host.lower(), None), (host.lower(), port)})
+
+
+INSIDE: Final = Allowed(
+    networks=tuple(
+        map(
+            ip_network,
+            (
+                *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
+                *("fc00::/7", "::1/128"),
+            ),
+        )
+    ),
+    plain=True,
+)
+"""For calls of the platform's own machines: they stand anywhere but where a cloud tells secrets."""
 
 
 def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], allowed: Allowed) -> str | None:
@@ -57,31 +113,58 @@ def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], all
     """
     if allowed.has(host, port):
         return None
-    if scheme != "https":
-        return "it is not https, and its host is not in DAGGERS_ALLOWED_HOSTS"
-    if not all(public(address) for address in addresses):
-        return "its host has a private, loopback or reserved address, and is not in DAGGERS_ALLOWED_HOSTS"
+    inside = bool(addresses) and all(within(each, allowed) for each in addresses)
+    if scheme != "https" and not allowed.plain and not inside:
+        return f"it is not https, and its host {_VOUCHED}"
+    if not all(public(each) or within(each, allowed) for each in addresses):
+        return f"its host has a private, loopback or reserved address, and {_VOUCHED}"
     return None
 
 
 def public(address: Address) -> bool:
     """Whether an address is of the public internet, seen through every form that embeds another address."""
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast
-    embedded: list[IPv4Address] = []
+    if embedded := _embedded(address):
+        return all(map(public, embedded))
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        return False
+    if address in METADATA or any(address in network for network in _RESERVED):
+        return False
+    return address.is_global and not address.is_multicast
+
+
+def within(address: Address, allowed: Allowed) -> bool:
+    """Whether an address is in a network that is vouched for, seen through the same forms."""
+    if embedded := _embedded(address):
+        return all(within(each, allowed) for each in embedded)
+    return address not in METADATA and any(address in network for network in allowed.networks)
+
+
+def _embedded(address: Address) -> Sequence[IPv4Address]:
+    """The addresses that an address stands for; none when it stands for itself."""
+    if isinstance(address, IPv4Address) or address in _OWN:
+        return ()
     if address.ipv4_mapped is not None:
-        embedded.append(address.ipv4_mapped)
-    elif address.sixtofour is not None:
-        embedded.append(address.sixtofour)
-    elif address.teredo is not None:
-        embedded.extend(address.teredo)
-    elif address in _COMPATIBLE or any(address in network for network in _NAT64):
-        embedded.append(IPv4Address(int(address) & 0xFFFF_FFFF))
-    if embedded:
-        return all(public(inner) for inner in embedded)
-    return address.is_global and not address.is_multicast and address.scope_id is None
+        return (address.ipv4_mapped,)
+    if address.sixtofour is not None:
+        return (address.sixtofour,)
+    if address.teredo is not None:
+        return address.teredo
+    if any(address in network for network in (_COMPATIBLE, _TRANSLATED, *_NAT64)):
+        return (IPv4Address(int(address) & 0xFFFF_FFFF),)
+    return ()
 
 
 def parse(address: str) -> Address:
     """An address as a resolver writes it."""
     return ip_address(address)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a network such as 10.0.0.0/8") from None
+
+
+def _listed(text: str) -> Iterator[str]:
+    return filter(None, (part.strip() for part in text.split(",")))

@@ -1,4 +1,4 @@
-"""The way out to the internet: an HTTP transport that checks where it connects, at every request.
+"""An HTTP transport of httpx that checks where it connects, at every request.
 
 It resolves the host, checks every address, and connects to a checked one: no name is resolved again in
 between, so one that is rebound after the check gains nothing. Certificates are checked against the name.
@@ -13,13 +13,9 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from chassis.egress.addresses import PORTS, Address, Allowed, parse, refusal
+from chassis.egress.addresses import PORTS, Address, AddressRefused, Allowed, parse, refusal
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
-
-
-class AddressRefused(Exception):  # noqa: N818 - reads as what happened
-    """Nothing may be sent there; the text is one sentence without the address."""
 
 
 async def resolve(host: str, port: int) -> list[Address]:

@@ -1,0 +1,84 @@
+"""Pools of urllib3 whose connections check where they connect, each time one is made.
+
+A host is resolved, every address is checked, and the connection is made to a checked one, as `transport`
+does. Redirects are followed by connections of the same pools, so they are checked, too.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.util.connection import create_connection
+
+from chassis.egress.addresses import PORTS, Address, AddressRefused, Allowed, parse, refusal
+
+Resolve = Callable[[str, int], list[Address]]
+Judge = Callable[[str], None]
+"""Takes why nothing may be sent somewhere. Raises: AddressRefused; or not, and it is sent all the same."""
+Pools = Mapping[str, type[HTTPConnectionPool]]
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """The addresses of a host, as this machine resolves it. Raises: OSError."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in answers))
+
+
+def refuse(why: str) -> None:
+    """Raises: AddressRefused."""
+    raise AddressRefused(why)
+
+
+def pools(allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve) -> Pools:
+    """What a PoolManager takes as `pool_classes_by_scheme`.
+
+    Connections of theirs raise AddressRefused beside what urllib3 raises.
+    """
+
+    def connected(connection: HTTPConnection) -> socket.socket:
+        scheme = "https" if isinstance(connection, HTTPSConnection) else "http"
+        host, port = connection.host, connection.port or PORTS[scheme]
+        try:
+            addresses = resolver(host.strip("[]"), port)
+        except (OSError, UnicodeError) as error:
+            raise NewConnectionError(connection, "the host has no address") from error
+        why = refusal(scheme, host, port, addresses, allowed)
+        if why is not None:
+            judge(why)
+        return _first(connection, addresses, port)
+
+    class Checked(HTTPConnection):
+        _new_conn = connected
+
+    class CheckedTLS(HTTPSConnection):
+        _new_conn = connected
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = Checked
+
+    class PoolTLS(HTTPSConnectionPool):
+        ConnectionCls = CheckedTLS
+
+    return {"http": Pool, "https": PoolTLS}
+
+
+def _first(connection: HTTPConnection, addresses: Sequence[Address], port: int) -> socket.socket:
+    """A connection to the first address that answers. Raises: NewConnectionError, ConnectTimeoutError."""
+    failure: HTTPError = NewConnectionError(connection, "the host has no address")
+    for address in addresses:
+        try:
+            return create_connection(
+                (str(address), port),
+                connection.timeout,
+                source_address=connection.source_address,
+                socket_options=connection.socket_options,
+            )
+        except TimeoutError:
+            failure = ConnectTimeoutError(connection, "the host does not answer")
+        except OSError as error:
+            failure = NewConnectionError(connection, f"no connection: {error.strerror}")
+    raise failure
