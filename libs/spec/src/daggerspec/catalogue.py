@@ -34,11 +34,13 @@ class Catalogue(Protocol):
         """A registered message. Raises: Unresolved."""
 
 
-def cluster(path: str, value: spec_pb2.Cluster) -> Iterator[Violation]:
-    """A place where daggers run and streams live."""
+def cluster(
+    path: str, value: spec_pb2.Cluster, before: spec_pb2.Cluster | None = None
+) -> Iterator[Violation]:
+    """A place where daggers run and streams live, to be registered; `before` is what it is so far."""
     yield from fields.name(f"{path}.name", value.name)
     if value.HasField("kafka"):
-        yield from kafka.address(f"{path}.kafka", value.kafka)
+        yield from kafka.registered(f"{path}.kafka", value.kafka, (before or spec_pb2.Cluster()).kafka)
     if value.spark_master:
         yield from master.violations(f"{path}.spark_master", value.spark_master)
     if value.HasField("influx"):

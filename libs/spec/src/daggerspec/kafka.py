@@ -12,6 +12,8 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from daggerspec import fields
+from daggerspec.kafka_properties import LISTED
+from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
 _PROPERTY: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
@@ -67,6 +69,20 @@ def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
         yield from fields.secret(f'{path}.secret_properties["{key}"]', reference)
     if len(value.properties) + len(value.secret_properties) > _MAX_PROPERTIES:
         yield Violation(f"{path}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
+
+
+def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress) -> Iterator[Violation]:
+    """The same when a cluster is registered: it sets what is listed, and what it set `before`."""
+    wrong = list(address(path, value))
+    yield from wrong
+    said = {each.field for each in wrong}
+    kept = {*before.properties, *before.secret_properties}
+    for kind, keys in (("properties", value.properties), ("secret_properties", value.secret_properties)):
+        for key in sorted(set(keys) - LISTED - kept):
+            field, near = f'{path}.{kind}["{key}"]', nearest(key, LISTED, cutoff=0.8)
+            if not any(each.startswith(field) for each in said):
+                text = f"is not among the client properties that may be set{hint(near, '')}"
+                yield Violation(field, text, "FORBIDDEN_PROPERTY", suggestion=near or "")
 
 
 def _property(path: str, key: str) -> Iterator[Violation]:

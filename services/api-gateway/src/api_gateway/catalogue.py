@@ -48,9 +48,11 @@ class CatalogService(CatalogReads):
         """Register a cluster, or replace one."""
         cluster = filled_cluster(request.cluster)
         event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
+        entry = self._fleet.clusters.get(cluster.name)
+        before = entry.value if entry else None
         version, sequence = await self._put(
             request, event, "cluster", cluster.name, self._fleet.clusters,
-            lambda: catalogue.cluster("cluster", cluster),
+            lambda: catalogue.cluster("cluster", cluster, before),
         )  # fmt: skip
         return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
 
