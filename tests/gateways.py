@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
 from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
@@ -22,8 +23,9 @@ def served(
     database: str,
     log: Callable[[], Log] = MemoryLog,
     alerts: Callable[[], Log] = MemoryLog,
+    **further: Any,
 ) -> Iterator[int]:
-    """A gateway at an endpoint: its port."""
+    """A gateway at an endpoint: its port. `further` is what else `serving` takes."""
     port: Future[int] = Future()
     stop: Future[Callable[[], object]] = Future()
 
@@ -39,6 +41,7 @@ def served(
             source="/api-gateway/test",
             reference_places=["/tables"],
             drain_s=5,
+            **further,
         ) as served:
             port.set_result(served.port)
             await stopped.wait()

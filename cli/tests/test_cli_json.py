@@ -52,7 +52,7 @@ LOCAL = {"version", "local status", "local down", "local dump", "sql check"}
 # These end with Ctrl-C only.
 ENDLESS = {"alerts watch"}
 # These read the broker.
-ASK_NO_GATEWAY = LOCAL | {"log export", "log verify", "log restore"}
+ASK_NO_GATEWAY = LOCAL | {"logout", "log export", "log verify", "log restore"}
 
 
 def every_command() -> list[str]:

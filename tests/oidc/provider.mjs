@@ -17,7 +17,7 @@ const provider = new Provider(issuer, {
   claims: { openid: ['sub'], groups: ['groups'], email: ['email', 'email_verified'] },
   scopes: ['openid', 'groups', 'email', 'offline_access'],
   cookies: { keys: ['a key for tests'] },
-  features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true } },
+  features: { deviceFlow: { enabled: true }, revocation: { enabled: true }, devInteractions: { enabled: true } },
   async findAccount(_, id) {
     return {
       accountId: id,

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import time
-from html.parser import HTMLParser
 from typing import Any
 
 import httpx
 import pytest
+from tests.oidc.browser import walk
 
 from access import Principal
 from api_gateway.oidc import Provider, Refused, Verifier, fetched
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
-
-
-class Form(HTMLParser):
-    """The first form of a page: where it goes, and its fields."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.action, self.fields = "", dict[str, str]()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value or "" for name, value in attrs}
-        if tag == "form" and not self.action:
-            self.action = said.get("action", "")
-        elif tag in ("input", "button") and said.get("name"):
-            self.fields[said["name"]] = said.get("value", "")
 
 
 def signed_in(issuer: str, login: str) -> dict[str, Any]:
@@ -37,16 +21,7 @@ def signed_in(issuer: str, login: str) -> dict[str, Any]:
         asked = browser.post(
             f"{issuer}/device/auth", data={"client_id": "daggers", "scope": "openid groups email"}
         ).json()
-        page = browser.get(asked["verification_uri_complete"])
-        for _ in range(8):  # device, sign in, consent; each is a form
-            form = Form(page.text)
-            if not form.action:
-                break
-            fields = (
-                {**form.fields, "login": login, "password": "any"} if "login" in form.fields else form.fields
-            )
-            fields.pop("abort", None)
-            page = browser.post(httpx.URL(str(page.url)).join(form.action), data=fields)
+        walk(browser, asked["verification_uri_complete"], login)
         until = time.monotonic() + 30
         while True:
             given = browser.post(

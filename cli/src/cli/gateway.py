@@ -38,6 +38,7 @@ class Gateway(client.Client):
         *,
         ca_file: Path | None = None,
         token_file: Path | None = None,
+        token: Callable[[], str] | None = None,
         flags: Mapping[str, str] = NO_FLAGS,
         warn: Callable[[str], None] = lambda _: None,
         patience_s: float = client.PATIENCE_S,
@@ -45,7 +46,12 @@ class Gateway(client.Client):
         self._flags = flags
         try:
             super().__init__(
-                address, ca_file=ca_file, token_file=token_file, warn=warn, patience_s=patience_s
+                address,
+                ca_file=ca_file,
+                token_file=token_file,
+                token=token,
+                warn=warn,
+                patience_s=patience_s,
             )
         except client.SettingError as error:
             raise in_words(error) from error
@@ -84,6 +90,8 @@ def _refused(error: client.RefusedError, flags: Mapping[str, str]) -> RefusedErr
     detail = {"code": error.code.name, "request_id": error.request_id}
     if error.code is grpc.StatusCode.UNAUTHENTICATED:
         todo = "DAGGERS_TOKEN_FILE must name a file with a token of its own"
+        if "oidc_issuer" in error.metadata:
+            todo = f"`daggers login` makes you known, or {todo}"
         return RefusedError(f"{error.message}: {todo}", reason=error.reason, detail=detail)
     findings = [{**each, "field": flag(each["field"], flags)} for each in map(finding, error.violations)]
     message = headline(findings) if findings else error.message

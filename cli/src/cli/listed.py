@@ -72,7 +72,14 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             "Write a dagger file that counts the records of a stream per minute, to be changed from there.",
             "cli.commands.init",
         ),
-        "whoami": Listed("Who you are to the gateway, and which roles that gives.", "cli.commands.accounts"),
+        "login": Listed(
+            "Log in at the provider that the gateway trusts; later calls of that gateway are yours.",
+            "cli.commands.login",
+        ),
+        "logout": Listed(
+            "Forget the login of a gateway, and tell the provider that it is over.", "cli.commands.login"
+        ),
+        "whoami": Listed("Who you are to the gateway, and which roles that gives.", "cli.commands.whoami"),
         "version": Listed(
             "The versions of the command, and of what the embedded stack runs.", "cli.commands.version"
         ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.extension import Extension
+from cli.login.kept import Login, Logins, TokenFile
 from cli.output import Format, Printer
 from cli.parsing import Command
 from cli.settings import Settings
@@ -72,14 +73,21 @@ class Session:
         """
         from cli.gateway import Gateway  # a client: not for commands that make no call
 
-        settings = self.settings
+        settings, address = self.settings, self.address()
+        kept = None if settings.token_file else self.logins.read(address)
         return Gateway(
-            self._address(),
+            address,
             ca_file=settings.ca_file,
-            token_file=settings.token_file,
+            token_file=Path(kept.token_file) if isinstance(kept, TokenFile) else settings.token_file,
+            token=self.logins.token(address) if isinstance(kept, Login) else None,
             flags=flags,
             warn=self.out.warn,
         )
+
+    @property
+    def logins(self) -> Logins:
+        """What is shown to which gateway."""
+        return Logins(self.settings.state_home)
 
     def kafka(self) -> str:
         """Bootstrap servers of the local stack. Raises RefusedError when none was ever started."""
@@ -87,7 +95,8 @@ class Session:
         self._say_which(address)
         return address
 
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The gateway that is meant. Raises UnreachableError when none is known."""
         if self.gateway:
             return self.gateway
         if self.state_dir is None and self.settings.gateway:

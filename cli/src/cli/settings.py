@@ -16,9 +16,11 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         " or https://host:port.",
         "DAGGERS_CA_FILE": "PEM file of the authority that signed the gateway's certificate; the usual ones"
         " when unset.",
-        "DAGGERS_TOKEN_FILE": "File that holds the token the gateway asks for.",
+        "DAGGERS_TOKEN_FILE": "File that holds the token the gateway asks for; it goes before a login.",
+        "DAGGERS_OIDC_ISSUER": "The provider that `daggers login` goes to when the gateway names none.",
+        "DAGGERS_OIDC_CLIENT_ID": "Whose client the command is there.",
         "XDG_STATE_HOME": "The user's folder for state: the trace of a crash, which local stack was started"
-        " last.",
+        " last, logins.",
     }
 )
 
@@ -31,6 +33,8 @@ class Settings:
     ca_file: Path | None
     token_file: Path | None
     state_home: Path
+    oidc_issuer: str | None
+    oidc_client_id: str | None
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -44,4 +48,6 @@ class Settings:
             ca_file=file("DAGGERS_CA_FILE"),
             token_file=file("DAGGERS_TOKEN_FILE"),
             state_home=file("XDG_STATE_HOME") or Path.home() / ".local" / "state",
+            oidc_issuer=environment.get("DAGGERS_OIDC_ISSUER") or None,
+            oidc_client_id=environment.get("DAGGERS_OIDC_CLIENT_ID") or None,
         )

@@ -302,5 +302,7 @@ async def test_a_gateway_that_knows_a_provider_asks_everybody_who_they_are(
 ) -> None:
     async with harness.running(verifier=Verifier(PROVIDER, site.fetch)) as client:
         error = await refusal(client.access.ListTeams(pb.ListTeamsRequest(), timeout=30))
+    told = {name: value for name, value in error.metadata.items() if name.startswith("oidc_")}
 
     assert error.code == grpc.StatusCode.UNAUTHENTICATED
+    assert told == {"oidc_issuer": PROVIDER.issuer, "oidc_client_id": PROVIDER.audience}

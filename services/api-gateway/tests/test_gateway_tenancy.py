@@ -285,3 +285,12 @@ async def test_who_calls_is_told_who_that_is_and_the_roles(bot: Caller, root: Ca
     assert (told.principal, told.administrator, list(told.groups)) == ("account:boss", False, [])
     assert [(each.team, each.role) for each in told.roles] == [("delivery", VIEWER), ("pricing", OWNER)]
     assert (first.principal, first.administrator, list(first.roles)) == ("root", True, [])
+
+
+async def test_who_has_a_token_with_an_end_is_told_when_that_is(root: Caller) -> None:
+    await root.ask("RegisterTeam", team=team("delivery"))
+    made = await root.ask("CreateServiceAccount", name="nightly", team="delivery", role=VIEWER, lifetime=DAY)
+    told, first = await root.with_(made.token).ask("WhoAmI"), await root.ask("WhoAmI")
+
+    assert told.expire_time.seconds == made.account.tokens[0].expire_time.seconds
+    assert not first.HasField("expire_time")

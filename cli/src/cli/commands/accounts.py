@@ -1,4 +1,4 @@
-"""`daggers account`: what programs call the gateway as; `daggers whoami`: as what you do."""
+"""`daggers account`: what programs call the gateway as."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,10 +12,9 @@ from cli.group import group
 from cli.instants import span
 from cli.json_views.access import account as account_view
 from cli.session import Session, command
-from daggerclient.teamfile import ROLES, role_name
+from daggerclient.teamfile import ROLES
 from daggerclient.times import iso
 
-app = group()
 accounts = group("What programs call the gateway as, each with a token of its own.")
 AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
 Lifetime = Annotated[
@@ -38,23 +37,6 @@ def _row(account: access_pb2.ServiceAccount) -> tuple[str, ...]:
 
 
 ACCOUNTS = Entries(account_view, ("NAME", "TEAM", "TOKENS END", "FOR"), _row, "no service accounts yet")
-
-
-@command(app, "whoami", example="daggers whoami")
-def whoami(session: Session) -> None:
-    """Who you are to the gateway, and which roles that gives."""
-    with session.connect() as gateway:
-        answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
-    roles = [{"team": each.team, "role": role_name(each.role)} for each in answer.roles]
-    document = {
-        "principal": answer.principal,
-        "groups": list(answer.groups),
-        "administrator": answer.administrator,
-        "roles": roles,
-    }
-    said = ["administrator"] if answer.administrator else []
-    said += [f"{each['role']} of {each['team']}" for each in roles]
-    session.out.show(document, lambda out: out.line(f"{answer.principal}: {', '.join(said) or 'no role'}"))
 
 
 @command(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from daggerspec.violation import Violation
@@ -25,6 +26,8 @@ class Principal:
     """group:NAME of each group that the provider says a person is in."""
     administrator: bool = False
     """Whether everything is allowed whatever the log says: the token file, and a gateway that asks nobody."""
+    ends: datetime | None = field(default=None, compare=False)
+    """When what they showed ends, UTC; None: not by itself."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from daggers.v1 import access_pb2
 
+from access.principal import Principal
 from fleet import Fleet
+from fleet.tenancy import ACCOUNT
 
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
 _PREFIX: Final = "dgr"
 _LONGEST: Final = 256
+_MOST_SECONDS: Final = 253_402_300_800  # the year 10000
 
 
 def made(
@@ -38,7 +41,7 @@ def is_one(token: str) -> bool:
     return token.startswith(f"{_PREFIX}.")
 
 
-def account_of(token: str, fleet: Fleet, now: datetime) -> str | None:
+def account_of(token: str, fleet: Fleet, now: datetime) -> Principal | None:
     """The account whose token it is; None when it is none that is good now."""
     parts = token.split(".") if len(token) <= _LONGEST else []
     if len(parts) != 4 or parts[0] != _PREFIX:
@@ -47,8 +50,14 @@ def account_of(token: str, fleet: Fleet, now: datetime) -> str | None:
     entry = fleet.catalogue.accounts.get(name)
     for kept in entry.value.tokens if entry else ():
         if kept.id == id_ and hmac.compare_digest(kept.hash, _hash(kept.salt, secret)):
-            return None if _ended(kept, now) else name
+            return None if _ended(kept, now) else Principal(ACCOUNT + name, ends=_end(kept))
     return None
+
+
+def _end(kept: access_pb2.AccountToken) -> datetime | None:
+    """None also for an end that no clock of ours will reach."""
+    seconds = kept.expire_time.seconds
+    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds < _MOST_SECONDS else None
 
 
 def _ended(kept: access_pb2.AccountToken, now: datetime) -> bool:

@@ -23,6 +23,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, as
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 import grpc
@@ -292,13 +293,13 @@ def name_of(token: str, tokens: Mapping[bytes, str]) -> str | None:
     return tokens.get(_digest(token))
 
 
-def unauthenticated(call: Call) -> ApiError:
-    """Who calls did not say who it is."""
+def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -> ApiError:
+    """Who calls did not say who it is. `how`: where a token is to be had, for programs."""
     return ApiError(
         grpc.StatusCode.UNAUTHENTICATED,
         "TOKEN_REQUIRED",
         "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
-        {"method": call.method},
+        {"method": call.method, **how},
     )
 
 

@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 
 from chassis.errors import ApiError, from_rpc_error
 from chassis.rotation import Rotated
-from daggerclient.channel import channel, token
+from daggerclient.channel import channel
+from daggerclient.channel import token as token_of
 from daggerclient.errors import (
     UNREACHED,
     ClientError,
@@ -47,6 +48,7 @@ class Client:
     address:    host:port, or https://host:port for TLS.
     ca_file:    PEM file of the authority to trust, for TLS.
     token_file: file that holds the bearer token, if the gateway asks for one; read again when it changes.
+    token:      asked for it at each call instead; what it raises goes to the caller.
     warn:       called with each new sentence that says why answers may be behind the truth, or are late.
     patience_s: how long a request whose outcome is unknown is asked again.
 
@@ -59,6 +61,7 @@ class Client:
         *,
         ca_file: Path | None = None,
         token_file: Path | None = None,
+        token: Callable[[], str] | None = None,
         warn: Callable[[str], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -66,11 +69,14 @@ class Client:
         self._patience_s = patience_s
         self._warn = warn
         self._warned: set[str] = set()
-        self._token = (
-            Rotated(partial(token, token_file), token_file, unusable=(SettingError,), refused=self._warn_once)
-            if token_file
-            else None
-        )
+        self._token = token
+        if token_file:
+            self._token = Rotated(
+                partial(token_of, token_file),
+                token_file,
+                unusable=(SettingError,),
+                refused=self._warn_once,
+            )
         self._channel = channel(address, ca_file)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
@@ -93,7 +99,7 @@ class Client:
         once. Raises OutcomeUnknownError when that stays so.
         """
         try:
-            return self._call(method, request)
+            return self.ask(method, request)
         except ClientError as error:
             raise self.explained(error) from error.__cause__
 
@@ -101,7 +107,8 @@ class Client:
         """What is raised for a failed call: a hook for who has words of its own."""
         return error
 
-    def _call(self, method: Callable[..., Answer], request: Message) -> Answer:
+    def ask(self, method: Callable[..., Answer], request: Message) -> Answer:
+        """The same, in the client's own words whatever `explained` makes of them. Raises: ClientError."""
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
@@ -180,7 +187,7 @@ class Client:
         """One dagger, or None when there is none of that name. Raises: ClientError for all else."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         try:
-            return self._call(self.daggers.GetDagger, request).dagger
+            return self.ask(self.daggers.GetDagger, request).dagger
         except ClientError as error:
             if isinstance(error, RefusedError) and error.code is grpc.StatusCode.NOT_FOUND:
                 return None

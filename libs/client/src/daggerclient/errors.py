@@ -36,13 +36,17 @@ class ClientError(Exception):
 
 
 class RefusedError(ClientError):
-    """The gateway refused the request: the AIP code, every violation, and the id to ask its log for."""
+    """The gateway refused the request: the AIP code, every violation, and the id to ask its log for.
+
+    metadata: what its sentence says, for programs.
+    """
 
     def __init__(self, error: ApiError, message: str = "") -> None:
         super().__init__(message or error.message, error.reason)
         self.code: grpc.StatusCode = error.code
         self.violations: Sequence[Violation] = error.violations
         self.request_id = error.request_id
+        self.metadata: Mapping[str, str] = error.metadata
 
 
 class Silence(Enum):

@@ -14,7 +14,6 @@ from api_gateway.fold import Fold
 from api_gateway.oidc import Refused, Verifier
 from chassis.interceptors import ANONYMOUS, Call, Concern, Tokens, acts, bearer, name_of, unauthenticated
 from chassis.logging import note
-from fleet.tenancy import ACCOUNT
 
 # Where no token is asked for, which only loopback may be without, everybody is who set it up.
 _NOBODY: Final = Principal(ANONYMOUS, administrator=True)
@@ -42,8 +41,7 @@ def authentication(
         if name is not None:
             return Principal(name, administrator=True)
         if tokens.is_one(token):
-            account = tokens.account_of(token, fold.fleet, clock())
-            return None if account is None else Principal(ACCOUNT + account)
+            return tokens.account_of(token, fold.fleet, clock())
         if verifier is None:
             return _NOBODY if file is None else None
         try:
@@ -56,7 +54,7 @@ def authentication(
     async def authenticated(call: Call) -> AsyncIterator[None]:
         who = await who_has(bearer(call))
         if who is None:
-            raise unauthenticated(call)
+            raise unauthenticated(call, {} if verifier is None else verifier.provider.login)
         if who is not _NOBODY:
             acts(who.name)
         _principal.set(who)

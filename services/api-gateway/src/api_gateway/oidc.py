@@ -53,6 +53,14 @@ class Provider:
     """The claim that names a person. `email` counts when the provider says that it is verified."""
     groups_claim: str = "groups"
     """The claim that lists the groups of a person."""
+    scope: str = ""
+    """What people ask for when they log in, separated by spaces; empty: what their client thinks fit."""
+
+    @property
+    def login(self) -> Mapping[str, str]:
+        """What a client must know to get a token here."""
+        told = {"oidc_issuer": self.issuer, "oidc_client_id": self.audience, "oidc_scope": self.scope}
+        return {name: value for name, value in told.items() if value}
 
 
 class Verifier:
@@ -65,7 +73,7 @@ class Verifier:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`fetch` reads documents of the provider; `clock`: this instant, UTC."""
-        self._provider, self._clock = provider, clock
+        self.provider, self._clock = provider, clock
         self._keys = Keys(provider.issuer, fetch, lambda: clock().timestamp())
 
     async def principal(self, token: str) -> Principal:
@@ -91,8 +99,8 @@ class Verifier:
                 token,
                 key,
                 algorithms=ALGORITHMS,
-                audience=self._provider.audience,
-                issuer=self._provider.issuer,
+                audience=self.provider.audience,
+                issuer=self.provider.issuer,
                 options={
                     "require": ["exp", "iss", "aud", "sub"],
                     "verify_exp": False,
@@ -110,15 +118,16 @@ class Verifier:
         return claims
 
     def _named(self, claims: Mapping[str, Any]) -> Principal:
-        name = claims.get(self._provider.name_claim)
+        name = claims.get(self.provider.name_claim)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise Refused(f"its claim {self._provider.name_claim} names nobody")
-        if self._provider.name_claim == "email" and claims.get("email_verified") is not True:
+            raise Refused(f"its claim {self.provider.name_claim} names nobody")
+        if self.provider.name_claim == "email" and claims.get("email_verified") is not True:
             raise Refused("its email is not verified")
-        groups = claims.get(self._provider.groups_claim, ())
+        groups = claims.get(self.provider.groups_claim, ())
         listed = groups if isinstance(groups, Sequence) and not isinstance(groups, str) else (groups,)
         named = (each for each in listed if isinstance(each, str) and _NAME.fullmatch(each))
-        return Principal(USER + name, frozenset(GROUP + each for each in named))
+        groups_held = frozenset(GROUP + each for each in named)
+        return Principal(USER + name, groups_held, ends=_instant(claims["exp"]))
 
 
 class Keys:
@@ -202,6 +211,14 @@ async def fetched(url: str) -> Mapping[str, Any]:
         raise ValueError(f"{url} answers {status} and {len(body)} bytes")
     document = json.loads(body)
     return document if isinstance(document, dict) else {}
+
+
+def _instant(seconds: float) -> datetime | None:
+    """None for an end that no clock of ours will reach."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def _number(value: Any) -> bool:

@@ -54,6 +54,10 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     oidc_groups_claim: str = "groups"
     """The claim that lists a person's groups, for roles of group:NAME."""
 
+    oidc_scope: str = ""
+    """What `daggers login` asks the provider for, separated by spaces. Empty: openid, and of email, groups
+    and offline_access, which renews a login, what the provider lists."""
+
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
     and rows is the first. Unset: none, which schedulers on loopback may do without. Read
@@ -114,7 +118,13 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
         """Whose ID tokens are taken."""
         if self.oidc_issuer is None or self.oidc_audience is None:
             return None
-        return Provider(self.oidc_issuer, self.oidc_audience, self.oidc_name_claim, self.oidc_groups_claim)
+        return Provider(
+            self.oidc_issuer,
+            self.oidc_audience,
+            self.oidc_name_claim,
+            self.oidc_groups_claim,
+            self.oidc_scope,
+        )
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

@@ -201,13 +201,16 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         fleet = await self._reader.state(context, request.min_sequence)
         who = caller()
         held = ((team, decision.role(who, team, fleet)) for team in sorted(fleet.catalogue.teams))
-        return pb.WhoAmIResponse(
+        answer = pb.WhoAmIResponse(
             principal=who.name,
             groups=sorted(who.groups),
             administrator=decision.is_administrator(who, fleet),
             roles=[pb.TeamRole(team=team, role=role) for team, role in held if team and role],
             sequence=fleet.sequence,
         )
+        if who.ends is not None:
+            answer.expire_time.FromDatetime(who.ends)
+        return answer
 
     # ---- What they have in common --------------------------------------------------------------------------
 

@@ -1,0 +1,121 @@
+"""`daggers login`, `daggers logout`: by a browser, at the provider that a gateway trusts."""
+
+import webbrowser
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2
+
+from cli.commands.whoami import document, sentence
+from cli.errors import RefusedError, UnreachableError
+from cli.gateway import Gateway
+from cli.group import group
+from cli.login import device, loopback, provider
+from cli.login.kept import Login, TokenFile
+from cli.session import Session, command
+from cli.usage_errors import UsageErrors
+from daggerclient import ClientError
+
+app = group()
+Issuer = Annotated[
+    str,
+    typer.Option("--issuer", metavar="URL", help="The provider; default: the one that the gateway names."),
+]
+ClientId = Annotated[
+    str, typer.Option("--client-id", metavar="ID", help="Whose client the command is at that provider.")
+]
+
+
+@command(app, "login", example="daggers login --gateway https://daggers.example.com:50051")
+def login(
+    session: Session,
+    by_device: Annotated[
+        bool, typer.Option("--device", help="Show a code, to be typed into a browser anywhere.")
+    ] = False,
+    issuer: Issuer = "",
+    client_id: ClientId = "",
+) -> None:
+    """Log in at the provider that the gateway trusts; later calls of that gateway are yours.
+
+    A browser of this machine opens; without one, or with --device, a code is shown. The login is kept for
+    this gateway in a file that only you can read, and renews itself as long as the provider allows.
+    """
+    address = session.address()
+    trusted = _provider(session, address, issuer, client_id)
+    flow = device if by_device or not _has_browser() else loopback
+    kept = flow.login(trusted, session.out.steps, session.out.note)
+    with _gateway(session, address, kept) as gateway:
+        answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
+    session.logins.keep(address, kept)
+    if session.settings.token_file:
+        session.out.warn("DAGGERS_TOKEN_FILE is set, and goes before this login")
+    more = {"gateway": address, "issuer": kept.issuer, "renews": bool(kept.refresh_token)}
+    session.out.done(document(answer) | more, f"logged in at {address} as {sentence(answer)}")
+
+
+@command(app, "logout", example="daggers logout")
+def logout(session: Session) -> None:
+    """Forget the login of a gateway, and tell the provider that it is over."""
+    address, logins = session.address(), session.logins
+    try:
+        kept = logins.read(address)
+    except RefusedError:  # what cannot be read is removed all the same
+        kept = None
+    if isinstance(kept, TokenFile):
+        text = f"at {address} the token of {kept.token_file} is used, which is no login"
+        raise RefusedError(text, reason="NO_LOGIN")
+    forgotten = logins.forget(address)
+    told = False
+    if isinstance(kept, Login):
+        try:
+            told = provider.revoked(kept)
+        except (RefusedError, UnreachableError, provider.ProviderError) as error:
+            session.out.warn(f"the provider could not be told: {error.message}")
+    said = f"logged out of {address}" if forgotten else f"there was no login at {address}"
+    session.out.done({"gateway": address, "logged_out": forgotten, "provider_told": told}, said)
+
+
+def _provider(session: Session, address: str, issuer: str, client_id: str) -> provider.Provider:
+    """Where to log in: as the flags say, else the gateway, else the environment. Raises: CliError."""
+    errors = UsageErrors()
+    if bool(issuer) != bool(client_id):
+        errors.add("--client-id" if issuer else "--issuer", "is missing: the two go together")
+    errors.refuse()
+    if issuer:
+        return provider.discovered(issuer, client_id)
+    told = _told(session, address)
+    issuer = told.get("oidc_issuer") or session.settings.oidc_issuer or ""
+    client_id = told.get("oidc_client_id") or session.settings.oidc_client_id or ""
+    if not issuer or not client_id:
+        text = f"the gateway at {address} names no provider: --issuer and --client-id name one, or"
+        todo = "DAGGERS_TOKEN_FILE a file with a token"
+        raise RefusedError(f"{text} {todo}", reason="NO_PROVIDER")
+    return provider.discovered(issuer, client_id, told.get("oidc_scope", ""))
+
+
+def _told(session: Session, address: str) -> dict[str, str]:
+    """What the gateway says to who shows no token. Raises: CliError."""
+    with _gateway(session, address, None) as gateway:
+        try:
+            gateway.ask(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
+        except ClientError as error:
+            metadata = getattr(error, "metadata", None)
+            if error.reason != "TOKEN_REQUIRED" or metadata is None:
+                raise gateway.explained(error) from error
+            return dict(metadata)
+    text = f"the gateway at {address} asks nobody for a token: there is nothing to log in to"
+    raise RefusedError(text, reason="NO_LOGIN")
+
+
+def _gateway(session: Session, address: str, kept: Login | None) -> Gateway:
+    """The gateway as who logged in, or as nobody."""
+    token = None if kept is None else lambda: kept.id_token
+    return Gateway(address, ca_file=session.settings.ca_file, token=token, warn=session.out.warn)
+
+
+def _has_browser() -> bool:
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True

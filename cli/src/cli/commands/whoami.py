@@ -1,0 +1,50 @@
+"""`daggers whoami`: as whom the gateway is called, and until when."""
+
+from daggers.v1 import gateway_pb2
+
+from cli.group import group
+from cli.login.kept import Login
+from cli.session import Session, command
+from daggerclient.teamfile import role_name
+from daggerclient.times import iso
+
+app = group()
+
+
+@command(app, "whoami", example="daggers whoami")
+def whoami(session: Session) -> None:
+    """Who you are to the gateway, and which roles that gives."""
+    with session.connect() as gateway:
+        answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
+        address = gateway.address
+    kept = None if session.settings.token_file else session.logins.read(address)
+    renews = isinstance(kept, Login) and bool(kept.refresh_token)
+
+    def text(_: object) -> None:
+        out = session.out
+        out.line(sentence(answer))
+        if answer.groups:
+            out.line(f"in {', '.join(answer.groups)}")
+        if answer.HasField("expire_time"):
+            out.line(f"until {iso(answer.expire_time)}{', renewed by itself' if renews else ''}")
+
+    session.out.show(document(answer) | {"gateway": address, "renews": renews}, text)
+
+
+def document(answer: gateway_pb2.WhoAmIResponse) -> dict[str, object]:
+    """Who somebody is, as JSON has it."""
+    ends = iso(answer.expire_time) if answer.HasField("expire_time") else None
+    return {
+        "principal": answer.principal,
+        "groups": list(answer.groups),
+        "administrator": answer.administrator,
+        "roles": [{"team": each.team, "role": role_name(each.role)} for each in answer.roles],
+        "expire_time": ends,
+    }
+
+
+def sentence(answer: gateway_pb2.WhoAmIResponse) -> str:
+    """Who somebody is, and as what."""
+    said = ["administrator"] if answer.administrator else []
+    said += [f"{role_name(each.role)} of {each.team}" for each in answer.roles]
+    return f"{answer.principal}: {', '.join(said) or 'no role'}"

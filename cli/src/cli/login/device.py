@@ -1,0 +1,82 @@
+"""The device flow (RFC 8628): a code is typed into a browser anywhere, and here it is waited for."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from cli.errors import RefusedError, UnreachableError
+from cli.login.kept import Login
+from cli.login.provider import Provider, ProviderError
+from cli.output import printable
+from cli.progress import Steps
+
+GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+INTERVAL_S: Final = 5.0
+SLOWER_S: Final = 5.0
+EXPIRES_S: Final = 600.0
+TICK_S: Final = 1.0
+
+
+def login(
+    provider: Provider,
+    steps: Steps,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Login:
+    """Log in so. Raises: CliError."""
+    url = provider.endpoint("device_authorization")
+    if url is None:
+        text = f"{provider.issuer} has no device flow: log in without --device, where a browser is"
+        raise RefusedError(text, reason="NO_DEVICE_FLOW")
+    asked = provider.posted(url, scope=provider.scope)
+    code, page = asked.get("device_code"), asked.get("verification_uri")
+    if not isinstance(code, str) or not isinstance(page, str):
+        raise RefusedError(f"{provider.issuer} gives no code", reason="LOGIN_REFUSED")
+    say(f"open {printable(page)} in any browser and enter the code {printable(str(asked.get('user_code')))}")
+    if isinstance(complete := asked.get("verification_uri_complete"), str):
+        say(f"or open {printable(complete)}, which has it already")
+    interval, end = (
+        _seconds(asked, "interval", INTERVAL_S),
+        clock() + _seconds(asked, "expires_in", EXPIRES_S),
+    )
+    with steps.step("waiting until you have logged in") as report:
+        while True:
+            due = clock() + interval
+            while (left := due - clock()) > 0:
+                report(f"(the code is good for {max(0.0, end - clock()):.0f} s; Ctrl-C ends it)")
+                sleep(min(left, TICK_S))
+            try:
+                return provider.granted(grant_type=GRANT, device_code=code)
+            except ProviderError as error:
+                interval += _slower(error)
+            except UnreachableError:  # it may be back before the code has ended
+                interval += SLOWER_S
+            if clock() > end:
+                raise _expired()
+
+
+def _slower(error: ProviderError) -> float:
+    """By how many seconds to ask less often. Raises what ends the wait."""
+    match error.error:
+        case "authorization_pending":
+            return 0.0
+        case "slow_down":
+            return SLOWER_S
+        case "expired_token":
+            raise _expired() from error
+        case "access_denied":
+            raise RefusedError("the login was refused in the browser", reason="LOGIN_REFUSED") from error
+        case _:
+            raise error
+
+
+def _expired() -> RefusedError:
+    return RefusedError(
+        "the code has ended before anybody logged in: `daggers login` again", reason="LOGIN_LATE"
+    )
+
+
+def _seconds(asked: dict[str, Any], name: str, default: float) -> float:
+    value = asked.get(name)
+    return float(value) if isinstance(value, int | float) and value > 0 else default

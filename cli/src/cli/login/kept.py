@@ -1,0 +1,128 @@
+"""What is shown to which gateway: a login that renews itself, or a token's file. One private file for each.
+
+Nothing here loads more than a command without a login needs: renewing does, when it is due.
+"""
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from chassis.files import replace_text
+from cli.errors import CliError, RefusedError
+
+MARGIN_S: Final = 60.0
+"""A token is renewed so long before its end."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """Somebody who logged in at a provider."""
+
+    issuer: str
+    client_id: str
+    token_endpoint: str
+    id_token: str
+    refresh_token: str | None
+    """None: the provider gave none, and the login ends with its token."""
+    ends: float
+    """When the token ends, in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """A file with a token that somebody else made, such as `daggers local up`."""
+
+    token_file: str
+
+
+Kept: TypeAlias = Login | TokenFile
+Renew: TypeAlias = Callable[[Login], Login]
+
+
+class Logins:
+    """The folder with what is kept, of one user."""
+
+    def __init__(self, state_home: Path, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since 1970."""
+        self._folder, self._clock = state_home / "daggers" / "logins", clock
+
+    def read(self, gateway: str) -> Kept | None:
+        """What is kept for a gateway. Raises: RefusedError when its file is damaged."""
+        file = self._file(gateway)
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            return TokenFile(**said) if "token_file" in said else Login(**said)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            text = f"{file} cannot be read as a login: `daggers logout` removes it"
+            raise RefusedError(text, reason="BAD_LOGIN") from error
+
+    def keep(self, gateway: str, kept: Kept) -> None:
+        """Keep it, readable for this user alone. Raises: RefusedError."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_text(self._file(gateway), json.dumps(asdict(kept)) + "\n", private=True)
+        except OSError as error:
+            text = f"{error.filename or self._folder}: {error.strerror or error}"
+            raise RefusedError(text, reason="NOT_KEPT") from error
+
+    def forget(self, gateway: str) -> bool:
+        """Keep nothing for a gateway; whether anything was."""
+        file = self._file(gateway)
+        there = file.exists()
+        file.unlink(missing_ok=True)
+        return there
+
+    def token(self, gateway: str, renew: Renew | None = None) -> Callable[[], str] | None:
+        """Gives, at each call, a token that is good; None when there is no login.
+
+        Who calls it meets RefusedError when the login has ended, UnreachableError when the provider that
+        should renew it does not answer.
+        """
+        login = self.read(gateway)
+        return partial(self._good, gateway, renew or _at_the_provider) if isinstance(login, Login) else None
+
+    def _good(self, gateway: str, renew: Renew) -> str:
+        login = self._login(gateway)
+        if self._clock() < login.ends - MARGIN_S:
+            return login.id_token
+        with self._alone(gateway):  # a refresh token may be good for one renewal only
+            login = self._login(gateway)
+            if self._clock() >= login.ends - MARGIN_S:
+                try:
+                    login = renew(login)
+                except CliError:
+                    if self._clock() >= login.ends:
+                        raise
+                else:
+                    self.keep(gateway, login)
+        return login.id_token
+
+    def _login(self, gateway: str) -> Login:
+        login = self.read(gateway)
+        if not isinstance(login, Login):
+            raise RefusedError(f"there is no login at {gateway} any more: `daggers login`", reason="NO_LOGIN")
+        return login
+
+    @contextmanager
+    def _alone(self, gateway: str) -> Iterator[None]:
+        with self._file(gateway).with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _file(self, gateway: str) -> Path:
+        return self._folder / f"{quote(gateway.lower().rstrip('/'), safe='')}.json"
+
+
+def _at_the_provider(login: Login) -> Login:
+    from cli.login.provider import renewed  # a client of HTTP: once an hour at most
+
+    return renewed(login)

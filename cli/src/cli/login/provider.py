@@ -1,0 +1,168 @@
+"""An OpenID Connect provider, as a public client knows it: its discovery document and its endpoints."""
+
+import base64
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from chassis.binding import is_loopback
+from cli.errors import CliError, RefusedError, UnreachableError
+from cli.login.kept import Login
+from cli.output import printable
+
+PATIENCE_S: Final = 15.0
+WANTED: Final = ("openid", "email", "groups", "offline_access")
+"""What is asked for when nobody says it: as much of this as the provider lists."""
+_SAID: Final = 200
+
+
+class ProviderError(CliError):
+    """The provider answers with an error of OAuth's. `error` is its code, such as access_denied."""
+
+    def __init__(self, issuer: str, error: str, description: str = "") -> None:
+        said = f" ({printable(description)[:_SAID]})" if description else ""
+        super().__init__(f"{issuer} refuses: {printable(error)[:_SAID]}{said}", reason="LOGIN_REFUSED")
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Whom to log in at, and as whose client."""
+
+    issuer: str
+    client_id: str
+    scope: str
+    """What is asked for, separated by spaces."""
+    endpoints: Mapping[str, Any]
+    """Its discovery document."""
+
+    def endpoint(self, name: str) -> str | None:
+        """Address of an endpoint; None when the provider has none. Raises: RefusedError for an unsafe one."""
+        url = self.endpoints.get(f"{name}_endpoint")
+        return _safe(url) if isinstance(url, str) else None
+
+    def posted(self, url: str, **fields: str) -> dict[str, Any]:
+        """What an endpoint answers to a form. Raises: ProviderError, UnreachableError."""
+        return _answer(self.issuer, "POST", url, {**fields, "client_id": self.client_id})
+
+    def granted(self, nonce: str = "", **fields: str) -> Login:
+        """The login that a grant gives. Raises: ProviderError, RefusedError, UnreachableError.
+
+        nonce: what the token must name, if anything.
+        """
+        url = self.endpoint("token")
+        if url is None:
+            raise RefusedError(f"{self.issuer} has no token endpoint", reason="NO_PROVIDER")
+        answer = self.posted(url, **fields)
+        token, refresh = answer.get("id_token"), answer.get("refresh_token")
+        if not isinstance(token, str):
+            text = f"{self.issuer} gives no ID token: the scope must have `openid`, and has `{self.scope}`"
+            raise RefusedError(text, reason="LOGIN_REFUSED")
+        claims = _claims(token)
+        if nonce and claims.get("nonce") != nonce:
+            raise RefusedError(f"{self.issuer} gives a token of another login", reason="LOGIN_REFUSED")
+        ends = claims.get("exp")
+        return Login(
+            self.issuer,
+            self.client_id,
+            url,
+            token,
+            refresh if isinstance(refresh, str) else None,
+            float(ends) if isinstance(ends, int | float) else time.time(),
+        )
+
+
+def discovered(issuer: str, client_id: str, scope: str = "") -> Provider:
+    """A provider by its discovery document. Raises: RefusedError, UnreachableError."""
+    place = f"{_safe(issuer).rstrip('/')}/.well-known/openid-configuration"
+    document = _answer(issuer, "GET", place)
+    if document.get("issuer") != issuer:
+        text = f"{place} is of another issuer, {printable(str(document.get('issuer')))[:_SAID]}"
+        raise RefusedError(text, reason="NO_PROVIDER")
+    return Provider(issuer, client_id, scope or _listed(document.get("scopes_supported")), document)
+
+
+def renewed(login: Login) -> Login:
+    """The login with a new token. Raises: RefusedError when it has ended, UnreachableError."""
+    if login.refresh_token is None:
+        text = f"the login at {login.issuer} has ended, and cannot be renewed: `daggers login` again"
+        raise RefusedError(text, reason="LOGIN_ENDED")
+    provider = Provider(login.issuer, login.client_id, "", {"token_endpoint": login.token_endpoint})
+    try:
+        new = provider.granted(grant_type="refresh_token", refresh_token=login.refresh_token)
+    except (ProviderError, RefusedError) as error:
+        text = f"the login at {login.issuer} has ended: `daggers login` again ({error.message})"
+        raise RefusedError(text, reason="LOGIN_ENDED") from error
+    return replace(new, refresh_token=new.refresh_token or login.refresh_token)
+
+
+def revoked(login: Login) -> bool:
+    """Tell the provider that the login is over; whether it could be told. Raises: CliError."""
+    provider = discovered(login.issuer, login.client_id)
+    url = provider.endpoint("revocation")
+    if url is None or login.refresh_token is None:
+        return False
+    provider.posted(url, token=login.refresh_token)
+    return True
+
+
+def _listed(supported: object) -> str:
+    listed: Sequence[object] = supported if isinstance(supported, list) else ()
+    return " ".join(each for each in WANTED if each == "openid" or each in listed)
+
+
+def _safe(url: str) -> str:
+    """An address that nobody listens in at. Raises: RefusedError."""
+    try:
+        parts = urlsplit(url)
+        local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
+        good = bool(parts.hostname) and (parts.scheme == "https" or local)
+    except ValueError:
+        good = False
+    if not good:
+        text = f"{printable(url)[:_SAID]} is no https:// address: nobody logs in there"
+        raise RefusedError(text, reason="NO_PROVIDER")
+    return url
+
+
+def _answer(issuer: str, method: str, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A JSON document; nothing where there is no content. Raises: ProviderError, UnreachableError."""
+    try:
+        answer = httpx.request(
+            method, url, data=form, timeout=PATIENCE_S, headers={"accept": "application/json"}
+        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        text = (
+            f"the provider {issuer} does not answer ({type(error).__name__}: {printable(str(error))[:_SAID]})"
+        )
+        raise UnreachableError(text, reason="PROVIDER_UNREACHABLE", detail={"address": url}) from error
+    document: Any = {}
+    if answer.content:
+        try:
+            document = answer.json()
+        except ValueError:
+            document = None
+    if isinstance(document, dict) and isinstance(document.get("error"), str):
+        raise ProviderError(issuer, document["error"], str(document.get("error_description") or ""))
+    if answer.status_code >= 500:
+        text = f"the provider {issuer} answers {answer.status_code}"
+        raise UnreachableError(text, reason="PROVIDER_UNREACHABLE", detail={"address": url})
+    if answer.status_code != httpx.codes.OK or not isinstance(document, dict):
+        text = f"{url} answers {answer.status_code}, and not as a provider does"
+        raise RefusedError(text, reason="NO_PROVIDER")
+    return document
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """What a token says, as the provider's own answer brought it; the gateway is who verifies it."""
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
