@@ -234,6 +234,27 @@ def test_shares_use_all_rows_there_are_and_no_more(backlog: dict[int, int], rows
     assert min(sum(backlog.values()), rows) <= taken <= max(rows, len(backlog))
 
 
+@given(log=sparse(), horizon=st.integers(0, 2_000))
+def test_the_search_finds_what_kafkas_index_would(log: Log, horizon: int) -> None:
+    assert log.searched(horizon, log.start, log.end) == log.first_at(horizon, log.start, log.end)
+
+
+@pytest.mark.parametrize("horizon", [1, 333_333, 999_998])
+def test_in_a_steady_flow_the_search_asks_a_few_times_however_long_it_is(horizon: int) -> None:
+    log = Log({number: range(number, 1_000_000, number + 1) for number in range(3)})
+
+    assert log.searched(horizon, log.start, log.end) == log.first_at(horizon, log.start, log.end)
+    assert log.questions <= 5
+
+
+def test_where_the_flow_is_not_steady_the_search_still_halves() -> None:
+    log = Log({0: [round(1.0001**at) for at in range(200_000)]})
+
+    log.searched(10_000, log.start, log.end)
+
+    assert log.questions <= 2 * 17
+
+
 def test_the_search_steps_over_a_record_out_of_order() -> None:
     column = [10, 20, 30, 5, 40, 50, 60, 70, 80]
     log = Log({0: column})

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runtime.source.offsets import Partition, Positions
-from runtime.source.planner.sampling import Sample, Samples, newest, reach, walked, weight
+from runtime.source.planner.sampling import Sample, Samples, crossing, newest, reach, walked, weight
 
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]
@@ -91,29 +91,9 @@ def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
 def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> dict[Partition, int]:
     """The first offset in each [start, end) whose record is not older than `horizon`; left out: there is
     none.
-
-    Halves all partitions in step, so that each round is one question. Asks for the greatest time of a sample,
-    so that single records that are out of order do not lead the search astray.
     """
-    low, high = dict(start), dict(end)
-    while still := {partition for partition in low if low[partition] < high[partition]}:
-        middle = {partition: (low[partition] + high[partition]) // 2 for partition in still}
-        greatest = {
-            partition: max(_times(sample), default=None) for partition, sample in samples(middle).items()
-        }
-        for partition in still:
-            time = greatest.get(partition)
-            if time is not None and time < horizon:
-                low[partition] = middle[partition] + 1
-            else:
-                high[partition] = middle[partition]
-    firsts: dict[Partition, int] = {}
-    for partition, sample in samples({p: low[p] for p in low if low[p] < end[p]}).items():
-        for record in sample:
-            if record.time is not None and record.time >= horizon and record.offset < end[partition]:
-                firsts[partition] = record.offset
-                break
-    return firsts
+    walks = {p: crossing(horizon, offset, end[p]) for p, offset in start.items() if offset < end[p]}
+    return {p: offset for p, offset in walked(walks, samples).items() if offset is not None}
 
 
 def oldest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:

@@ -75,8 +75,10 @@ class Broker:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                # Samples are a few records: nothing is fetched ahead.
+                # Samples are a few records: nothing is fetched ahead, and little beside them. Of batches that
+                # are larger brokers give one.
                 "queued.min.messages": 1,
+                "fetch.message.max.bytes": 128 * 1024,
                 "fetch.queue.backoff.ms": 1,
                 "fetch.wait.max.ms": 100,
             }
