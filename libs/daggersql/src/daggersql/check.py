@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from daggerspec.nearest import hint
 from daggersql.analyse.outputs import check_outputs
@@ -11,7 +12,7 @@ from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Refused, Report, Rewrite, Severity, Suggestion
+from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Suggestion
 from daggersql.ir import closing, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
@@ -52,9 +53,11 @@ def check(
         check_size(sql)
         plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
     except Refused as refused:
-        report.error(refused.code, refused.span, *_answer(refused, sql, tables))
+        with suppress(Enough):
+            report.error(refused.code, refused.span, *_answer(refused, sql, tables))
     except RecursionError:
-        report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
+        with suppress(Enough):
+            report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
     findings = report.findings()
     return Checked(None if report.failed else plan, findings)
 

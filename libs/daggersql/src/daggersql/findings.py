@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import TypeAlias
 
+from daggerspec.nearest import nearest
 from daggerspec.violation import Edit, Violation, line_starts
 from daggersql.environment import Environment, Reference
 
@@ -57,6 +58,8 @@ def instead_of_step(span: Span, steps: Iterable[str], wrong: str, meant: str | N
 
 # A pathological query must not make its own report a bomb.
 MAX_FINDINGS = 100
+MOST_SUGGESTED = 20
+"""For how many misspelt names of a query the nearest one is looked for: that costs more than all else."""
 
 
 class Severity(Enum):
@@ -112,8 +115,12 @@ class Report:
     """Whether an earlier version took the text and may be running it."""
     references: list[Reference] = field(default_factory=list)
     """Reference tables that the text reads, as they were come across."""
-    _findings: list[Finding] = field(default_factory=list)
+    patterns: set[str] = field(default_factory=set)
+    """Regular expressions of the text that were looked at."""
+    _errors: list[Finding] = field(default_factory=list)
+    _warnings: list[Finding] = field(default_factory=list)
     _starts: list[int] | None = None
+    _looked: int = 0
 
     def error(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
         """The query cannot run."""
@@ -130,6 +137,11 @@ class Report:
         """
         severity = Severity.WARNING if self.accepted else Severity.ERROR
         self._add(severity, code, span, message, suggestion)
+
+    def nearest(self, wrong: str, known: Iterable[str]) -> str | None:
+        """The known name that was probably meant; None when none is near, or nobody reads on that far."""
+        self._looked += 1
+        return nearest(wrong, known) if self._looked <= MOST_SUGGESTED else None
 
     def note_reference(self, reference: Reference) -> None:
         """The text reads a reference table."""
@@ -148,21 +160,23 @@ class Report:
     @property
     def failed(self) -> bool:
         """Whether an error was found."""
-        return any(finding.severity is Severity.ERROR for finding in self._findings)
+        return bool(self._errors)
 
     def findings(self) -> tuple[Finding, ...]:
         """Every finding once, errors first, each kind in the order of the text."""
         return tuple(
-            sorted(
-                dict.fromkeys(self._findings),
-                key=lambda each: (each.severity is Severity.WARNING, each.line, each.column),
-            )
-        )
+            finding
+            for kind in (self._errors, self._warnings)
+            for finding in sorted(dict.fromkeys(kind), key=lambda each: (each.line, each.column))
+        )[:MAX_FINDINGS]
 
     def _add(self, severity: Severity, code: str, span: Span, message: str, suggestion: Suggestion) -> None:
-        if len(self._findings) < MAX_FINDINGS:
+        kind = self._errors if severity is Severity.ERROR else self._warnings
+        if len(kind) < MAX_FINDINGS:
             words, edit = self._suggested(suggestion)
-            self._findings.append(Finding(code, severity, message, *self._places(span), words, edit))
+            kind.append(Finding(code, severity, message, *self._places(span), words, edit))
+        elif kind is self._errors:
+            raise Enough(code, span, message)
 
     def _suggested(self, suggestion: Suggestion) -> tuple[str | None, Edit | None]:
         if not isinstance(suggestion, Rewrite):
@@ -201,6 +215,10 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         self.problem = problem
         self.suggestion = suggestion
         self.guess = guess
+
+
+class Enough(Refused):
+    """So much is wrong with the text that nobody reads more of it."""
 
 
 def all_near(wrong: str, known: Iterable[str]) -> list[str]:

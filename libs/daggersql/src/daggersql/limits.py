@@ -32,7 +32,10 @@ MAX_TOP = 1_000
 MAX_TEXT = 1024 * 1024
 """Characters of a text that REPEAT or a pad function may make."""
 MAX_REGEX = 1_000
-
+MAX_REGEXES = 16 * 1024
+"""Characters of all patterns of a query, the same one counted once."""
+MOST_WILD = 4
+"""How many % of a LIKE stand before other text: each may stand for every part of the text."""
 
 MAX_EXPANSION = 10_000
 """Nodes of all expressions that columns of sub-queries stand for, each time they are named."""

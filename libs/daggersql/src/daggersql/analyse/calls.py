@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead
 from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
@@ -36,7 +36,7 @@ def find_function(name: str, place: Span, report: Report) -> Function | None:
     elif upper in {each.upper() for each in NOT_YET}:
         report.error("UNSUPPORTED_FUNCTION", place, f"The function {name} is not supported yet.")
     else:
-        suggestion = names.SYNONYMS.get(upper) or nearest(name, registry.known_names())
+        suggestion = names.SYNONYMS.get(upper) or report.nearest(name, registry.known_names())
         name_place = (place[0], place[0] + len(name))
         rewrite = instead(name_place, suggestion) if report.text[slice(*name_place)] == name else suggestion
         report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint(suggestion)}", rewrite)

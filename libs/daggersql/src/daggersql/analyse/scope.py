@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Rewrite, Span, instead
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
@@ -179,7 +179,7 @@ class Scope:
             return
         if unknown.name == "rowtime" and self._say_timeless(unknown):
             return
-        suggestion = nearest(unknown.name, known) or self._nested(unknown.name, sources)
+        suggestion = self.report.nearest(unknown.name, known) or self._nested(unknown.name, sources)
         elsewhere = [
             table.name
             for table in self.tables
@@ -208,7 +208,7 @@ class Scope:
 
     def _unknown_table(self, name: tree.Identifier) -> None:
         aliases = [source.alias for source in self.sources]
-        suggestion = nearest(name.name, aliases) or (aliases[0] if aliases else None)
+        suggestion = self.report.nearest(name.name, aliases) or (aliases[0] if aliases else None)
         self.report.error(
             "UNKNOWN_TABLE",
             span(name),
@@ -227,7 +227,7 @@ class Scope:
                 why = ": it is not a message"
             case _:
                 why = ""
-        suggestion = nearest(name.name, known)
+        suggestion = self.report.nearest(name.name, known)
         self.report.error(
             "UNKNOWN_FIELD",
             span(name),
@@ -245,7 +245,7 @@ class Scope:
                     break
                 if path.partition(".")[0] in source.columns:
                     by_leaf.setdefault(path.rpartition(".")[2], path)
-        leaf = nearest(name, by_leaf)
+        leaf = self.report.nearest(name, by_leaf)
         return by_leaf[leaf] if leaf else None
 
 

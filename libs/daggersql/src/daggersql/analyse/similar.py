@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggersql.findings import Report, Span
-from daggersql.functions.regexes import what_is_wrong
+from daggersql.functions.regexes import object_to_pattern
 from daggersql.functions.similar import java_regex
 from daggersql.ir.expr import Expr, call, text_constant
 from daggersql.ir.families import Family, fits
@@ -32,7 +32,5 @@ def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report
     except ValueError as wrong:
         report.error("INVALID_REGEX", pattern.span, str(wrong))
         return answer
-    wrong_with = what_is_wrong(regex, native=True)
-    if wrong_with is not None:
-        report.error(wrong_with[0], pattern.span, wrong_with[1])
+    object_to_pattern(regex, pattern.span, report)
     return call(Op.MATCHES, BOOLEAN, place, value, text_constant(regex, STRING, pattern.span))

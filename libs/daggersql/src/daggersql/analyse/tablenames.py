@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead
 from daggersql.plan import Table
 from daggersql.syntax import tree
@@ -54,7 +54,7 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
     stream = next((table for table in tables if len(parts) == 1 and table.name == name), None)
     if stream is None:
         known = [table.name for table in tables]
-        suggestion = nearest(name, known)
+        suggestion = report.nearest(name, known)
         report.error(
             "UNKNOWN_TABLE",
             place,

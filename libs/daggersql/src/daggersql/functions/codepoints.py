@@ -19,8 +19,11 @@ NOTHING: CodePoints = ()
 EVERYTHING: CodePoints = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 
 
+@lru_cache(maxsize=256)
 def union(*sets: CodePoints) -> CodePoints:
     """What is in any of them."""
+    if len(sets) == 2 and (sets[0] == sets[1] or not sets[1]):
+        return sets[0]
     merged: list[tuple[int, int]] = []
     for low, high in sorted(each for one in sets for each in one):
         if merged and low <= merged[-1][1] + 1:
@@ -30,6 +33,7 @@ def union(*sets: CodePoints) -> CodePoints:
     return tuple(merged)
 
 
+@lru_cache(maxsize=256)
 def complement(one: CodePoints) -> CodePoints:
     """What is not in it."""
     gaps, start = [], 0
@@ -43,6 +47,19 @@ def complement(one: CodePoints) -> CodePoints:
 def intersection(one: CodePoints, other: CodePoints) -> CodePoints:
     """What is in both."""
     return complement(union(complement(one), complement(other)))
+
+
+def meet(one: CodePoints, other: CodePoints) -> bool:
+    """Whether a character is in both."""
+    here, there = 0, 0
+    while here < len(one) and there < len(other):
+        if one[here][1] < other[there][0]:
+            here += 1
+        elif other[there][1] < one[here][0]:
+            there += 1
+        else:
+            return True
+    return False
 
 
 def characters(text: Iterable[str]) -> CodePoints:
@@ -78,6 +95,7 @@ def by_category() -> dict[str, CodePoints]:
     }
 
 
+@lru_cache(maxsize=256)
 def written(one: CodePoints) -> str:
     """The set as a class that Python and RE2 read alike."""
     if not one:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.ir.expr import Expr, call, cast, text_constant
@@ -116,7 +116,7 @@ def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> 
     convert = TYPES.get(str(kind.value)) if isinstance(kind.value, str) else None
     if convert is None:
         known = ", ".join(TYPES)
-        suggestion = nearest(str(kind.value), TYPES) if kind.value is not None else None
+        suggestion = report.nearest(str(kind.value), TYPES) if kind.value is not None else None
         report.error(
             "UNSUPPORTED_TYPE",
             kind.span,

@@ -3,6 +3,7 @@ r"""The classes of characters that Java's regular expressions name: `\d`, `\h`, 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from daggersql.functions.codepoints import (
     EVERYTHING,
@@ -76,6 +77,7 @@ javaIdentifierIgnorable
 """
 
 
+@lru_cache(maxsize=256)
 def named(name: str, *, ignore_case: bool) -> CodePoints | None:
     r"""The class that `\p{name}` is; None when only Java has it. Raises: `re.error` when it has not."""
     if name in _POSIX:

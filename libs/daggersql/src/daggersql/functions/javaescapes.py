@@ -22,6 +22,7 @@ from daggersql.functions.javaclasses import CLASSES, named
 MAX_DEPTH = 100
 """How deeply groups, and classes, may be nested."""
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_CONTROL = re.compile(r"[@-\[\]-_a-z?]")
 _NUMBERS = (
     (re.compile(r"0([0-3][0-7]{2}|[0-7]{1,2})"), 8),
     (re.compile(r"x\{([0-9a-fA-F]{1,6})\}"), 16),
@@ -73,9 +74,12 @@ class ClassReader:
             match = pattern.match(self.text, self.offset)
             if match is not None:
                 self.offset = match.end()
-                return min(int(match[1], base), EVERYTHING[-1][1])
+                number = int(match[1], base)
+                if number > EVERYTHING[-1][1]:
+                    raise re.error(f"there is no character \\x{{{match[1]}}}")
+                return number
         letter = self.text[self.offset : self.offset + 1]
-        if letter == "c" and self.offset + 1 < len(self.text):
+        if letter == "c" and _CONTROL.match(self.text, self.offset + 1):
             self.offset += 2
             return ord(self.text[self.offset - 1]) ^ 64
         if letter in _CONTROLS or (letter and not (letter.isascii() and letter.isalnum())):
@@ -103,19 +107,24 @@ class ClassReader:
             raise re.error("its classes are nested too deeply")
         negative = self.take("^")
         sides: list[CodePoints] = []
-        side, empty = NOTHING, True
+        # Members of a side are united once: one by one, a long class would take the square of its length.
+        members: list[CodePoints] = []
+        empty = True
         while empty or not self.next_is("]"):
             if self.offset >= len(self.text):
                 raise re.error("a [ is not closed")
             if self.take("&&"):
-                sides += [side] * (side != NOTHING)
-                side, empty = NOTHING, False
+                sides += _side(members)
+                members = []
+                if empty and self.next_is("]"):
+                    raise re.error("a class has no characters")
             elif not ("x" in flags and self.comment()):
-                side, empty = union(side, self.member(flags)), False
+                members.append(self.member(flags))
+                empty = False
         self.offset += 1
         self.depth -= 1
-        sides += [side] * (side != NOTHING)
-        one = reduce(intersection, sides, EVERYTHING)
+        sides += _side(members)
+        one = reduce(intersection, sides or [EVERYTHING])
         return complement(one) if negative else one
 
     def member(self, flags: frozenset[str]) -> CodePoints:
@@ -131,11 +140,9 @@ class ClassReader:
             return low
         high = low
         following = self.text[self.offset + 1 : self.offset + 2]
-        if (
-            self.next_is("-")
-            and following not in ("]", "[", "")
-            and not self.text.startswith("-&&", self.offset)
-        ):
+        if self.text.startswith("-&&", self.offset):
+            raise re.error("a range in a class has no end")
+        if self.next_is("-") and following not in ("]", "[", ""):
             self.offset += 1
             upper = self.end_of_range(flags)
             if isinstance(upper, tuple) or upper < low:
@@ -166,3 +173,9 @@ class ClassReader:
         taken = self.next_is(text)
         self.offset += len(text) * taken
         return taken
+
+
+def _side(members: list[CodePoints]) -> list[CodePoints]:
+    """One side of an intersection, if it has a character."""
+    side = union(NOTHING, NOTHING, *sorted(set(members)))
+    return [side] if side else []

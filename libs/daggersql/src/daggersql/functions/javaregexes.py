@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from daggersql.functions.codepoints import EVERYTHING, complement, written
+from daggersql.functions import regexcost
+from daggersql.functions.codepoints import EVERYTHING, CodePoints, both_cases, complement, written
 from daggersql.functions.javaclasses import LINE_ENDS, TERMINATORS
 from daggersql.functions.javaescapes import MAX_DEPTH, ClassReader
+from daggersql.functions.regexcost import Shape
 
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d{1,9}(?:,\d{0,9})?\})[+?]?")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d{1,9})(?:(,)(\d{0,9}))?\})([+?]?)", re.ASCII)
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _GROUP = re.compile(r"\(\?(?::|=|!|>|<=|<!|<([a-zA-Z][a-zA-Z0-9]*)>)")
 _ENDS = written(TERMINATORS)
@@ -35,20 +37,44 @@ _ANCHORS = {
 _PLACES = {"A": r"(?:\A)", "z": r"(?:\Z)", "Z": _LAST, "b": r"(?u:\b)", "B": r"(?!(?u:\b))"}
 _BREAK = f"\\r\\n|{written(LINE_ENDS)})"
 _JAVAS_ONLY = "GX"
+_TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+# Flags of Java alone with which its classes, letters or dots have more characters.
+_WIDER = frozenset("udU")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What is known of a pattern that has been read."""
+
+    python: str
+    """The same for Python; of a pattern that only Java can match, something near."""
+    shape: Shape
+    groups: int
+    names: frozenset[str]
 
 
 @lru_cache(maxsize=256)
-def compiled(text: str, *, ignore_case: bool = False, native: bool = False) -> re.Pattern[str]:
-    """The pattern that matches in Python what this one matches in Java.
+def read(text: str, *, ignore_case: bool = False, native: bool = False) -> Pattern:
+    """A pattern, read as Java reads it, in time that grows with its length.
 
     `native` is for a look at what Java itself will run: what only Java can match is let through there.
-    Raises `re.error` that says what is wrong, `OverflowError` and `RecursionError` for one beyond measure.
+    Raises `re.error` that says what is wrong.
     """
     reader = _Reader(text, native)
     body = reader.body(frozenset("i" if ignore_case else ""))
     if reader.offset < len(text):
         raise re.error("a ) closes nothing")
-    return re.compile(f"(?i:{body})" if ignore_case else body, re.ASCII)
+    python = f"(?i:{body.python})" if ignore_case else body.python
+    return Pattern(python, body.shape, reader.groups, frozenset(reader.names))
+
+
+@lru_cache(maxsize=256)
+def compiled(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
+    """The pattern that matches in Python what this one matches in Java.
+
+    Raises `re.error` that says what is wrong, `OverflowError` and `RecursionError` for one beyond measure.
+    """
+    return re.compile(read(text, ignore_case=ignore_case).python, re.ASCII)
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -59,30 +85,43 @@ def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
         start = match.end() + (match.end() == match.start())
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a pattern: as Python has it, and what it may cost."""
+
+    python: str
+    shape: Shape
+
+
 @dataclass(slots=True)
 class _Reader(ClassReader):
     groups: int = 0
     names: set[str] = field(default_factory=set)
 
-    def body(self, flags: frozenset[str]) -> str:
+    def body(self, flags: frozenset[str]) -> _Part:
         """Everything up to the end of a group. A flag set inside holds up to there, across `|` too."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise re.error("its groups are nested too deeply")
         written: list[str] = []
         scopes: list[str] = []
+        branches: list[list[Shape]] = [[]]
         while self.offset < len(self.text) and not self.next_is(")"):
             setting = _FLAGS.match(self.text, self.offset)
             if self.take("|"):
                 written += [")" * len(scopes), "|", *scopes]
+                branches.append([])
             elif setting is not None and setting[3] == ")":
                 flags, scope = self.changed(flags, setting)
                 scopes.append(scope)
                 written.append(scope)
             elif not ("x" in flags and self.comment()):
-                written += [self.atom(flags), self.quantifier(flags)]
+                for part in self.parts(flags):
+                    written.append(part.python)
+                    branches[-1].append(part.shape)
         self.depth -= 1
-        return "".join(written) + ")" * len(scopes)
+        shape = regexcost.choice([regexcost.sequence(branch or (regexcost.PLACE,)) for branch in branches])
+        return _Part("".join(written) + ")" * len(scopes), shape)
 
     def changed(self, flags: frozenset[str], setting: re.Match[str]) -> tuple[frozenset[str], str]:
         """The flags from here on, and how Python opens a group with them."""
@@ -93,45 +132,68 @@ class _Reader(ClassReader):
         flags = (flags | on) - off
         return flags, "(?i:" if "i" in flags else "(?-i:"
 
-    def quantifier(self, flags: frozenset[str]) -> str:
-        """How often; empty for once."""
+    def parts(self, flags: frozenset[str]) -> list[_Part]:
+        """What comes next with its quantifier, which repeats the last character of a quoted text."""
+        if not self.next_is("\\Q"):
+            return [self.quantified(self.atom(flags), flags)]
+        self.offset += 1
+        letters = [self.plain(letter, flags) for letter in self.quoted()]
+        return [*letters[:-1], *(self.quantified(letter, flags) for letter in letters[-1:])]
+
+    def quantified(self, atom: _Part, flags: frozenset[str]) -> _Part:
+        """A part as often as what follows says; once, where nothing is said."""
         while "x" in flags and self.comment():
             pass
         match = _QUANTIFIER.match(self.text, self.offset)
-        self.offset = match.end() if match else self.offset
-        return match[0] if match else ""
+        if match is None:
+            return atom
+        self.offset = match.end()
+        least, most = _TIMES.get(match[0][0]) or _counted(match)
+        shape = regexcost.repeat(atom.shape, least, most, possessive=match[4] == "+")
+        return _Part(atom.python + match[0], shape)
 
-    def atom(self, flags: frozenset[str]) -> str:
+    def atom(self, flags: frozenset[str]) -> _Part:
         """What a quantifier may follow."""
         if self.next_is("("):
             return self.group(flags)
         if self.take("["):
-            return written(self.of_class(flags))
+            return self.one(self.of_class(flags), flags)
         if self.take("\\"):
             return self.escape(flags)
         letter = self.text[self.offset]
         self.offset += 1
         if letter in "^$":
-            return _ANCHORS[letter, "m" in flags]
+            return _Part(_ANCHORS[letter, "m" in flags], regexcost.PLACE)
         if letter == ".":
-            return written(EVERYTHING if "s" in flags else complement(TERMINATORS))
+            return self.one(EVERYTHING if "s" in flags else complement(TERMINATORS), flags)
         if letter in "*+?{":
             raise re.error(f"nothing stands before {letter}; the character itself is written \\{letter}")
-        return re.escape(letter)
+        return self.plain(letter, flags)
 
-    def group(self, flags: frozenset[str]) -> str:
+    def one(self, characters: CodePoints, flags: frozenset[str]) -> _Part:
+        """One character of a set, which flags that only Java has may make larger."""
+        return _Part(written(characters), regexcost.one(EVERYTHING if flags & _WIDER else characters))
+
+    def plain(self, letter: str, flags: frozenset[str]) -> _Part:
+        """A character that stands for itself."""
+        itself: CodePoints = ((ord(letter), ord(letter)),)
+        if "i" in flags:
+            itself = both_cases(itself)
+        return _Part(re.escape(letter), regexcost.one(EVERYTHING if flags & _WIDER else itself))
+
+    def group(self, flags: frozenset[str]) -> _Part:
         """A group and its parentheses."""
         setting, known = _FLAGS.match(self.text, self.offset), _GROUP.match(self.text, self.offset)
+        kind = ""
         if known is not None:
             self.offset = known.end()
-            opened = known[0]
+            opened, kind = known[0], known[0][2:]
             if known[1]:
                 opened = f"(?P<{known[1]}>"
                 self.groups += 1
+                if known[1] in self.names:
+                    raise re.error(f"two groups are named {known[1]}")
                 self.names.add(known[1])
-            elif self.native:
-                # Python looks behind for texts of one length only; here it is asked whether it is a pattern.
-                opened = opened.replace("<", "")
         elif setting is not None:
             flags, opened = self.changed(flags, setting)
         elif self.text.startswith("(?", self.offset):
@@ -143,32 +205,31 @@ class _Reader(ClassReader):
         body = self.body(flags)
         if not self.take(")"):
             raise re.error("a ( is not closed")
-        return f"{opened}{body})"
+        return _Part(f"{opened}{body.python})", _grouped(kind, body.shape))
 
-    def escape(self, flags: frozenset[str]) -> str:
+    def escape(self, flags: frozenset[str]) -> _Part:
         """Behind a backslash."""
-        if self.next_is("Q"):
-            return re.escape(self.quoted())
         one = self.set_of_escape(flags)
         if one is not None:
-            return written(one)
+            return self.one(one, flags)
         letter = self.text[self.offset : self.offset + 1]
         self.offset += 1
         if letter in _PLACES and letter:
-            return self.place(letter)
+            return _Part(self.place(letter), regexcost.PLACE)
         if letter == "R":
             # Repeated, it does not take the two halves of \r\n for two ends of lines.
-            return f"(?>{_BREAK}" if _QUANTIFIER.match(self.text, self.offset) else f"(?:{_BREAK}"
+            opened = "(?>" if _QUANTIFIER.match(self.text, self.offset) else "(?:"
+            return _Part(opened + _BREAK, regexcost.one(LINE_ENDS, 2))
         if letter == "k":
             name = re.compile(r"<(\w+)>", re.ASCII).match(self.text, self.offset)
             if name is None or name[1] not in self.names:
                 raise re.error("\\k names no group before it")
             self.offset = name.end()
-            return f"(?P={name[1]})"
+            return _Part(f"(?P={name[1]})", regexcost.REFERENCE)
         if letter in "123456789" and letter:
-            return self.reference(letter)
+            return _Part(self.reference(letter), regexcost.REFERENCE)
         if letter in _JAVAS_ONLY and letter and self.native:
-            return "."
+            return _Part(".", regexcost.PLACE if letter == "G" else regexcost.one(EVERYTHING, None))
         raise re.error(f"\\{letter} is not supported" if letter else "nothing stands behind the last \\")
 
     def place(self, letter: str) -> str:
@@ -184,4 +245,26 @@ class _Reader(ClassReader):
                 break
             digits += more
             self.offset += 1
+        if int(digits) > self.groups:
+            raise re.error(f"\\{digits} is no group before it")
         return f"(?:\\{digits})"
+
+
+def _counted(quantifier: re.Match[str]) -> tuple[int, int | None]:
+    """How often at least and at most; None without bound."""
+    least = int(quantifier[1])
+    if quantifier[2] is None:
+        return least, least
+    most = int(quantifier[3]) if quantifier[3] else None
+    if most is not None and most < least:
+        raise re.error(f"{quantifier[0]} counts backwards")
+    return least, most
+
+
+def _grouped(kind: str, body: Shape) -> Shape:
+    """What a group costs, by what stands behind its (?; empty for one that is numbered."""
+    if kind == ">":
+        return regexcost.apart(body)
+    if kind in ("<=", "<!") and body.longest is None:
+        raise re.error("what is looked for behind has no longest length")
+    return regexcost.look(body, behind="<" in kind) if kind in ("=", "!", "<=", "<!") else body

@@ -148,8 +148,10 @@ class FilterReader:
         if pattern is None:
             return Constant(self.literal())
         wrong = what_is_wrong(pattern[1], native=False)
-        if wrong is not None:
+        if wrong is not None and wrong[0] != "REGEX_TOO_COSTLY":
             raise ValueError(wrong[1])
+        if wrong is not None:
+            self.objections.append(wrong[1])
         return Regex(compiled(pattern[1], ignore_case=bool(pattern[2])))
 
     def literal(self) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
 from daggersql.ir.families import Family, family
@@ -47,7 +47,7 @@ def message_type(name: Expr, report: Report) -> Message | None:
     descriptor = report.environment.message(name.value) if isinstance(name.value, str) else None
     if descriptor is None:
         suggestion = (
-            nearest(str(name.value), report.environment.messages()) if name.value is not None else None
+            report.nearest(str(name.value), report.environment.messages()) if name.value is not None else None
         )
         report.error(
             "UNKNOWN_MESSAGE",
@@ -137,7 +137,7 @@ def check_same(message: Message, name: Expr, report: Report) -> bool:
 
 def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
     if isinstance(kind, Message):
-        suggestion = nearest(name, kind.fields())
+        suggestion = report.nearest(name, kind.fields())
         detail = f"{kind.descriptor.full_name} has no field {name!r}{hint(suggestion)}"
     else:
         suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."

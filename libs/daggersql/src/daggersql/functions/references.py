@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggerspec.fields import REFERENCE
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.environment import Reference
 from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.signature import Build, Signature
@@ -61,7 +61,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
         return
     known = report.environment.references
     if known is not None and name.value not in known:
-        suggestion = nearest(name.value, known)
+        suggestion = report.nearest(name.value, known)
         report.error(
             "REFERENCE_NOT_FOUND",
             name.span,

@@ -7,16 +7,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Report, Span, instead
-from daggersql.functions.javaregexes import compiled
+from daggersql.findings import Refused, Report, Span, instead
+from daggersql.functions.javaregexes import Pattern, compiled, read
+from daggersql.functions.regexcost import COMPETING
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
-from daggersql.limits import MAX_REGEX
+from daggersql.limits import MAX_REGEX, MAX_REGEXES
 
-_QUANTIFIED_GROUP = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})[^()]*\)(?:[+*]|\{\d+,\d*\})")
-_ALTERNATIVES = re.compile(r"\((?:[^()\\]|\\.)*\|(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")
+_COSTLY = (
+    "This pattern may take exponential time: a group that repeats itself or has alternatives is not repeated"
+    f" without bound, and at most {COMPETING} repeats may compete for the same text."
+)
 _REFERENCE = re.compile(r"\\.|\$(?:(\d)|\{([a-zA-Z][a-zA-Z0-9]*)\})?|\\$", re.DOTALL)
-_QUOTED = re.compile(r"(?<!\\)\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 
 
 def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
@@ -24,14 +26,13 @@ def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
 
     `native` for a pattern that Java itself runs; otherwise Python does.
     """
-    plain = _QUOTED.sub(lambda quoted: re.escape(quoted[1]), text)
-    if len(text) > MAX_REGEX or _QUANTIFIED_GROUP.search(plain) or _ALTERNATIVES.search(plain):
-        return (
-            "REGEX_TOO_COSTLY",
-            "This pattern may take exponential time: do not repeat a group that repeats itself.",
-        )
+    if len(text) > MAX_REGEX:
+        return "REGEX_TOO_COSTLY", f"A pattern has at most {MAX_REGEX} characters."
     try:
-        compiled(text, native=native)
+        if read(text, native=native).shape.too_costly:
+            return "REGEX_TOO_COSTLY", _COSTLY
+        if not native:
+            compiled(text)
     except (re.error, OverflowError, RecursionError) as wrong:
         return "INVALID_REGEX", f"This is not a pattern: {wrong}."
     return None
@@ -47,18 +48,29 @@ def check_regex(number: int) -> Check:
         if not (pattern.is_constant and isinstance(pattern.value, str)):
             report.error("INVALID_REGEX", pattern.span, "The pattern must be a text constant.")
             return
-        wrong = what_is_wrong(pattern.value, native=True)
-        if wrong is not None:
-            report.object_to(wrong[0], pattern.span, wrong[1])
+        object_to_pattern(pattern.value, pattern.span, report)
 
     return check
 
 
-def pattern_of(pattern: Expr) -> re.Pattern[str] | None:
-    """A constant pattern with its groups; None when it is no pattern."""
+def object_to_pattern(text: str, place: Span, report: Report) -> None:
+    """Object to a pattern that Java cannot take, or should not. Raises: Refused when they are too many."""
+    report.patterns.add(text)
+    if not report.accepted and sum(map(len, report.patterns)) > MAX_REGEXES:
+        raise Refused(
+            "REGEX_TOO_COSTLY", place, f"The patterns of a query have at most {MAX_REGEXES} characters."
+        )
+    wrong = what_is_wrong(text, native=True)
+    if wrong is not None:
+        report.object_to(wrong[0], place, wrong[1])
+
+
+def pattern_of(pattern: Expr) -> Pattern | None:
+    """A constant pattern with its groups; None when it is no pattern, or too long for one."""
+    text = pattern.value
     try:
-        return compiled(pattern.value, native=True) if isinstance(pattern.value, str) else None
-    except (re.error, OverflowError, RecursionError):
+        return read(text, native=True) if isinstance(text, str) and len(text) <= MAX_REGEX else None
+    except re.error:
         return None
 
 
@@ -89,11 +101,7 @@ def check_replacement(arguments: Sequence[Expr], place: Span, report: Report) ->
         return
     for reference in _REFERENCE.finditer(replacement.value):
         number, name = reference[1] or 0, reference[2]
-        if (
-            reference[0] in ("\\", "$")
-            or int(number) > pattern.groups
-            or name not in (None, *pattern.groupindex)
-        ):
+        if reference[0] in ("\\", "$") or int(number) > pattern.groups or name not in (None, *pattern.names):
             report.error(
                 "INVALID_ARGUMENT",
                 replacement.span,

@@ -14,7 +14,7 @@ from importlib import resources
 
 import tzdata  # type: ignore[import-untyped]  # it is but a folder of data
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
@@ -62,7 +62,7 @@ def check_zone(number: int) -> Check:
         if zone is None or zone.wrong or is_null(zone) or not isinstance(zone.value, str):
             return
         if find(zone.value) is None:
-            meant = nearest(zone.value, names())
+            meant = report.nearest(zone.value, names())
             text = f"There is no time zone {zone.value}" + hint(meant, ", such as Asia/Jakarta or GMT+07:00.")
             report.error("INVALID_TIME_ZONE", zone.span, text, instead_of_constant(zone.span, meant))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from daggerspec.nearest import hint, nearest
+import re
+
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.ir.expr import Expr, call, cast
 from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
 from daggersql.ir.types import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, EnumText  # fmt: skip
+from daggersql.limits import MOST_WILD
 from daggersql.operators.coercion import describe, unify
 
 _OPS = {
@@ -73,7 +76,7 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     known = value.type.values
     if other.value in known or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
         return
-    suggestion = nearest(other.value, known)
+    suggestion = report.nearest(other.value, known)
     shown = value.read[1] if value.read else "The enum"
     report.warn(
         "UNKNOWN_ENUM_VALUE",
@@ -89,6 +92,7 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
         if not side.wrong and not fits(side.type, Family.TEXT):
             report.error("TYPE_MISMATCH", side.span, f"LIKE compares text, not {describe(side)}.")
             return call(Op.NULL, BOOLEAN, place)
+    _check_cost(pattern, escape, report)
     if escape is None:
         literal = call(Op.PLAIN_BACKSLASHES, STRING, pattern.span, pattern)
         return call(Op.LIKE, BOOLEAN, place, value, literal)
@@ -102,6 +106,21 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
             "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
         )
     return call(Op.LIKE_ESCAPE, BOOLEAN, place, value, pattern, escape)
+
+
+def _check_cost(pattern: Expr, escape: Expr | None, report: Report) -> None:
+    """Spark makes of LIKE a pattern of Java, whose .* compete for the same text."""
+    if not isinstance(pattern.value, str):
+        return
+    mark = escape.value if escape is not None and isinstance(escape.value, str) else ""
+    plain = re.sub(f"{re.escape(mark)}.", "_", pattern.value) if mark else pattern.value
+    if len(re.findall("%+[^%]", plain)) > MOST_WILD:
+        report.object_to(
+            "REGEX_TOO_COSTLY",
+            pattern.span,
+            f"This pattern may take very long: at most {MOST_WILD} % stand before other text.",
+            "one LIKE '%…%' for each text, with AND between them",
+        )
 
 
 def _escapes_well(pattern: str, mark: str) -> bool:

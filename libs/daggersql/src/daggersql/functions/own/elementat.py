@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from daggerspec.nearest import hint, nearest
+from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
@@ -92,7 +92,7 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
             continue
         fields = value.type.fields() if isinstance(value.type, Message | Struct) else {}
         if name not in fields:
-            meant = nearest(name, fields)
+            meant = report.nearest(name, fields)
             rewrite = instead_of_step(path.span, str(path.value).split("."), name, meant)
             report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint(meant)}", rewrite)
             return None
