@@ -20,6 +20,7 @@ import pytest
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
+from access.limits import Limits
 from api_gateway.hosts import HostAccess
 from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
@@ -166,6 +167,7 @@ class Harness:
         tokens: Tokens | None = None,
         enforce: bool = False,
         verifier: Verifier | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url
@@ -187,6 +189,7 @@ class Harness:
                 audits=lambda: nullcontext(self.audits),
                 enforce=enforce,
                 verifier=verifier,
+                limits=limits,
             ) as gateway,
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):

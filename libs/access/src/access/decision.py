@@ -11,9 +11,8 @@ from daggers.v1 import access_pb2
 
 from access.principal import Principal
 from fleet import Fleet
-from fleet.tenancy import PLATFORM
+from fleet.tenancy import PLATFORM, SHOWN, administrators, some
 
-_SHOWN: Final = 5
 _ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
 _OWNER: Final = access_pb2.ROLE_OWNER
 _ADMINISTRATOR: Final = access_pb2.ROLE_ADMINISTRATOR
@@ -34,6 +33,8 @@ class Action(StrEnum):
     GRANTS = "say which teams may read a stream"
 
 
+LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE})
+"""The actions that write nothing."""
 LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.LOOK_AROUND: _ANYBODY,
     Action.READ: access_pb2.ROLE_VIEWER,
@@ -86,7 +87,7 @@ def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Deci
         return _allowed("GRANTED", f"team {team} may read stream {stream}")
     if is_administrator(principal, fleet):
         return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
-    who = _administrators(fleet)
+    who = administrators(fleet.catalogue)
     text = f"stream {stream} is restricted, and not granted to team {team}: {who} can grant it"
     return Decision(
         False, "STREAM_RESTRICTED", text, {"stream": stream, "team": team, "principal": principal.name}
@@ -102,7 +103,7 @@ def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:
     ]
     decisions = [may_read(principal, each, stream, fleet) for each in teams]
     if not decisions:
-        needs = f"a role in a team that may read it, which {_administrators(fleet)} can grant"
+        needs = f"a role in a team that may read it, which {administrators(fleet.catalogue)} can grant"
         text = f"{principal.name} may not see records of stream {stream}: that needs {needs}"
         return Decision(False, "ROLE_MISSING", text, {"principal": principal.name, "stream": stream})
     return next((each for each in decisions if each.allowed), decisions[0])
@@ -133,7 +134,7 @@ def _allowed(reason: str, detail: str) -> Decision:
 
 
 def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
-    least, who = LEAST[action], _administrators(fleet)
+    least, who = LEAST[action], administrators(fleet.catalogue)
     needed = _ADMINISTRATOR if team == PLATFORM else least
     metadata = {"principal": principal.name, "action": action.name, "role": word(needed), "team": team}
     if team == PLATFORM:
@@ -145,18 +146,7 @@ def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> D
         text = f"{principal.name} may not {action} of {where}, which is not registered: {who} can do that"
         return Decision(False, "TEAM_UNKNOWN", text, metadata)
     owners = [each.principal for each in fleet.catalogue.teams[team].value.members if each.role == _OWNER]
-    who = f"an owner ({_some(owners)})" if owners else who
+    who = f"an owner ({some(owners)})" if owners else who
     needs = f"the role {word(least)}, which {who} can grant"
     text = f"{principal.name} may not {action} of {where}: that needs {needs}"
-    return Decision(False, "ROLE_MISSING", text, {**metadata, "granted_by": ",".join(owners[:_SHOWN])})
-
-
-def _administrators(fleet: Fleet) -> str:
-    entry = fleet.catalogue.teams.get(PLATFORM)
-    names = [each.principal for each in entry.value.members] if entry else []
-    return f"an administrator ({_some(names)})" if names else "an administrator"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return Decision(False, "ROLE_MISSING", text, {**metadata, "granted_by": ",".join(owners[:SHOWN])})

@@ -5,6 +5,7 @@
     errors           what is raised below becomes a status: an ApiError its own, all else INTERNAL
     deadline         a unary call without a deadline is refused
     authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
+    limits           how much one caller may ask, where a service says so
 
 Then the request is decoded, here and not by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A
 service that lets not everybody do everything has a guard behind that: it is asked before the handler, and of
@@ -104,11 +105,14 @@ def interceptor(
     authenticated: Concern | None = None,
     counted: Concern | None = None,
     guard: Guard = Everything(),  # noqa: B008 - a constant
+    limited: Concern | None = None,
 ) -> Interceptor:
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
     `authenticated` says who calls (`acts`); None: everybody is anonymous. `counted` stands around
-    `errors`. Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
+    `errors`, `limited` behind `authenticated`.
+
+    Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
     streamed = [method.full_name for method in methods(api) if method.client_streaming]
     if streamed:
@@ -116,6 +120,8 @@ def interceptor(
     concerns: list[Concern] = [identity, canonical_line, *([counted] if counted else []), errors, deadline]
     if authenticated is not None:
         concerns.append(authenticated)
+    if limited is not None:
+        concerns.append(limited)
     return Interceptor(concerns, guard)
 
 

@@ -119,6 +119,8 @@ class Client:
                 answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
             except grpc.RpcError as error:
                 problem = from_rpc_error(error)
+                if self._waited(problem, end):
+                    continue
                 doubt = doubt or (_doubt(problem) if changes else "")
                 if not doubt or problem.code not in UNREACHED:
                     raise failure(problem, self.address) from error
@@ -136,6 +138,18 @@ class Client:
         if why := dict(done.trailing_metadata() or ()).get(DEGRADED):
             self._warn_once(f"the gateway is degraded: {why}")
         return cast("Answer", answer)
+
+    def _waited(self, problem: ApiError, end: float) -> bool:
+        """Whether a call was too much just now, and has been waited for as long as the gateway says."""
+        pause = problem.retry_after
+        if problem.code is not grpc.StatusCode.RESOURCE_EXHAUSTED or pause is None:
+            return False
+        if time.monotonic() + pause.total_seconds() > end:
+            return False
+        limit = problem.metadata.get("limit", problem.reason)
+        self._warn_once(f"the gateway takes no more of this caller just now ({limit}): asking again")
+        time.sleep(pause.total_seconds())
+        return True
 
     def _metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         return (("authorization", f"Bearer {self._token()}"),) if self._token else ()
@@ -159,13 +173,21 @@ class Client:
         deadline_s: float | None = DEADLINE_S,
     ) -> Iterator[Answer]:
         """The steps of a call that answers with many, as they come. Raises: ClientError."""
-        steps: Any = method(request, timeout=deadline_s, metadata=self._metadata())
-        try:
-            yield from steps
-        except grpc.RpcError as error:
-            raise self.explained(failure(from_rpc_error(error), self.address)) from error
-        finally:
-            steps.cancel()
+        end, begun = time.monotonic() + self._patience_s, False
+        while True:
+            steps: Any = method(request, timeout=deadline_s, metadata=self._metadata())
+            try:
+                for step in steps:
+                    begun = True
+                    yield step
+            except grpc.RpcError as error:
+                problem = from_rpc_error(error)
+                if begun or not self._waited(problem, end):
+                    raise self.explained(failure(problem, self.address)) from error
+            else:
+                return
+            finally:
+                steps.cancel()
 
     def pages(self, method: Callable[..., Answer], request: Message) -> Iterator[Answer]:
         """Every page of a list, from the one that the request is for. Raises: ClientError."""

@@ -97,6 +97,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             audits=partial(_audits, kafka),
             verifier=Verifier(provider, fetched) if (provider := settings.provider) else None,
             enforce=settings.access == "enforce",
+            limits=settings.limits,
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),

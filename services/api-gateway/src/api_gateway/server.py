@@ -12,6 +12,7 @@ import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from access.limits import Limits
 from api_gateway import reflection
 from api_gateway.alerts import Alerts, AlertService
 from api_gateway.audit import Audit, Opened
@@ -22,6 +23,7 @@ from api_gateway.fold import Fold
 from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import HostAccess, Hosts
+from api_gateway.limits import limited
 from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
@@ -85,6 +87,7 @@ async def serving(
     audits: Opened | None = None,
     verifier: Verifier | None = None,
     enforce: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - a constant
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -94,7 +97,8 @@ async def serving(
     the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
-    audited; `drain_s` is how many seconds calls may take once the gateway drains.
+    audited; `limits` is how much one principal may ask; `drain_s` is how many seconds calls may take once the
+    gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -138,6 +142,7 @@ async def serving(
             counted,
             Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce),
             authentication(endpoint.tokens, fold, verifier),
+            limited(limits),
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
@@ -209,9 +214,10 @@ async def _served(
     counted: Concern | None,
     gate: Gate,
     who: Concern,
+    limits: Concern,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate)
+    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
@@ -226,7 +232,7 @@ async def _served(
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
-    access = AccessService(fold.fleet, writer, reader)
+    access = AccessService(fold.fleet, writer, reader, heard)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)

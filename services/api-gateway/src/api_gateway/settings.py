@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from access.limits import Limits
 from api_gateway.oidc import Provider
 from chassis.binding import host_and_port, is_loopback
 from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
@@ -57,6 +58,16 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     oidc_scope: str = ""
     """What `daggers login` asks the provider for, separated by spaces. Empty: openid, and of email, groups
     and offline_access, which renews a login, what the provider lists."""
+
+    requests_per_second: float = Field(default=100, gt=0)
+    """Calls that a principal may make in a second, ten seconds' worth at once. Names of the token file are
+    not counted. Each gateway counts for itself."""
+
+    writes_per_second: float = Field(default=10, gt=0)
+    """Calls among them that write, or check what would be written, thirty seconds' worth at once."""
+
+    streams: int = Field(default=100, ge=1)
+    """Watches and other streams that a principal may have open at this gateway."""
 
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
@@ -125,6 +136,11 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
             self.oidc_groups_claim,
             self.oidc_scope,
         )
+
+    @property
+    def limits(self) -> Limits:
+        """How much one principal may ask."""
+        return Limits(self.requests_per_second, self.writes_per_second, self.streams)
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

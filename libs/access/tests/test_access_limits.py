@@ -1,0 +1,85 @@
+"""How much one principal may ask, at any speed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from access import Principal
+from access.limits import Limits, Meter
+
+ADA, BOB = Principal("user:ada"), Principal("account:bob")
+ROOT = Principal("root", administrator=True)
+WRITE = "/daggers.v1.DaggerService/ApplyDagger"
+READ = "/daggers.v1.DaggerService/ListDaggers"
+
+
+def admitted(meter: Meter, who: Principal, method: str, count: int, seconds: float) -> int:
+    """How many of so many calls, evenly over so many seconds, are let through."""
+    return sum(meter.asks(who, method, number * seconds / count) is None for number in range(count))
+
+
+def test_of_five_thousand_writes_in_nine_seconds_the_log_gets_a_few_hundred_and_others_theirs() -> None:
+    meter = Meter(Limits())
+    flood = admitted(meter, BOB, WRITE, 5_000, 9)
+
+    assert 300 <= flood <= 300 + 9 * 10 + 1
+    assert meter.asks(ADA, WRITE, 9) is None
+
+
+def test_who_waits_as_long_as_it_is_told_is_let_through_then_and_not_before() -> None:
+    meter = Meter(Limits(writes_per_second=0.5))
+    admitted(meter, ADA, WRITE, 15, 0.001)
+    exceeded = meter.asks(ADA, WRITE, 1)
+    assert exceeded is not None
+
+    assert (exceeded.limit, exceeded.most) == ("writes_per_second", 0.5)
+    assert meter.asks(ADA, WRITE, 1 + exceeded.wait_s - 0.01) is not None
+    assert meter.asks(ADA, WRITE, 1 + exceeded.wait_s + 0.01) is None
+
+
+def test_a_refused_write_takes_nothing_from_reads() -> None:
+    meter = Meter(Limits(requests_per_second=1, writes_per_second=0.01))
+    admitted(meter, ADA, WRITE, 100, 0.001)
+
+    assert admitted(meter, ADA, READ, 100, 0.001) == 9
+
+
+def test_streams_are_as_many_as_may_be_until_one_is_closed() -> None:
+    meter = Meter(Limits(streams=2))
+    opened = [meter.opens(ADA) is None for _ in range(3)]
+    meter.closes(ADA)
+
+    assert opened == [True, True, False]
+    assert meter.opens(ADA) is None
+    assert meter.opens(BOB) is None
+
+
+def test_names_of_the_token_file_are_not_counted() -> None:
+    meter = Meter(Limits(requests_per_second=1, writes_per_second=1, streams=1))
+
+    assert admitted(meter, ROOT, WRITE, 1_000, 0.001) == 1_000
+    assert [meter.opens(ROOT) for _ in range(3)] == [None] * 3
+
+
+def test_many_principals_that_ask_seldom_are_forgotten() -> None:
+    meter = Meter(Limits())
+    for number in range(5_000):
+        meter.asks(Principal(f"user:{number}"), READ, number)
+
+    assert meter.remembered <= 1_001
+
+
+@given(
+    rate=st.floats(0.1, 50),
+    steps=st.lists(st.floats(0, 5), min_size=1, max_size=200),
+)
+def test_no_more_is_ever_let_through_than_the_burst_and_the_rate_give(
+    rate: float, steps: list[float]
+) -> None:
+    meter, now, let = Meter(Limits(requests_per_second=rate)), 0.0, 0
+    for step in steps:
+        now += step
+        let += meter.asks(ADA, READ, now) is None
+
+    assert let <= max(1, rate * 10) + rate * now + 1e-6 * len(steps) + 1
