@@ -35,6 +35,7 @@ ARGUMENTS = {
     **{f"{kind} get": ["orders"] for kind in ("cluster", "stream", "reference")},
     **{f"{kind} delete": ["orders", "--yes"] for kind in ("cluster", "stream", "reference")},
     "team apply": ["team.yaml"],
+    "team usage": ["pricing"],
     "team delete": ["pricing", "--yes"],
     "account create": ["ci-bot", "--team", "pricing", "--role", "viewer"],
     "account rotate": ["ci-bot"],

@@ -13,6 +13,7 @@ from fleet import Dagger, Fleet
 from fleet.backoff import delay
 from fleet.facts import evolve
 from fleet.observation import Heartbeat, Observation, Policy, Presence
+from fleet.quotas import Full
 from fleet.reconcile import Drain, Kill, Launch, next_action
 
 META = events_pb2.RequestMeta(actor="ada")
@@ -68,7 +69,7 @@ def test_a_pending_dagger_is_launched() -> None:
 
 
 def test_a_dagger_without_room_says_so_once_and_is_launched_when_there_is_room() -> None:
-    full = replace(GONE, full="1 driver runs, and this host takes 1")
+    full = replace(GONE, full=Full("MAX_DRIVERS", "1 driver runs, and this host takes 1"))
     said = action(CLAIM, ASKED, observation=full)
     said.meta.name = "d"
 

@@ -294,3 +294,14 @@ async def test_who_has_a_token_with_an_end_is_told_when_that_is(root: Caller) ->
 
     assert told.expire_time.seconds == made.account.tokens[0].expire_time.seconds
     assert not first.HasField("expire_time")
+
+
+async def test_a_quota_that_cannot_be_kept_is_refused_where_it_stands(root: Caller, refusal: Refused) -> None:
+    wrong = access_pb2.Quotas(
+        daggers=access_pb2.Quota(soft=2, hard=1), records_per_second=access_pb2.Quota(hard=1)
+    )
+    error = await refusal(root.ask("RegisterTeam", team=access_pb2.Team(name="pricing", quotas=wrong)))
+
+    assert [(each.field, each.reason) for each in error.violations] == [
+        ("team.quotas.daggers.soft", "OUT_OF_RANGE"), ("team.quotas.records_per_second.hard", "WARNED_ONLY"),
+    ]  # fmt: skip

@@ -47,7 +47,8 @@ class World:
         self,
         *,
         policy: Policy = PATIENT,
-        max_drivers: int = 9,
+        max_drivers: int | None = 9,
+        memory_mib: int | None = None,
         patience: float = 0.5,
     ) -> Scheduler:
         return Scheduler(
@@ -61,6 +62,7 @@ class World:
             options=Options(
                 scheduler_id=identity(),
                 max_drivers=max_drivers,
+                memory_mib=memory_mib,
                 leader_timeout=timedelta(seconds=patience),
                 tick=timedelta(milliseconds=50),
                 sweep=timedelta(milliseconds=100),
@@ -83,11 +85,11 @@ class World:
     async def append(self, message: Message, subject: str = "d", id_: str | None = None) -> None:
         await self.control.append(Draft(id_ or uuid4().hex, "/test", subject, datetime.now(UTC), message))
 
-    async def ask(self, sql: str = "run", *, name: str = "d") -> None:
+    async def ask(self, sql: str = "run", *, name: str = "d", memory_mib: int = 0) -> None:
         """Register the cluster and ask for a dagger."""
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
-        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql)
+        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, driver_memory_mib=memory_mib)
         await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
 
     async def heartbeat(self, dagger: Dagger, **fields: Any) -> None:

@@ -8,7 +8,9 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.catalogue import Unresolved
 from scheduler import capacity
+from scheduler.__main__ import room
 from scheduler.command import Installation, environment, secret_variables, spark_submit
+from scheduler.settings import SchedulerSettings
 
 HERE = Installation(
     spark_home=Path("/venv/pyspark"),
@@ -207,6 +209,19 @@ def test_as_many_drivers_fit_as_memory_takes_but_always_one(
     memory_mib: int, running: int, drivers: int
 ) -> None:
     assert capacity.max_drivers(memory_mib, 768, running) == drivers
+
+
+@pytest.mark.parametrize(
+    ("told", "drivers", "memory_mib"),
+    [({}, 6, 14_336), ({"max_drivers": 9}, 9, 20_736), ({"max_drivers": 2}, 2, 14_336),
+     ({"memory_mib": 5_000}, 6, 5_000)],
+)  # fmt: skip
+def test_who_says_how_many_drivers_there_may_be_has_memory_for_them(
+    told: dict[str, int], drivers: int, memory_mib: int, tmp_path: Path
+) -> None:
+    settings = SchedulerSettings(**{"kafka_bootstrap_servers": "k:1", "state_dir": tmp_path, **told})
+
+    assert room(settings, 16_384, 0) == (drivers, memory_mib)
 
 
 def test_this_host_has_memory() -> None:

@@ -98,6 +98,22 @@ async def test_a_launch_beyond_max_drivers_waits_says_so_once_and_is_made_when_t
     ]
 
 
+async def test_a_launch_that_needs_more_memory_than_is_left_waits_and_a_smaller_one_does_not(
+    world: World,
+) -> None:
+    async with world.serving(max_drivers=None, memory_mib=5_000):
+        await world.ask(name="first")
+        await world.running(name="first")
+        await world.ask(name="huge", memory_mib=4_000_000_000)
+        waiting = await world.until(lambda dagger: dagger.last_error is not None, name="huge")
+        await world.ask(name="small")
+        await world.running(name="small")
+
+    assert (waiting.phase, waiting.last_error.reason) == (gateway_pb2.PENDING, "MAX_MEMORY")
+    assert "it needs 4,000,001,536 MiB" in waiting.last_error.detail
+    assert world.story(name="huge") == ["DaggerRequested", "LaunchFailed"]
+
+
 async def test_a_thousand_waiting_daggers_each_say_so_once_and_do_not_hold_up_a_launch(world: World) -> None:
     names = [f"waiting{number:03}" for number in range(1_000)]
     async with world.serving(max_drivers=1):

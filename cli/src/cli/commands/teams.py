@@ -5,12 +5,15 @@ from typing import Annotated
 import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
+from cli import usage as team_usage
 from cli.arguments import File, FileFlag, one_file
 from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.gateway import in_words
 from cli.group import group
 from cli.json_views.access import team as team_view
+from cli.json_views.access import usage as usage_view
+from cli.output import Printer
 from cli.session import Session, command
 from cli.validation import read_file
 from daggerclient import InvalidFileError, teamfile
@@ -59,6 +62,26 @@ def get_team(
     with session.connect({"name": "NAME"}) as gateway:
         answer = gateway.call(gateway.access.GetTeam, gateway_pb2.GetTeamRequest(name=name))
     TEAMS.show(session.out, answer.team, answer)
+
+
+@command(teams, "usage", example="daggers team usage pricing")
+def usage(session: Session, name: Annotated[str, typer.Argument(help="Name of a team.")]) -> None:
+    """What a team uses of its quotas, and what each of its daggers costs in a day.
+
+    Of a dagger its running driver is counted, since its launch; -o wide has every column.
+    """
+    with session.connect({"team": "NAME"}) as gateway:
+        answer = gateway.call(gateway.access.GetTeamUsage, gateway_pb2.GetTeamUsageRequest(team=name))
+
+    def text(out: Printer) -> None:
+        out.table(team_usage.QUOTA_COLUMNS, team_usage.quotas(answer.uses), empty="")
+        out.line("")
+        columns = team_usage.COST_WIDE if out.wide else team_usage.COST_COLUMNS
+        out.table(
+            columns, team_usage.costs(answer.daggers, wide=out.wide), empty=f"team {name} has no daggers"
+        )
+
+    session.out.show(usage_view(name, answer), text)
 
 
 @command(teams, "delete", example="daggers team delete pricing --yes")

@@ -2,16 +2,50 @@
 
 from typing import Any
 
-from daggers.v1 import access_pb2
+from daggers.v1 import access_pb2, gateway_pb2
 
-from daggerclient.teamfile import role_name
+from daggerclient.teamfile import quotas_shown, role_name
 from daggerclient.times import iso
 
 
 def team(what: access_pb2.Team) -> dict[str, Any]:
     """A team."""
     members = [{"principal": each.principal, "role": role_name(each.role)} for each in what.members]
-    return {"name": what.name, "contact": what.contact, "members": members}
+    quotas = quotas_shown(what.quotas)
+    return {"name": what.name, "contact": what.contact, "members": members, "quotas": quotas}
+
+
+def usage(name: str, what: gateway_pb2.GetTeamUsageResponse) -> dict[str, Any]:
+    """What a team uses of its quotas, and what its daggers cost."""
+    return {
+        "team": name,
+        "quotas": [
+            {
+                "name": use.name,
+                "used": use.used,
+                "soft": use.quota.soft if use.quota.HasField("soft") else None,
+                "hard": use.quota.hard if use.quota.HasField("hard") else None,
+            }
+            for use in what.uses
+        ],
+        "daggers": [
+            {
+                "name": each.dagger,
+                "age_s": each.age.ToTimedelta().total_seconds() if each.HasField("age") else None,
+                "launch_memory_mib": each.launch_memory_mib,
+                "cpu_seconds": each.cpu_seconds,
+                "cpu_seconds_per_day": each.cpu_seconds_per_day,
+                "memory_bytes": each.memory_bytes,
+                "records": each.records,
+                "records_per_day": each.records_per_day,
+                "state_bytes": each.state_bytes,
+                "records_per_second": each.records_per_second,
+                "rows_per_minute": each.rows_per_minute,
+            }
+            for each in what.daggers
+        ],
+        "sequence": what.sequence,
+    }
 
 
 def account(what: access_pb2.ServiceAccount) -> dict[str, Any]:

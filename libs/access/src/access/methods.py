@@ -156,6 +156,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "RegisterTeam": Rule(Action.TEAMS, _platform, always=True),
         "GetTeam": Rule(Action.LOOK_AROUND, _nobodys, views.one_team),
         "ListTeams": Rule(Action.LOOK_AROUND, _nobodys, views.teams),
+        "GetTeamUsage": Rule(Action.READ, _in),
         "DeleteTeam": Rule(Action.TEAMS, _platform, always=True),
         "GrantRole": Rule(Action.MEMBERS, _in, always=True),
         "RevokeRole": Rule(Action.MEMBERS, _in, always=True),

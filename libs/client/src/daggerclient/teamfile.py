@@ -1,4 +1,5 @@
-"""A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what.
+"""A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what,
+and how much its daggers may take.
 
 kind: team
 name: pricing
@@ -6,6 +7,9 @@ contact: "#pricing"
 members:
   - {user: ada@example.org, role: owner}
   - {group: analysts, role: viewer}
+quotas:
+  daggers: {soft: 40, hard: 50}
+  memory: {hard: 64g}
 """
 
 from typing import Any
@@ -13,11 +17,22 @@ from typing import Any
 import yaml
 from daggers.v1 import access_pb2
 
+from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.errors import InvalidFileError
 from daggerclient.findings import headline
 
 KIND = "team"
+COUNT = Form(lambda reader, node, path: reader.integer(node, path, most=2**53), lambda value: value)
+QUOTAS = {
+    "daggers": ("daggers", COUNT),
+    "drivers": ("drivers", COUNT),
+    "memory": ("memory_mib", MEMORY),
+    "records_per_second": ("records_per_second", COUNT),
+    "rows_per_minute": ("rows_per_minute", COUNT),
+    "preview_seconds_per_hour": ("preview_seconds_per_hour", COUNT),
+}
+"""The key of each quota in a file: its field, and how its bounds are written."""
 WHO = ("user", "group", "account")
 ROLES = {
     "viewer": access_pb2.ROLE_VIEWER,
@@ -36,7 +51,7 @@ def parse(text: str, file: str) -> access_pb2.Team:
     if node is None:
         raise InvalidFileError(f"{file} holds no team: it is empty")
     reader.begin(node)
-    values = reader.mapping(node, "", ("kind", "name", "contact", "members"), ("kind", "name"))
+    values = reader.mapping(node, "", ("kind", "name", "contact", "members", "quotas"), ("kind", "name"))
     team = access_pb2.Team()
     if "kind" in values:
         reader.choice(values["kind"], "kind", (KIND,))
@@ -47,9 +62,20 @@ def parse(text: str, file: str) -> access_pb2.Team:
     if "members" in values:
         for path, item in reader.items(values["members"], "members", of="members"):
             _member(reader, item, path, team)
+    if "quotas" in values:
+        _quotas(reader, values["quotas"], team)
     if reader.findings:
         raise InvalidFileError(f"{file}: {headline(reader.findings)}", reader.findings)
     return team
+
+
+def _quotas(reader: Reader, node: yaml.Node, team: access_pb2.Team) -> None:
+    team.quotas.SetInParent()
+    for key, value in reader.mapping(node, "quotas", tuple(QUOTAS)).items():
+        field, form = QUOTAS[key]
+        quota: access_pb2.Quota = getattr(team.quotas, field)
+        for bound, said in reader.mapping(value, f"quotas.{key}", ("soft", "hard")).items():
+            setattr(quota, bound, form.read(reader, said, f"quotas.{key}.{bound}"))
 
 
 def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
@@ -70,7 +96,19 @@ def shown(team: access_pb2.Team) -> dict[str, Any]:
         document["contact"] = team.contact
     if team.members:
         document["members"] = [_shown(member) for member in team.members]
-    return document
+    quotas = quotas_shown(team.quotas)
+    return document | ({"quotas": quotas} if quotas else {})
+
+
+def quotas_shown(quotas: access_pb2.Quotas) -> dict[str, Any]:
+    """The quotas that are said, as the file has them."""
+    said = {}
+    for key, (field, form) in QUOTAS.items():
+        quota: access_pb2.Quota = getattr(quotas, field)
+        bounds = {each: form.show(getattr(quota, each)) for each in ("soft", "hard") if quota.HasField(each)}
+        if bounds:
+            said[key] = bounds
+    return said
 
 
 def _shown(member: access_pb2.Member) -> dict[str, str]:

@@ -204,6 +204,11 @@ def retries(error: Error) -> Advice:
     return Advice(sink, error.domain, ADVICE[Reason.SINK_RETRYING].next)
 
 
+def of_team(team: str) -> Advice:
+    """Of a quota of a team."""
+    return Advice("team", _USER, f"Read `daggers team usage {team}`: it says what each dagger takes.")
+
+
 # ---- Words that both tell ----------------------------------------------------------------------------------
 
 

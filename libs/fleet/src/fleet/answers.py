@@ -27,6 +27,8 @@ class Code(StrEnum):
     """The request itself is wrong."""
     NOT_FOUND = "NOT_FOUND"
     """There is no such subject."""
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    """There are as many as there may be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,10 @@ class Catalogue:
         for name, entry in list(self.teams.items()):
             stay = [each for each in entry.value.members if each.principal != principal]
             if len(stay) != len(entry.value.members):
-                team = access_pb2.Team(name=name, contact=entry.value.contact, members=stay)
+                team = access_pb2.Team()
+                team.CopyFrom(entry.value)
+                del team.members[:]
+                team.members.extend(stay)
                 self.put("team", name, team, sequence)
 
     def _next(self, kind: str, name: str) -> int:

@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, chained
-from fleet import removal, tenancy
+from fleet import quotas, removal, tenancy
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import (
     REGISTRATIONS,
@@ -28,7 +28,7 @@ from fleet.catalogue import (
     Removal,
     registered,
 )
-from fleet.dagger import DECISIONS, Dagger, decide
+from fleet.dagger import DECISIONS, Dagger, Request, decide
 from fleet.fact_changes import Ignored
 from fleet.facts import FACTS, evolve
 from fleet.horizon import STANDARD, Horizon
@@ -241,16 +241,22 @@ class Fleet:
         serving(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 
+    def after(self, request: Request, sequence: int, time: datetime) -> Dagger | Refusal:
+        """The dagger after a request that stands at `sequence`, or why it is refused."""
+        after = decide(self.daggers.get(request.name), request, sequence=sequence, time=time)
+        if isinstance(after, Dagger) and isinstance(request, events_pb2.DaggerRequested):
+            return (
+                removal.unregistered(self.catalogue, request)
+                or quotas.one_too_many(self.catalogue, self.daggers, request)
+                or after
+            )
+        return after
+
     def _request(self, record: Record, request: Any) -> Applied:
         def apply() -> int | Refusal:
-            dagger = self.daggers.get(request.name)
-            after = decide(dagger, request, sequence=record.sequence, time=record.time)
+            after = self.after(request, record.sequence, record.time)
             if isinstance(after, Refusal):
                 return after
-            if isinstance(request, events_pb2.DaggerRequested):
-                refusal = removal.unregistered(self.catalogue, request)
-                if refusal is not None:
-                    return refusal
             self._put(after)
             return after.version
 

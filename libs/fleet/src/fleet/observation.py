@@ -9,6 +9,7 @@ from enum import Enum
 from daggers.v1 import events_pb2
 
 from fleet.health import SHOWN, Heartbeat, Limits
+from fleet.quotas import Full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,5 +56,5 @@ class Observation:
     """The driver that lives on this host: for an unanswered intent, and for one its heartbeats told of."""
     exit: events_pb2.Exited | None = None
     """For a driver that is gone: how it ended."""
-    full: str = ""
-    """Why no further driver may be launched now, one sentence; empty when one may."""
+    full: Full | None = None
+    """Why no driver of it may be launched now; None when one may."""

@@ -30,7 +30,6 @@ from fleet.phases import (
     UNREACHABLE,
 )
 
-MAX_DRIVERS: Final = "MAX_DRIVERS"
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
 
@@ -133,11 +132,12 @@ def _without_driver(dagger: Dagger, now: datetime, observation: Observation, pol
             return _next_attempt(dagger, now, policy)
         if now < dagger.not_before:
             return None
-    if not observation.full:
+    full = observation.full
+    if full is None:
         return Launch()
-    if dagger.last_error is not None and dagger.last_error.reason == MAX_DRIVERS:
+    if dagger.last_error is not None and dagger.last_error.reason == full.reason:
         return None  # said once; launched when there is room
-    return events_pb2.LaunchFailed(error=_error(MAX_DRIVERS, observation.full))
+    return events_pb2.LaunchFailed(error=_error(full.reason, full.detail, full.domain))
 
 
 def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
@@ -233,7 +233,9 @@ def _settled(dagger: Dagger, now: datetime, policy: Policy) -> bool:
     return fed and now - dagger.phase_time >= policy.settle
 
 
-def _error(reason: str, detail: str) -> events_pb2.DaggerError:
-    return events_pb2.DaggerError(
-        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=reason, detail=detail, retryable=True
-    )
+def _error(
+    reason: str,
+    detail: str,
+    domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL,
+) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=True)

@@ -22,6 +22,8 @@ ACCOUNT: Final = "account:"
 """What a principal begins with that is a service account."""
 TOKENS: Final = 2
 """Tokens that an account has at most: the newest, and the one whose place it takes."""
+SHOWN: Final = 5
+"""Names that a sentence has at most."""
 _IN_TEAMS: Final = (access_pb2.ROLE_VIEWER, access_pb2.ROLE_EDITOR, access_pb2.ROLE_OWNER)
 
 Change: TypeAlias = (
@@ -178,14 +180,31 @@ def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Change
     return [("grant", grant.stream, sorted_)]
 
 
+def administrators(catalogue: Catalogue) -> str:
+    """Whom a sentence sends people to."""
+    entry = catalogue.teams.get(PLATFORM)
+    names = [each.principal for each in entry.value.members] if entry else []
+    return f"an administrator ({some(names)})" if names else "an administrator"
+
+
+def some(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def _with(team: access_pb2.Team, principal: str, role: access_pb2.Role.ValueType) -> access_pb2.Team:
     others = [each for each in team.members if each.principal != principal]
     return _of(team, [*others, access_pb2.Member(principal=principal, role=role)])
 
 
 def _of(team: access_pb2.Team, members: Iterable[access_pb2.Member]) -> access_pb2.Team:
-    by_principal = sorted(members, key=lambda each: each.principal)
-    return access_pb2.Team(name=team.name, contact=team.contact, members=by_principal)
+    """The team with these members, and else as it was."""
+    made = access_pb2.Team()
+    made.CopyFrom(team)
+    del made.members[:]
+    made.members.extend(sorted(members, key=lambda each: each.principal))
+    return made
 
 
 def _team(catalogue: Catalogue, name: str) -> access_pb2.Team | None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from daggers.v1 import vitals_pb2
+from daggers.v1 import gateway_pb2, vitals_pb2
 
 from fleet import health_warnings
 from fleet.dagger import Dagger
 from fleet.health import SHOWN, silent, triggers
 from fleet.phases import DEGRADED, RUNNING
+from fleet.quotas import need_mib
 from fleet.watch import WINDOW, Watch, evidence_of, recent
 
+_DAY_MS: Final = timedelta(days=1) / timedelta(milliseconds=1)
 RATES: Final = timedelta(minutes=1)
 """Rates are taken over so long, and at least over three triggers."""
 
@@ -43,9 +45,39 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     shown.quarantined.update(heartbeat.quarantined)
     shown.recent_quarantined = lately.quarantined.total()
     shown.state_rows, shown.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
+    flows = rates(dagger, watch, now=now, hearing=hearing)
+    if flows is not None:
+        shown.records_per_s, shown.rows_per_s = flows
+    return shown
+
+
+def rates(
+    dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None
+) -> tuple[float, float] | None:
+    """Records read and rows written in a second, lately; None while that is not known."""
     last = recent(watch, min(max(RATES, triggers(dagger)), WINDOW))
     runs = dagger.phase in (RUNNING, DEGRADED) and not silent(evidence_of(watch, now, hearing), SHOWN)
-    if runs and last.span:
-        shown.records_per_s = last.rows_in / last.span.total_seconds()
-        shown.rows_per_s = last.written / last.span.total_seconds()
-    return shown
+    if not runs or not last.span:
+        return None
+    seconds = last.span.total_seconds()
+    return last.rows_in / seconds, last.written / seconds
+
+
+def cost(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> gateway_pb2.DaggerCost:
+    """What it costs, as the driver of its newest launch says."""
+    made = gateway_pb2.DaggerCost(dagger=dagger.name)
+    if dagger.occupied:
+        made.launch_memory_mib = need_mib(dagger.spec)
+    records, rows = rates(dagger, watch, now=now, hearing=hearing) or (0.0, 0.0)
+    made.records_per_second, made.rows_per_minute = records, rows * 60
+    heartbeat = watch.heartbeat
+    if heartbeat is None or not dagger.occupied:
+        return made
+    made.cpu_seconds, made.memory_bytes = heartbeat.cpu_seconds, heartbeat.memory_bytes
+    made.records, made.state_bytes = heartbeat.rows_in, heartbeat.state_bytes
+    if heartbeat.age_ms > 0:
+        made.age.FromMilliseconds(heartbeat.age_ms)
+        days = heartbeat.age_ms / _DAY_MS
+        made.cpu_seconds_per_day = heartbeat.cpu_seconds / days
+        made.records_per_day = heartbeat.rows_in / days
+    return made

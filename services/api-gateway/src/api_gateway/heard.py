@@ -6,22 +6,24 @@ It is in memory alone, and no larger than the fleet: a gateway that starts hears
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from daggers.v1 import telemetry_pb2, vitals_pb2
+from daggers.v1 import gateway_pb2, telemetry_pb2, vitals_pb2
 
 from api_gateway.fold import Fold
 from chassis.logging import logger
 from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
-from fleet import Dagger, vitals, watch
+from fleet import Dagger, advice, quotas, vitals, watch
 from fleet.health import SHOWN
+from fleet.health_warnings import Told
 from fleet.watch import Hearing, Watch
 
 _AGAIN_S: Final = 1.0
+_ADDED_UP: Final = timedelta(seconds=1)
 
 
 def _utc_now() -> datetime:
@@ -35,6 +37,7 @@ class Heard:
         self._heartbeats, self._fold, self._now = heartbeats, fold, clock
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._hearing = Hearing(gap=SHOWN.silence)
+        self._quotas: dict[str, tuple[datetime, Sequence[Told]]] = {}
 
     async def run(self) -> None:
         """Hear for ever, once the fold knows the daggers there are."""
@@ -71,7 +74,46 @@ class Heard:
     def vitals(self, dagger: Dagger) -> vitals_pb2.Vitals:
         """What a dagger does now."""
         now = self._now()
-        return vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+        told = vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+        told.warnings.extend(each.to_proto(dagger.name) for each in self._of_its_team(dagger.spec.team, now))
+        return told
+
+    def costs(self, team: str) -> list[gateway_pb2.DaggerCost]:
+        """What each dagger of a team costs."""
+        now = self._now()
+        hearing = self._hearing.begin(now)
+        return [
+            vitals.cost(each, self.watch_of(each), now=now, hearing=hearing)
+            for each in quotas.living(self._fold.fleet.daggers, team)
+        ]
+
+    def uses(self, team: str) -> dict[str, float]:
+        """What a team uses of its quotas."""
+        now = self._now()
+        hearing = self._hearing.begin(now)
+
+        def rates(dagger: Dagger) -> tuple[float, float]:
+            flows = vitals.rates(dagger, self.watch_of(dagger), now=now, hearing=hearing)
+            return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
+
+        return quotas.uses(self._fold.fleet.daggers, team, rates)
+
+    def _of_its_team(self, team: str, now: datetime) -> Sequence[Told]:
+        """The quotas of a team that are exceeded; added up at most once in a while, whoever asks."""
+        catalogue = self._fold.fleet.catalogue
+        if not quotas.warns(catalogue, team):
+            self._quotas.pop(team, None)
+            return ()
+        until, before = self._quotas.get(team, (now, ()))
+        if now < until:
+            return before
+        since = {each.text: each.since for each in before}
+        told = [
+            Told(quotas.TEAM_QUOTA, text, since.get(text, now), advice.of_team(team))
+            for text in quotas.warned(catalogue, team, self.uses(team))
+        ]
+        self._quotas[team] = now + _ADDED_UP, told
+        return told
 
     def _begun(self, dagger: Dagger, since: datetime) -> Watch:
         life, watched = self._watches.get(dagger.name, (-1, None))

@@ -20,7 +20,7 @@ from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from fleet import Answer, Dagger, Fleet, Refusal, view
 from fleet.answers import Code
-from fleet.dagger import Request, decide
+from fleet.dagger import Request
 
 Named: TypeAlias = (
     gateway_pb2.DeleteDaggerRequest
@@ -127,12 +127,7 @@ class Requests:
 
     def decided(self, event: Request) -> Dagger:
         """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""
-        after = decide(
-            self._fleet.daggers.get(event.name),
-            event,
-            sequence=self._fleet.sequence + 1,
-            time=datetime.now(UTC),
-        )
+        after = self._fleet.after(event, self._fleet.sequence + 1, datetime.now(UTC))
         if isinstance(after, Refusal):
             missing = after.code == Code.NOT_FOUND
             raise no_dagger(event.name, self._fleet) if missing else refused(after)

@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 from access import decision, principal, tokens
 from api_gateway import paging, removing, validation
 from api_gateway.authentication import principal as caller
+from api_gateway.heard import Heard
 from api_gateway.missing import no_entry
 from api_gateway.reader import Reader
 from api_gateway.requests import refuse
@@ -22,7 +23,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
 from daggerspec import fields
 from daggerspec.violation import Violation
-from fleet import Answer, Fleet, Refusal, tenancy
+from fleet import Answer, Fleet, Refusal, quotas, tenancy
 from fleet.answers import Code
 from fleet.catalogue import Entry
 
@@ -42,10 +43,12 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         fleet: Fleet,
         writer: Writer,
         reader: Reader,
+        heard: Heard,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`clock`: this instant, UTC."""
         self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
+        self._heard = heard
 
     # ---- Teams and roles -----------------------------------------------------------------------------------
 
@@ -78,6 +81,25 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         """All teams, by name."""
         listed, more, sequence = await self._page(request, context, "teams", "", lambda each: each.name)
         return pb.ListTeamsResponse(teams=listed, next_page_token=more, sequence=sequence)
+
+    async def GetTeamUsage(  # noqa: N802 - gRPC's name
+        self, request: pb.GetTeamUsageRequest, context: Context
+    ) -> pb.GetTeamUsageResponse:
+        """What a team uses of its quotas, and what its daggers cost."""
+        team = request.team
+        refuse([*fields.name("team", team), *validation.sequence("min_sequence", request.min_sequence)])
+        fleet = await self._reader.state(context, request.min_sequence)
+        if team not in fleet.catalogue.teams:
+            raise no_entry("team", team, fleet.catalogue.teams)
+        uses = self._heard.uses(team)
+        return pb.GetTeamUsageResponse(
+            uses=[
+                pb.QuotaUse(name=name, used=used, quota=quotas.of(fleet.catalogue, team, name))
+                for name, used in uses.items()
+            ],
+            daggers=self._heard.costs(team),
+            sequence=fleet.sequence,
+        )
 
     async def DeleteTeam(  # noqa: N802 - gRPC's name
         self, request: pb.DeleteTeamRequest, context: Context
@@ -320,6 +342,12 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
         yield Violation("team.members", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
     for number, member in enumerate(team.members):
         yield from principal.violations(f"team.members[{number}].principal", member.principal)
+    for name, quota in ((each.name, value) for each, value in team.quotas.ListFields()):
+        if name in quotas.WARNED_ONLY and quota.HasField("hard"):
+            text = "has no hard bound: nothing stops records that flow; say soft"
+            yield Violation(f"team.quotas.{name}.hard", text, "WARNED_ONLY")
+        elif quota.HasField("soft") and quota.HasField("hard") and quota.soft > quota.hard:
+            yield Violation(f"team.quotas.{name}.soft", "is more than hard", "OUT_OF_RANGE")
 
 
 def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:

@@ -19,6 +19,7 @@ from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
+from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import ensure_topics
@@ -82,7 +83,7 @@ async def serve(
     scheduler_id = identity()
     metrics = Metrics("scheduler")
     facts = metrics.counter(FACTS)
-    limit = told.max_drivers or room(told.driver_memory_mib, drivers)
+    limit, memory_mib = room(told, capacity.available_mib(), len(drivers.living()))
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
         return (
@@ -103,7 +104,8 @@ async def serve(
             policy=policy(told),
             options=Options(
                 scheduler_id=scheduler_id,
-                max_drivers=limit,
+                max_drivers=told.max_drivers,
+                memory_mib=memory_mib,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
                 batches=told.batches(),
@@ -140,9 +142,17 @@ def policy(told: SchedulerSettings) -> Policy:
     )
 
 
-def room(driver_memory_mib: int, drivers: Drivers) -> int:
-    """Drivers that fit into the memory of this host."""
-    return capacity.max_drivers(capacity.available_mib(), driver_memory_mib, len(drivers.living()))
+def room(told: SchedulerSettings, available_mib: int, running: int) -> tuple[int, int]:
+    """Drivers of the usual size that this host takes, and what all may need together, in MiB.
+
+    Who says how many there may be has memory for so many of the usual size, whatever is free.
+    """
+    each = told.driver_memory_mib
+    limit = told.max_drivers or capacity.max_drivers(available_mib, each, running)
+    memory_mib = told.memory_mib or max(
+        capacity.room_mib(available_mib, each, running), limit * (each + DRIVER_OVERHEAD_MIB)
+    )
+    return limit, memory_mib
 
 
 def find_installation() -> command.Installation:

@@ -1,4 +1,4 @@
-"""How many drivers this host can hold."""
+"""How many drivers this host can hold, and how much memory there is for them."""
 
 from __future__ import annotations
 
@@ -34,5 +34,14 @@ def max_drivers(memory_mib: int, driver_memory_mib: int, running: int) -> int:
 
     `memory_mib` is what is available now, while `running` drivers of `driver_memory_mib` heap already run.
     """
-    each = driver_memory_mib + DRIVER_OVERHEAD_MIB
-    return max(1, running + max(0, memory_mib - RESERVE_MIB) // each)
+    return room_mib(memory_mib, driver_memory_mib, running) // _each(driver_memory_mib)
+
+
+def room_mib(memory_mib: int, driver_memory_mib: int, running: int) -> int:
+    """What drivers may need together, MiB, at least what one needs; told as `max_drivers`."""
+    each = _each(driver_memory_mib)
+    return max(each, running * each + max(0, memory_mib - RESERVE_MIB))
+
+
+def _each(driver_memory_mib: int) -> int:
+    return driver_memory_mib + DRIVER_OVERHEAD_MIB

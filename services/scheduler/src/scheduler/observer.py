@@ -7,8 +7,9 @@ from datetime import datetime
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
-from fleet import Dagger, Fleet
+from fleet import Dagger, Fleet, quotas
 from fleet.observation import Observation, Presence
+from fleet.quotas import Full, Room
 from scheduler.drivers import Drivers
 from scheduler.process_watcher import ProcessWatcher
 
@@ -21,11 +22,11 @@ class Observer:
         fleet: Fleet,
         drivers: Drivers,
         processes: ProcessWatcher,
-        max_drivers: int,
+        room: Room,
         clock: Callable[[], datetime],
     ) -> None:
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
-        self._max_drivers = max_drivers
+        self._room = room
         self._now = clock
         self._listening_since = clock()
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
@@ -65,14 +66,9 @@ class Observer:
             presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=alive, exit=left, full=full
         )
 
-    def _full(self, dagger: Dagger) -> str:
-        """Why no further driver may be launched; empty when one may. Worked out where one may be wanted."""
+    def _full(self, dagger: Dagger) -> Full | None:
+        """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
-            return ""
-        running = len(self._fleet.occupied)
-        if running < self._max_drivers:
-            return ""
-        return (
-            f"{running} drivers run, this host takes {self._max_drivers}: it starts when one ends."
-            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS"
-        )
+            return None
+        fleet = self._fleet
+        return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, self._room)

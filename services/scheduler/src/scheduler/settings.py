@@ -35,7 +35,10 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
     """Spark home that `python -m runtime.appcds_home PLACE` has prepared, from which drivers start in half
     the time. Unset: the installed PySpark's."""
     max_drivers: int | None = Field(default=None, ge=1)
-    """Drivers that may run at once. Unset: as many as fit into the memory free at the start, less 2 GiB."""
+    """Drivers that may run at once. Unset: as many as have memory."""
+    memory_mib: int | None = Field(default=None, ge=1)
+    """What drivers may need together, in MiB: the heap of each, and 1536 MiB. Unset: what is free at the
+    start, less 2 GiB, and no less than max_drivers of the usual size need."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
     """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
     batch_wait_s: float = Field(default=20, ge=0)

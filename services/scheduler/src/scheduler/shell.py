@@ -24,6 +24,7 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
 from fleet.observation import Policy
+from fleet.quotas import Room
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import Drivers
@@ -41,8 +42,10 @@ class Options:
     """What a scheduler is told."""
 
     scheduler_id: str
-    max_drivers: int
-    """Drivers that may run at once."""
+    max_drivers: int | None
+    """Drivers that may run at once; None: as many as have memory."""
+    memory_mib: int | None = None
+    """What they may need together, in MiB; None: it is not counted."""
     leader_timeout: timedelta = timedelta(seconds=10)
     """A leader whose beat is missing for this long is replaced."""
     driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
@@ -128,7 +131,12 @@ class Scheduler:
             batches=options.batches,
         )
         self._processes = ProcessWatcher(self._look_at)
-        self._observer = Observer(self._fleet, drivers, self._processes, options.max_drivers, clock)
+        room = Room(
+            drivers=options.max_drivers,
+            memory_mib=options.memory_mib,
+            driver_memory_mib=options.driver_memory_mib,
+        )
+        self._observer = Observer(self._fleet, drivers, self._processes, room, clock)
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}

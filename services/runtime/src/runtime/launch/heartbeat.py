@@ -36,6 +36,7 @@ class HeartbeatSender:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._sent = 0
+        self._cpu_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._producer = Producer(
             client_properties(platform)
@@ -73,7 +74,12 @@ class HeartbeatSender:
         """Tell `done`; whether there will be more. One value throughout: the launch goes on meanwhile."""
         now = datetime.now(UTC)
         beat = progress.told(done, now)
-        beat.memory_bytes = processes.resident_bytes(os.getsid(0))
+        leader = os.getsid(0)
+        used = processes.used(leader)
+        # What an orphan took is lost to its session once it has ended: time taken never becomes less.
+        self._cpu_seconds = max(self._cpu_seconds, used.cpu_seconds)
+        beat.memory_bytes, beat.cpu_seconds = used.resident_bytes, self._cpu_seconds
+        beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())
         self._sent += 1
         headers = cloudevents.headers(
             ce_id=f"{beat.dagger}/{beat.generation}/{beat.pid}/{self._sent}",

@@ -145,4 +145,5 @@ def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int
         watermark=None if watermark is None or watermark.timestamp() <= 0 else watermark,
         lag=read.lag,
         state_rows=sum(operator.numRowsTotal for operator in report.stateOperators),
+        state_bytes=sum(operator.memoryUsedBytes for operator in report.stateOperators),
     )

@@ -46,6 +46,7 @@ class Committed:
     watermark: datetime | None
     lag: Mapping[str, int]
     state_rows: int
+    state_bytes: int = 0
 
 
 def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: int) -> Progress:
@@ -134,7 +135,7 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     if batch.watermark is not None:
         beat.watermark.FromDatetime(batch.watermark)
     beat.lag.update(batch.lag)
-    beat.state_rows = batch.state_rows
+    beat.state_rows, beat.state_bytes = batch.state_rows, batch.state_bytes
     return replace(
         progress,
         beat=beat,

@@ -1,0 +1,171 @@
+"""Quotas of teams: what the log says is used of them, what would be too much, and what is warned of. Pure.
+
+The fold refuses a dagger too many, wherever the record came from. A launch too many waits: the scheduler asks
+`full` before each. What drivers read and write is warned of only, for nothing stops a stream that flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from daggers.v1 import access_pb2, events_pb2, spec_pb2
+
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
+from fleet.answers import Code, Refusal, about
+from fleet.catalogue import Catalogue
+from fleet.dagger import Dagger
+from fleet.phases import DELETED
+from fleet.tenancy import administrators
+
+MAX_DRIVERS: Final = "MAX_DRIVERS"
+MAX_MEMORY: Final = "MAX_MEMORY"
+TEAM_QUOTA: Final = "TEAM_QUOTA"
+
+WORDS: Final[Mapping[str, str]] = {
+    "daggers": "daggers",
+    "drivers": "drivers at once",
+    "memory_mib": "MiB of memory",
+    "records_per_second": "records a second",
+    "rows_per_minute": "rows a minute",
+}
+"""What can be used of a team's quotas, in the order of the message; and how a sentence counts it."""
+WARNED_ONLY: Final = frozenset({"records_per_second", "rows_per_minute"})
+"""Those without a hard bound."""
+Uses = Mapping[str, float]
+"""How much of each is used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a host has for drivers."""
+
+    drivers: int | None = None
+    """So many at once; None: as many as have room."""
+    memory_mib: int | None = None
+    """What they may need together; None: it is not counted."""
+    driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
+    """Heap of a driver whose dagger does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Why no further driver may be launched now."""
+
+    reason: str
+    detail: str
+    """One sentence."""
+    domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL
+    """Who can change that."""
+
+
+def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB) -> int:
+    """Memory that a launch counts: the heap, and what stands beside it."""
+    return (spec.driver_memory_mib or driver_memory_mib) + DRIVER_OVERHEAD_MIB
+
+
+def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
+    """A quota of a team; an empty one where it has none."""
+    entry = catalogue.teams.get(team)
+    quota: access_pb2.Quota = getattr(entry.value.quotas if entry else access_pb2.Quotas(), name)
+    return quota
+
+
+def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
+    """The daggers of a team that are not deleted, by name."""
+    for name in sorted(daggers):
+        if daggers[name].spec.team == team and daggers[name].phase != DELETED:
+            yield daggers[name]
+
+
+# ---- What is refused ---------------------------------------------------------------------------------------
+
+
+def one_too_many(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+) -> Refusal | None:
+    """Why a team gets no further dagger; what it has already may change."""
+    team = event.spec.team
+    quota, known = of(catalogue, team, "daggers"), daggers.get(event.name)
+    if not quota.HasField("hard") or (
+        known is not None and known.phase != DELETED and known.spec.team == team
+    ):
+        return None
+    has = sum(1 for _ in living(daggers, team))
+    if has < quota.hard:
+        return None
+    more = f"delete one, or ask {administrators(catalogue)} for more"
+    text = f"team {team} has {has:,} daggers, and its quota is {quota.hard:,}: {more}"
+    metadata = {**about("team", team), "quota": "daggers", "limit": str(quota.hard), "used": str(has)}
+    return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
+
+
+def full(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], occupied: Iterable[str], dagger: Dagger, room: Room
+) -> Full | None:
+    """Why this dagger gets no driver now, the host's reasons first.
+
+    `occupied`: those of which a driver runs or may run.
+    """
+    running = [daggers[name] for name in occupied]
+    need = need_mib(dagger.spec, room.driver_memory_mib)
+    used = _memory(running, room)
+    if room.drivers is not None and len(running) >= room.drivers:
+        return Full(
+            MAX_DRIVERS,
+            f"{len(running)} drivers run, this host takes {room.drivers}: it starts when one ends."
+            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS",
+        )
+    if room.memory_mib is not None and used + need > room.memory_mib:
+        return Full(
+            MAX_MEMORY,
+            f"it needs {need:,} MiB, and {len(running)} drivers that run need {used:,} of the"
+            f" {room.memory_mib:,} that this host has for them: lower its driver_memory, stop another dagger,"
+            " or raise DAGGERS_SCHEDULER_MEMORY_MIB",
+        )
+    team, own = dagger.spec.team, [each for each in running if each.spec.team == dagger.spec.team]
+    for name, has, more in (("drivers", len(own), 1), ("memory_mib", _memory(own, room), need)):
+        quota = of(catalogue, team, name)
+        if quota.HasField("hard") and has + more > quota.hard:
+            text = (
+                f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
+                f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"
+            )
+            return Full(TEAM_QUOTA, text, events_pb2.ERROR_DOMAIN_USER)
+    return None
+
+
+def _memory(daggers: Iterable[Dagger], room: Room) -> int:
+    return sum(need_mib(each.spec, room.driver_memory_mib) for each in daggers)
+
+
+# ---- What is used, and warned of ---------------------------------------------------------------------------
+
+
+def uses(
+    daggers: Mapping[str, Dagger], team: str, rates: Callable[[Dagger], tuple[float, float]]
+) -> dict[str, float]:
+    """What a team uses now of each of WORDS. `rates`: records a second and rows a minute of a dagger."""
+    own = list(living(daggers, team))
+    occupied, flows = [each for each in own if each.occupied], [rates(each) for each in own]
+    return {
+        "daggers": len(own),
+        "drivers": len(occupied),
+        "memory_mib": _memory(occupied, Room()),
+        "records_per_second": sum(records for records, _ in flows),
+        "rows_per_minute": sum(rows for _, rows in flows),
+    }
+
+
+def warns(catalogue: Catalogue, team: str) -> bool:
+    """Whether a team has a quota that is warned of."""
+    return any(of(catalogue, team, name).HasField("soft") for name in WORDS)
+
+
+def warned(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
+    """A sentence for each quota that is exceeded, with no number that changes: who watches hears it once."""
+    for name, word in WORDS.items():
+        quota = of(catalogue, team, name)
+        if quota.HasField("soft") and used[name] > quota.soft:
+            yield f"team {team} has more than {quota.soft:,} {word}, from where on its quota warns"

@@ -1,0 +1,148 @@
+"""Quotas of teams: one dagger too many is refused by the fold, one launch too many waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from daggers.v1 import access_pb2, events_pb2, spec_pb2
+
+from eventlog.testing import given
+from fleet import Applied, Fleet, quotas
+from fleet.quotas import Full, Room
+
+META = events_pb2.RequestMeta(actor="root")
+ADMINISTRATOR = events_pb2.RoleGranted(meta=META, principal="user:ada", role=access_pb2.ROLE_ADMINISTRATOR)
+CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="h")
+
+
+def team(name: str = "pricing", **bounds: dict[str, int]) -> events_pb2.TeamRegistered:
+    said = access_pb2.Quotas(**{key: access_pb2.Quota(**value) for key, value in bounds.items()})
+    return events_pb2.TeamRegistered(meta=META, team=access_pb2.Team(name=name, quotas=said))
+
+
+def asked(name: str, of: str = "pricing", memory: int = 0) -> events_pb2.DaggerRequested:
+    spec = spec_pb2.DaggerSpec(team=of, driver_memory_mib=memory or None)
+    return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+
+
+def folded(*events: Any) -> tuple[Fleet, Applied]:
+    fleet = Fleet()
+    for record in given(*events):
+        applied = fleet.apply(record)
+    return fleet, applied
+
+
+def running(*names: str) -> list[Any]:
+    """The facts of launches, behind the requests for them."""
+    meta = {"epoch": 0}
+    return [
+        events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name=name, **meta), version=1) for name in names
+    ]
+
+
+def full(fleet: Fleet, name: str, **room: int) -> Full | None:
+    return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, fleet.daggers[name], Room(**room))
+
+
+def test_one_dagger_too_many_is_refused_with_the_number_and_who_to_ask() -> None:
+    bounded = team(daggers={"hard": 2})
+    fleet, applied = folded(ADMINISTRATOR, bounded, asked("one"), asked("two"), asked("three"))
+    assert applied.answer is not None
+    refusal = applied.answer.refusal
+    assert refusal is not None
+
+    assert (refusal.code, refusal.reason) == ("RESOURCE_EXHAUSTED", "TEAM_QUOTA")
+    assert refusal.detail == (
+        "team pricing has 2 daggers, and its quota is 2: delete one, or ask an administrator (user:ada)"
+        " for more"
+    )
+    assert dict(refusal.metadata) == {
+        "kind": "team", "name": "pricing", "quota": "daggers", "limit": "2", "used": "2",
+    }  # fmt: skip
+    assert sorted(fleet.daggers) == ["one", "two"]
+
+
+def test_what_a_team_has_already_may_change_whatever_its_quota_is_now() -> None:
+    before = [team(), asked("one"), asked("two"), team(daggers={"hard": 1})]
+
+    assert folded(*before, asked("one", memory=500))[1].changed
+    assert not folded(*before, asked("three"))[1].changed
+
+
+def test_a_dagger_that_is_given_to_another_team_counts_there() -> None:
+    before = [team(daggers={"hard": 1}), team("delivery"), asked("one"), asked("two", of="delivery")]
+
+    assert not folded(*before, asked("two", of="pricing"))[1].changed
+    assert folded(*before, asked("one", of="delivery"), asked("two", of="pricing"))[1].changed
+
+
+def test_quotas_stay_when_roles_change() -> None:
+    granted = events_pb2.RoleGranted(
+        meta=META, team="pricing", principal="user:bob", role=access_pb2.ROLE_VIEWER
+    )
+    account = events_pb2.ServiceAccountCreated(
+        meta=META,
+        account=access_pb2.ServiceAccount(name="bot", team="pricing"),
+        role=access_pb2.ROLE_VIEWER,
+    )
+    gone = events_pb2.ServiceAccountRevoked(meta=META, name="bot")
+    fleet, _ = folded(team(daggers={"hard": 7}), granted, account, gone)
+
+    assert fleet.catalogue.teams["pricing"].value.quotas.daggers.hard == 7
+
+
+def test_memory_is_counted_and_not_drivers_so_a_huge_one_waits() -> None:
+    fleet, _ = folded(CLAIM, asked("small"), asked("huge", memory=4_000_000_000), *running("small"))
+    room = {"memory_mib": 6_000}
+    found = full(fleet, "huge", **room)
+    folded_more, _ = folded(CLAIM, asked("small"), asked("other"), *running("small"))
+
+    assert found is not None
+    assert (found.reason, "4,000,001,536 MiB" in found.detail) == ("MAX_MEMORY", True)
+    assert full(folded_more, "other", **room) is None
+    assert full(folded_more, "other", drivers=1) is not None
+    assert full(folded_more, "other", memory_mib=4_607) is not None
+    assert full(folded_more, "other", memory_mib=4_608) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "waits"),
+    [
+        ({"drivers": {"hard": 1}}, True),
+        ({"drivers": {"hard": 2}}, False),
+        ({"drivers": {"soft": 1}}, False),
+        ({"memory_mib": {"hard": 4_607}}, True),
+        ({"memory_mib": {"hard": 4_608}}, False),
+    ],
+)
+def test_a_launch_beyond_what_its_team_may_have_waits_and_other_teams_do_not(
+    bounds: dict[str, dict[str, int]], waits: bool
+) -> None:
+    others = asked("theirs", of="delivery")
+    fleet, _ = folded(CLAIM, team(**bounds), asked("one"), asked("two"), others, *running("one"))
+    found = full(fleet, "two")
+
+    assert (found is not None) == waits
+    assert found is None or found.reason == "TEAM_QUOTA"
+    assert full(fleet, "theirs") is None
+
+
+def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
+    fleet, _ = folded(
+        CLAIM,
+        team(daggers={"soft": 1}, drivers={"soft": 1}, records_per_second={"soft": 100}),
+        asked("one"),
+        asked("two"),
+        *running("one"),
+    )
+    used = quotas.uses(fleet.daggers, "pricing", lambda _: (50.1, 0))
+
+    assert used == {
+        "daggers": 2, "drivers": 1, "memory_mib": 2_304, "records_per_second": 100.2, "rows_per_minute": 0,
+    }  # fmt: skip
+    assert list(quotas.warned(fleet.catalogue, "pricing", used)) == [
+        "team pricing has more than 1 daggers, from where on its quota warns",
+        "team pricing has more than 100 records a second, from where on its quota warns",
+    ]
+    assert not quotas.warns(fleet.catalogue, "delivery")
