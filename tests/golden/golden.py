@@ -94,6 +94,8 @@ def state(fleet: Fleet) -> dict[str, Any]:
             ("streams", fleet.streams),
             ("messages", fleet.messages),
             ("references", fleet.references),
+            ("secrets", fleet.catalogue.secrets),
+            ("sinks", fleet.catalogue.sinks),
             ("teams", fleet.catalogue.teams),
             ("accounts", fleet.catalogue.accounts),
             ("grants", fleet.catalogue.grants),

@@ -57,6 +57,14 @@ def influx(**fields: Any) -> dict[str, Any]:
     return sink(influx=fields)
 
 
+def secret(name: str, url: str = "http://warehouse:8086") -> dict[str, Any]:
+    return influx(address={"url": url, "bucket": "b", "token": {"name": name}})
+
+
+def registered(name: str, kind: str = "influx", **fields: Any) -> dict[str, Any]:
+    return {"sinks": [{kind: fields, "registered": name}]}
+
+
 def early(window: str, having: str = "") -> dict[str, Any]:
     span = "(rowtime, INTERVAL '1' MINUTE)"
     sql = (
@@ -78,6 +86,10 @@ ACCEPTED = (
     Case("into a topic as JSON", kafka()),
     Case("into a topic as a message", kafka(format="FORMAT_PROTOBUF", message="shop.Summary")),
     Case("into a database of its own", influx(address={"url": "https://own", "org": "o", "bucket": "b"})),
+    Case("with a secret of its team", secret("pricing-token")),
+    Case("into a registered database", registered("warehouse", measurement="m")),
+    Case("into a topic of a registered Kafka", registered("topics", "kafka", topic="out")),
+    Case("with names", {"sinks": [{"log": {}, "name": "one"}, {"log": {}, "name": "two"}, {"log": {}}]}),
     Case("early", {"emit": "EMIT_EARLY"}),
     Case("in three stores", {"sinks": [{"influx": {}}, {"kafka": {"topic": "out"}}, {"log": {}}]}),
     Case("with its state on disk", {"state": "STATE_STORE_DISK", "driverMemoryMib": 450}),
@@ -163,6 +175,35 @@ REFUSED = (
          one("sinks[0].influx.address.token", "REQUIRED")),
     Case("token in no variable", influx(address={"token": {"env": "A-B"}}),
          one("sinks[0].influx.address.token.env", "INVALID_REFERENCE")),
+    Case("token among the files of processes", influx(address={"token": {"file": "/proc/self/environ"}}),
+         one("sinks[0].influx.address.token.file", "INVALID_REFERENCE")),
+    Case("token of a device, by a detour", influx(address={"token": {"file": "/etc/..//dev/zero"}}),
+         one("sinks[0].influx.address.token.file", "INVALID_REFERENCE")),
+    Case("unknown secret", secret("prycing-token"),
+         one("sinks[0].influx.address.token", "UNKNOWN_SECRET")),
+    Case("secret of another team", secret("others-token"),
+         one("sinks[0].influx.address.token", "SECRET_FORBIDDEN")),
+    Case("secret to an address of the tenant's own", secret("pricing-token", "http://mine:8086"),
+         one("sinks[0].influx.address.token", "SECRET_ADDRESS")),
+    Case("secret to another port", secret("pricing-token", "http://warehouse:80"),
+         one("sinks[0].influx.address.token", "SECRET_ADDRESS")),
+    Case("secret by another protocol", secret("pricing-token", "https://warehouse:8086"),
+         one("sinks[0].influx.address.token", "SECRET_ADDRESS")),
+    Case("secret to the cluster's database", influx(address={"token": {"name": "pricing-token"}}),
+         one("sinks[0].influx.address.token", "SECRET_ADDRESS")),
+    Case("unknown sink", registered("nowhere"), one("sinks[0].registered", "UNKNOWN_SINK")),
+    Case("sink of another team", registered("theirs"), one("sinks[0].registered", "SINK_FORBIDDEN")),
+    Case("registered sink of another kind", registered("topics"), one("sinks[0].registered", "WRONG_KIND")),
+    Case("address beside a registered sink", registered("warehouse", address={"url": "http://mine:8086"}),
+         one("sinks[0].influx.address.url", "UNEXPECTED")),
+    Case("cluster beside a registered sink", registered("topics", "kafka", topic="out", cluster="local"),
+         one("sinks[0].kafka.cluster", "UNEXPECTED")),
+    Case("loop by a registered sink", registered("topics", "kafka", topic="bookings-1"),
+         one("sinks[0].kafka.topic", "LOOP")),
+    Case("two sinks of one name", {"sinks": [{"log": {}, "name": "one"}, {"influx": {}, "name": "one"}]},
+         (("spec.sinks[0].name", "SINK_NAME_TWICE"), ("spec.sinks[1].name", "SINK_NAME_TWICE"))),
+    Case("name of a sink that is none", {"sinks": [{"log": {}, "name": "A sink"}]},
+         one("sinks[0].name", "INVALID_NAME")),
     Case("points of tags only", {"sql": "SELECT city AS tag_city FROM data_stream"},
          one("sinks[0].influx", "NO_FIELDS")),
     Case("one tag of two columns",

@@ -35,7 +35,7 @@ PLACE = re.compile(r"(?:^|(?<=\. ))(?:spec|cluster)\.\S*")
 
 
 def fleet() -> Fleet:
-    """Knows the cluster local, one without Spark, Kafka and bucket, and streams of both."""
+    """Knows the cluster local, one without Spark, Kafka and bucket, streams of both, secrets and sinks."""
     file = descriptor_pb2.FileDescriptorProto(
         name="shop.proto", package="shop", syntax="proto3", dependency=[timestamp_pb2.DESCRIPTOR.name]
     )
@@ -62,6 +62,16 @@ def fleet() -> Fleet:
     lost = spec_pb2.Stream(name="lost", cluster="bare", topics=["t"])
     for each in (stream, lost):
         each.message, each.time_field = "shop.Booking", "event_time"
+    secrets = [
+        spec_pb2.Secret(name=f"{team}-token", team=team, place=place, addresses=["http://warehouse:8086"])
+        for team, place in (("pricing", {"file": "/etc/daggers/token"}), ("others", {"env": "OTHERS"}))
+    ]
+    address = {"url": "http://warehouse:8086", "bucket": "rows", "token": {"name": "pricing-token"}}
+    sinks = [
+        spec_pb2.RegisteredSink(name="warehouse", teams=["pricing"], sink={"influx": {"address": address}}),
+        spec_pb2.RegisteredSink(name="topics", sink={"kafka": {"cluster": "local"}}),
+        spec_pb2.RegisteredSink(name="theirs", teams=["others"], sink={"influx": {"address": address}}),
+    ]
     folded = Fleet()
     for record in given(
         events_pb2.ClusterRegistered(cluster=local),
@@ -69,6 +79,8 @@ def fleet() -> Fleet:
         events_pb2.SchemaRegistered(schema=schema),
         events_pb2.StreamRegistered(stream=stream),
         events_pb2.StreamRegistered(stream=lost),
+        *(events_pb2.SecretRegistered(secret=each) for each in secrets),
+        *(events_pb2.SinkRegistered(sink=each) for each in sinks),
     ):
         folded.apply(record)
     return folded

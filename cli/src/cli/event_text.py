@@ -39,7 +39,17 @@ def _requested(request: events_pb2.DaggerRequested, _: int) -> str:
 
 def team(event: events_pb2.RoleGranted | events_pb2.RoleRevoked) -> str:
     """Where somebody has a role."""
-    return f"team {event.team}" if event.team else "the platform"
+    return whose(event.team)
+
+
+def whose(team: str) -> str:
+    """A team, or the platform."""
+    return f"team {team}" if team else "the platform"
+
+
+def _sink_registered(event: events_pb2.SinkRegistered) -> str:
+    kind = event.sink.sink.WhichOneof("kind") or "?"
+    return f"{kind} sink registered for {', '.join(event.sink.teams) or 'all teams'}"
 
 
 def _granted(event: events_pb2.GrantChanged) -> str:
@@ -57,6 +67,10 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.SchemaRemoved: _asked(lambda _: "message removed"),
     events_pb2.StreamRemoved: _asked(lambda _: "stream removed"),
     events_pb2.ReferenceRemoved: _asked(lambda _: "reference table removed"),
+    events_pb2.SecretRegistered: _asked(lambda it: f"secret registered for {whose(it.secret.team)}"),
+    events_pb2.SecretRemoved: _asked(lambda _: "secret removed"),
+    events_pb2.SinkRegistered: _asked(_sink_registered),
+    events_pb2.SinkRemoved: _asked(lambda _: "sink removed"),
     events_pb2.TeamRegistered: _asked(lambda it: f"team registered, members: {len(it.team.members)}"),
     events_pb2.TeamRemoved: _asked(lambda _: "team removed"),
     events_pb2.RoleGranted: _asked(

@@ -48,7 +48,7 @@ def path(method: MethodDescriptor) -> str:
 
 
 def fleet() -> Fleet:
-    """Two teams with a dagger and a service account each, and somebody of each role in one of them."""
+    """Two teams, each with a dagger, an account, a secret and a sink; somebody of each role in one."""
     made = Fleet()
     members = [access_pb2.Member(principal=f"user:{name}", role=role) for role, name in enumerate(ROLES, 1)]
     events: list[Any] = [
@@ -71,12 +71,24 @@ def fleet() -> Fleet:
             )
             for team in TEAMS.values()
         ),
+        *(
+            events_pb2.SecretRegistered(meta=META, secret=spec_pb2.Secret(name=f"{team}-secret", team=team))
+            for team in TEAMS.values()
+        ),
+        *(
+            events_pb2.SinkRegistered(
+                meta=META, sink=spec_pb2.RegisteredSink(name=f"{team}-sink", teams=[team])
+            )
+            for team in TEAMS.values()
+        ),
     ]
     for record in given(*events):
         assert made.apply(record).changed, record
     return made
 
 
+NAMES: Final = {"ServiceAccount": "{}-bot", "Secret": "{}-secret", "Sink": "{}-sink"}
+"""What the requests of methods are about whose names end so."""
 ROLES: Final = ("viewer", "editor", "owner")
 
 
@@ -84,10 +96,14 @@ def request(method: MethodDescriptor, team: str) -> Any:
     """A request of this method about something of a team."""
     made: Any = GetMessageClass(method.input_type)()
     fields = method.input_type.fields_by_name
-    is_account = method.name.endswith("ServiceAccount")
+    named = next((name for end, name in NAMES.items() if method.name.endswith(end)), "{}_counts").format(team)
     for field in ("name", "dagger"):
         if field in fields and fields[field].message_type is None:
-            setattr(made, field, f"{team}-bot" if is_account else f"{team}_counts")
+            setattr(made, field, named)
+    if "secret" in fields:
+        made.secret.team = team
+    if "sink" in fields and fields["sink"].message_type is not None:
+        made.sink.teams.append(team)
     if "spec" in fields:
         made.spec.team = team
     if "team" in fields and fields["team"].message_type is None:

@@ -29,6 +29,8 @@ CATALOGUE = (
     events_pb2.StreamRegistered,
     events_pb2.SchemaRegistered,
     events_pb2.ReferenceRegistered,
+    events_pb2.SecretRegistered,
+    events_pb2.SinkRegistered,
     *REMOVALS,
     *tenancy.CHANGES,
 )
@@ -42,6 +44,8 @@ OBJECTS = {
     "message": "shop.{}",
     "stream": "{}-stream",
     "reference": "{}-table",
+    "secret": "{}-secret",
+    "sink": "{}-sink",
     "team": "{}-team",
     "account": "{}-bot",
     "grant": "{}-stream",
@@ -79,10 +83,7 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         if wrong == 0:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
-            message.spec.team = f"{name}-team" if wrong % 2 else ""
-            message.spec.sql = f"SELECT {wrong % 2}, '{name}-table'" if wrong % 3 else "SELECT 1"
-            if wrong % 4 == 1:
-                message.spec.streams.add(stream=f"{name}-stream")
+            _specify(message.spec, name, wrong)
         if kind is events_pb2.DeathConfirmed and dagger:
             message.generation = dagger.generation
         return message
@@ -100,6 +101,15 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         message.attempt = (dagger.attempt if dagger else 0) + 1
         message.not_before.seconds = 1
     return message
+
+
+def _specify(spec: Any, name: str, wrong: int) -> None:
+    spec.team = f"{name}-team" if wrong % 2 else ""
+    spec.sql = f"SELECT {wrong % 2}, '{name}-table'" if wrong % 3 else "SELECT 1"
+    if wrong % 4 == 1:
+        spec.streams.add(stream=f"{name}-stream")
+    if wrong % 4 == 2:
+        spec.sinks.add(registered=f"{name}-sink")
 
 
 def _of_catalogue(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
@@ -120,6 +130,9 @@ def _of_catalogue(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         getattr(message, what).name = of
     if kind is events_pb2.StreamRegistered and wrong % 2:
         message.stream.cluster, message.stream.message = "local", f"shop.{name}"
+    if kind is events_pb2.SinkRegistered and wrong % 2:
+        message.sink.sink.influx.address.token.name = f"{name}-secret"
+        message.sink.teams.append(f"{name}-team")
     return message
 
 

@@ -20,14 +20,29 @@ STREAM = events_pb2.StreamRegistered(
 )
 SCHEMA = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["shop.Order", "shop.Sum"]})
 ORDER = events_pb2.SchemaRegistered(meta=META, schema={"messages": ["shop.Order"]})
+SECRET = events_pb2.SecretRegistered(meta=META, secret={"name": "token", "team": "shop"})
+SINK = events_pb2.SinkRegistered(
+    meta=META,
+    sink={"name": "crm", "teams": ["shop"], "sink": {"influx": {"address": {"token": {"name": "token"}}}}},
+)
+TEAM = events_pb2.TeamRegistered(meta=META, team={"name": "shop"})
 TABLE = events_pb2.ReferenceRegistered(meta=META, reference={"name": "cities"})
 REMOVED = {
     "cluster": events_pb2.ClusterRemoved(meta=META, name="local"),
     "stream": events_pb2.StreamRemoved(meta=META, name="orders"),
     "message": events_pb2.SchemaRemoved(meta=META, name="shop.Order"),
     "reference": events_pb2.ReferenceRemoved(meta=META, name="cities"),
+    "secret": events_pb2.SecretRemoved(meta=META, name="token"),
+    "sink": events_pb2.SinkRemoved(meta=META, name="crm"),
 }
-REGISTERED = {"cluster": CLUSTER, "stream": STREAM, "message": ORDER, "reference": TABLE}
+REGISTERED = {
+    "cluster": CLUSTER,
+    "stream": STREAM,
+    "message": ORDER,
+    "reference": TABLE,
+    "secret": SECRET,
+    "sink": SINK,
+}
 
 
 def dagger(name: str = "counts", **spec: Any) -> events_pb2.DaggerRequested:
@@ -36,6 +51,20 @@ def dagger(name: str = "counts", **spec: Any) -> events_pb2.DaggerRequested:
 
 def kafka(**sink: Any) -> spec_pb2.Sink:
     return spec_pb2.Sink(kafka=spec_pb2.KafkaSink(**sink))
+
+
+def influx(**address: Any) -> spec_pb2.Sink:
+    return spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=spec_pb2.InfluxAddress(**address)))
+
+
+def registered(name: str, sink: spec_pb2.Sink) -> events_pb2.SinkRegistered:
+    return events_pb2.SinkRegistered(meta=META, sink=spec_pb2.RegisteredSink(name=name, sink=sink))
+
+
+SASL = events_pb2.ClusterRegistered(
+    meta=META,
+    cluster={"name": "far", "kafka": {"secret_properties": {"sasl.password": {"name": "token"}}}},
+)
 
 
 def folded(*events: Any) -> tuple[Fleet, Applied]:
@@ -102,10 +131,15 @@ def test_only_the_version_that_is_meant_is_removed(kind: str) -> None:
         ("message", STREAM, {"streams": "orders"}),
         ("message", dagger(sinks=[kafka(topic="t"), kafka(message="shop.Order")]), {"daggers": "counts"}),
         ("reference", dagger(sql="SELECT DartGet('cities', city)"), {"daggers": "counts"}),
+        ("cluster", registered("far", kafka(cluster="local")), {"sinks": "far"}),
+        ("secret", SINK, {"sinks": "crm"}),
+        ("secret", dagger(sinks=[influx(token={"name": "token"})]), {"daggers": "counts"}),
+        ("secret", SASL, {"clusters": "far"}),
+        ("sink", dagger(sinks=[spec_pb2.Sink(registered="crm")]), {"daggers": "counts"}),
     ],
 )
 def test_what_is_used_stays_and_its_users_are_named(kind: str, user: Any, users: dict[str, str]) -> None:
-    fleet, applied = folded(CLUSTER, SCHEMA, TABLE, STREAM, user, REMOVED[kind])
+    fleet, applied = folded(CLUSTER, SCHEMA, TABLE, STREAM, SECRET, REGISTERED[kind], user, REMOVED[kind])
     streams = {"streams": "orders"} if kind in ("cluster", "message") else {}
     count = len(streams | users)
 
@@ -115,6 +149,14 @@ def test_what_is_used_stays_and_its_users_are_named(kind: str, user: Any, users:
         {"kind": kind, "name": REMOVED[kind].name, "count": str(count)} | streams | users,
     )
     assert REMOVED[kind].name in fleet.catalogue.entries(kind)
+
+
+def test_a_team_that_has_a_secret_or_may_write_to_a_sink_stays() -> None:
+    removed = events_pb2.TeamRemoved(meta=META, name="shop")
+    _, applied = folded(TEAM, SECRET, SINK, removed)
+    about = {"kind": "team", "name": "shop", "count": "2", "secrets": "token", "sinks": "crm"}
+
+    assert refused(applied) == ("IN_USE", about)
 
 
 def test_a_dagger_that_is_deleted_uses_nothing_and_one_that_is_being_deleted_does() -> None:
@@ -172,6 +214,12 @@ class Asked:
         self.names.add(("message", name))
         raise Unresolved("UNKNOWN_MESSAGE", name)
 
+    def sink(self, name: str) -> None:
+        self.names.add(("sink", name))
+
+    def secret(self, name: str) -> None:
+        self.names.add(("secret", name))
+
 
 def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
     every = []
@@ -184,16 +232,19 @@ def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
                 setattr(member, field.name, f"{kind}-{field.name}")
         every.append(sink)
     every.append(kafka(format=spec_pb2.KafkaSink.FORMAT_PROTOBUF, message="shop.Sum", topic="t"))
+    every.append(influx(token={"name": "token"}))
+    every.append(spec_pb2.Sink(log=spec_pb2.LogSink(), registered="crm"))
     spec = defaults.filled(
         "counts", dagger(cluster="local", streams=[{"stream": "orders"}], sinks=every).spec
     )
     asked = Asked()
     assert list(rules.unresolved("spec", "counts", spec, asked))
 
-    known = {(kind, name) for kind in ("cluster", "stream", "message") for name in names_of(spec, kind)}
+    kinds = ("cluster", "stream", "message", "sink", "secret")
+    known = {(kind, name) for kind in kinds for name in names_of(spec, kind)}
 
     assert asked.names <= known
-    assert ("message", "shop.Sum") in asked.names
+    assert {("message", "shop.Sum"), ("sink", "crm"), ("secret", "token")} <= asked.names
 
 
 @pytest.mark.parametrize(
@@ -202,6 +253,8 @@ def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
         ("cluster", {"cluster": "local"}),
         ("stream", {"streams": [{"stream": "orders"}]}),
         ("message", {"sinks": [kafka(message="shop.Order")]}),
+        ("sink", {"sinks": [spec_pb2.Sink(registered="crm")]}),
+        ("secret", {"sinks": [influx(token={"name": "token"})]}),
     ],
 )
 def test_a_request_that_was_judged_before_a_removal_is_refused_behind_it(

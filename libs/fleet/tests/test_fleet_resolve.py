@@ -206,6 +206,50 @@ def test_a_name_that_stands_for_nothing_is_named(spec: dict[str, object], reason
     assert raised.value.reason == reason
 
 
+def test_a_launch_has_the_places_of_the_secrets_that_are_named_and_no_value() -> None:
+    secrets = [
+        events_pb2.SecretRegistered(
+            meta=META,
+            secret={"name": "token", "team": "t", "place": {"file": "/t"}, "addresses": ["http://influx:1"]},
+        ),
+        events_pb2.SecretRegistered(
+            meta=META, secret={"name": "sasl", "place": {"env": "SASL"}, "addresses": ["local:9092"]}
+        ),
+        events_pb2.SecretRegistered(meta=META, secret={"name": "unused", "place": {"env": "OTHER"}}),
+    ]
+    local = spec_pb2.Cluster()
+    local.CopyFrom(LOCAL)
+    local.kafka.secret_properties["sasl.password"].name = "sasl"
+    sink = {"url": "http://influx:1", "bucket": "b", "token": {"name": "token"}}
+    registered = events_pb2.SinkRegistered(
+        meta=META, sink={"name": "crm", "teams": ["t"], "sink": {"influx": {"address": sink}}}
+    )
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(SPEC)
+    spec.team = "t"
+    spec.sinks.add(registered="crm").influx.measurement = "mine"
+    known = fleet(
+        *secrets,
+        events_pb2.ClusterRegistered(meta=META, cluster=local),
+        registered,
+        events_pb2.DaggerRequested(meta=META, name="counts", spec=spec),
+    )
+    made = resolve.job(
+        known, known.daggers["counts"], 9, platform=PLATFORM, checkpoint_root="/c", run_dir="/r"
+    )
+    written = made.sinks[-1].sink
+
+    assert written.influx.measurement == "mine"
+    assert (written.influx.address.url, written.influx.address.org) == ("http://influx:1", "-")
+    assert written.influx.address.token == spec_pb2.SecretRef(file="/t", addresses=["http://influx:1"])
+    assert made.streams[0].kafka.secret_properties["sasl.password"] == spec_pb2.SecretRef(
+        env="SASL", addresses=["local:9092"]
+    )
+    assert made.spec.sinks[-1].registered == "crm"
+    assert [each.name for each in made.registered_sinks] == ["crm"]
+    assert [each.name for each in made.secrets] == ["token"]
+
+
 def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
     own = spec_pb2.Sink(influx={"address": {"url": "http://elsewhere"}})
 

@@ -29,6 +29,7 @@ from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Concern, Tokens
+from daggerspec import places
 from eventlog import Log
 from eventlog.memory import MemoryLog
 from eventlog.testing import LogTail
@@ -183,6 +184,7 @@ class Harness:
                 heartbeats=LogTail(self.heartbeats),
                 source="/api-gateway/test",
                 reference_places=("/data/tables", "https://ref.example/t/"),
+                secret_places=places.parse("/etc/daggers/pricing pricing http://warehouse:8086 kafka:9092"),
                 drain_s=5,
                 host_access=lambda: host_access,
                 counted=counted,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from daggers.v1 import access_pb2
+from daggers.v1 import access_pb2, spec_pb2
 
 from access.principal import Principal
+from daggerspec import sinks
+from daggerspec.places import Place, allowed
+from daggerspec.secrets import is_place
 from fleet import Fleet
+from fleet.resolve import Registered
 from fleet.tenancy import PLATFORM, SHOWN, administrators, some
 
 _ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
@@ -28,6 +32,7 @@ class Action(StrEnum):
     DELETE = "delete daggers"
     MEMBERS = "say who has a role"
     ACCOUNTS = "make and revoke service accounts"
+    SINKS = "register and remove sinks and secrets"
     CATALOGUE = "register and remove clusters, schemas, streams and reference tables"
     TEAMS = "register and remove teams"
     GRANTS = "say which teams may read a stream"
@@ -43,6 +48,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.DELETE: _OWNER,
     Action.MEMBERS: _OWNER,
     Action.ACCOUNTS: _OWNER,
+    Action.SINKS: _OWNER,
     Action.CATALOGUE: _ADMINISTRATOR,
     Action.TEAMS: _ADMINISTRATOR,
     Action.GRANTS: _ADMINISTRATOR,
@@ -92,6 +98,40 @@ def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Deci
     return Decision(
         False, "STREAM_RESTRICTED", text, {"stream": stream, "team": team, "principal": principal.name}
     )
+
+
+def may_send(
+    principal: Principal, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, places: Sequence[Place]
+) -> Decision:
+    """Whether the secrets may be where a specification finds them by itself, and go where it sends them.
+
+    What the dagger sends already it goes on sending; registered secrets are the rule book's to judge.
+    """
+    if is_administrator(principal, fleet):
+        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+    living = fleet.living(name)
+    already = [] if living is None else [each[1:] for each in _sent(name, living.spec, fleet)]
+    for place, reference, to in _sent(name, spec, fleet):
+        if (reference, to) in already or allowed(places, reference, spec.team, to):
+            continue
+        text = (
+            f"team {spec.team} may not have the secret of {place} sent to {to} from where it is: an owner can"
+            " register it, in a place that an administrator allows"
+        )
+        metadata = {"principal": principal.name, "team": spec.team, "field": place, "address": to}
+        return Decision(False, "SECRET_PLACE", text, metadata)
+    return _allowed("PLACE", f"team {spec.team} may have these secrets sent there")
+
+
+def _sent(
+    name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet
+) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """The secrets that a specification finds by itself: the field, where they are, where they are sent."""
+    asked = sinks.Asked(name, spec, Registered(fleet))
+    for number, sink in enumerate(spec.sinks):
+        for field, reference, to in sinks.own_secrets(sink, asked):
+            if to and is_place(reference):
+                yield f"spec.sinks[{number}].{field}", reference, to
 
 
 def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:

@@ -5,13 +5,14 @@ A method that is not in the table is not served: whoever adds one says here who 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from access import views
-from access.decision import Action, Decision, may, may_read, may_sample
+from access.decision import Action, Decision, may, may_read, may_sample, may_send
 from access.principal import Principal
+from daggerspec.places import Place
 from fleet import Fleet
 from fleet.tenancy import PLATFORM
 
@@ -28,18 +29,24 @@ class Rule:
     teams: Teams
     shown: views.View = views.whole
     """What is shown of an answer, or of a step of one."""
-    reads_streams: bool = False
-    """Whether the request has a specification, whose streams its team must be granted."""
+    specifies: bool = False
+    """Whether the request has a specification: its streams must be granted to its team, and the places of its
+    secrets allowed."""
     samples_stream: bool = False
     """Whether the answer has records of the stream in the field `name`."""
     always: bool = False
-    """Whether it is refused also by a gateway that only observes: what it writes stays when that enforces."""
+    """Whether it is refused, and its answer cut, also by a gateway that only observes: what it writes stays
+    when that enforces, and what it shows nobody was shown before."""
     audited: bool = False
     """Whether each call is audited, not only those that are refused: it answers what tenants' records say."""
 
 
-def decide(principal: Principal, method: str, request: Any, fleet: Fleet) -> Decision:
+def decide(
+    principal: Principal, method: str, request: Any, fleet: Fleet, places: Sequence[Place] = ()
+) -> Decision:
     """Whether a principal may make this call. `method` is as gRPC has it: /daggers.v1.SERVICE/METHOD.
+
+    `places` are where secrets may be that specifications find by themselves.
 
     Raises: KeyError for a method that is not in the table.
     """
@@ -48,10 +55,12 @@ def decide(principal: Principal, method: str, request: Any, fleet: Fleet) -> Dec
     for team in dict.fromkeys(rule.teams(request, fleet)):
         if decision.allowed:
             decision = may(principal, rule.action, team, fleet)
-    if rule.reads_streams:
+    if rule.specifies:
         for stream in dict.fromkeys(each.stream for each in request.spec.streams):
             if decision.allowed:
                 decision = may_read(principal, request.spec.team, stream, fleet)
+        if decision.allowed:
+            decision = may_send(principal, request.name, request.spec, fleet, places)
     if rule.samples_stream and decision.allowed:
         decision = may_sample(principal, request.name, fleet)
     return decision
@@ -94,6 +103,28 @@ def _account(request: Any, fleet: Fleet) -> Iterable[str]:
     return () if account is None else (account.value.team,)
 
 
+def _registers_secret(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team that is to have the secret, and the one that has it."""
+    return (request.secret.team, *_secret(request.secret, fleet))
+
+
+def _secret(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team of the secret in the field `name`."""
+    secret = fleet.catalogue.secrets.get(request.name)
+    return () if secret is None else (secret.value.team,)
+
+
+def _registers_sink(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The teams that are to write to the sink, and those that do."""
+    return (*(request.sink.teams or (PLATFORM,)), *_sink(request.sink, fleet))
+
+
+def _sink(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The teams of the registered sink in the field `name`; the platform where all teams may write to it."""
+    sink = fleet.catalogue.sinks.get(request.name)
+    return () if sink is None else (sink.value.teams or (PLATFORM,))
+
+
 def _specified(request: Any, _fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,)
 
@@ -116,9 +147,9 @@ _REGISTER: Final = Rule(Action.CATALOGUE, _platform)
 
 _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "DaggerService": {
-        "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, reads_streams=True),
-        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, reads_streams=True),
-        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, reads_streams=True),
+        "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, specifies=True),
+        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
+        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
         "DeleteDagger": Rule(Action.DELETE, _named, views.one_dagger),
@@ -130,7 +161,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ReadRows": Rule(Action.READ, _named, audited=True),
         "WatchRows": Rule(Action.READ, _named, audited=True),
         "WatchVitals": Rule(Action.READ, _named, views.vitals),
-        "Validate": Rule(Action.VALIDATE, _specified_or_none, reads_streams=True),
+        "Validate": Rule(Action.VALIDATE, _specified_or_none, specifies=True),
     },
     "CatalogService": {
         "RegisterCluster": _REGISTER,
@@ -167,6 +198,16 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "SetStreamGrant": Rule(Action.GRANTS, _platform, always=True),
         "ListStreamGrants": _LOOK,
         "WhoAmI": _LOOK,
+    },
+    "SinkService": {
+        "RegisterSecret": Rule(Action.SINKS, _registers_secret, always=True),
+        "GetSecret": Rule(Action.LOOK_AROUND, _nobodys, views.one_secret, always=True),
+        "ListSecrets": Rule(Action.LOOK_AROUND, _nobodys, views.secrets, always=True),
+        "DeleteSecret": Rule(Action.SINKS, _secret, always=True),
+        "RegisterSink": Rule(Action.SINKS, _registers_sink, always=True),
+        "GetSink": _LOOK,
+        "ListSinks": _LOOK,
+        "DeleteSink": Rule(Action.SINKS, _sink, always=True),
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),

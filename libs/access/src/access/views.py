@@ -30,6 +30,9 @@ _OF_ALL: Final = frozenset(
         events_pb2.ReferenceRemoved,
         events_pb2.ClusterRemoved,
         events_pb2.TeamRemoved,
+        events_pb2.SecretRemoved,
+        events_pb2.SinkRegistered,
+        events_pb2.SinkRemoved,
         events_pb2.SchedulerStarted,
     )
 )
@@ -118,6 +121,24 @@ def accounts(principal: Principal, answer: gateway_pb2.ListServiceAccountsRespon
         del answer.accounts[:]
         answer.accounts.extend(told)
     return answer
+
+
+def one_secret(principal: Principal, answer: gateway_pb2.GetSecretResponse, fleet: Fleet) -> Any:
+    """A secret: where it is, is told to its team."""
+    _secret(principal, answer.secret, fleet)
+    return answer
+
+
+def secrets(principal: Principal, answer: gateway_pb2.ListSecretsResponse, fleet: Fleet) -> Any:
+    """A page of secrets."""
+    for secret in answer.secrets:
+        _secret(principal, secret, fleet)
+    return answer
+
+
+def _secret(principal: Principal, secret: spec_pb2.Secret, fleet: Fleet) -> None:
+    if not may(principal, Action.READ, secret.team, fleet).allowed:
+        secret.ClearField("place")
 
 
 def _team(principal: Principal, team: access_pb2.Team, fleet: Fleet) -> None:

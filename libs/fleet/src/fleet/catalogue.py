@@ -1,5 +1,5 @@
-"""The catalogue: clusters, schemas, streams, reference tables; teams, service accounts and who may read a
-stream. Each whole and with its version."""
+"""The catalogue: clusters, schemas, streams, reference tables, secrets, sinks; teams, service accounts, and
+who may read a stream. Each whole and with its version."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ Registration: TypeAlias = (
     | events_pb2.SchemaRegistered
     | events_pb2.StreamRegistered
     | events_pb2.ReferenceRegistered
+    | events_pb2.SecretRegistered
+    | events_pb2.SinkRegistered
 )
 REGISTRATIONS: Final[tuple[type[Message], ...]] = get_args(Registration)
 Removal: TypeAlias = (
@@ -28,6 +30,8 @@ Removal: TypeAlias = (
     | events_pb2.ReferenceRemoved
     | events_pb2.TeamRemoved
     | events_pb2.ServiceAccountRevoked
+    | events_pb2.SecretRemoved
+    | events_pb2.SinkRemoved
 )
 REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.ClusterRemoved: "cluster",
@@ -36,6 +40,8 @@ REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.ReferenceRemoved: "reference",
     events_pb2.TeamRemoved: "team",
     events_pb2.ServiceAccountRevoked: "account",
+    events_pb2.SecretRemoved: "secret",
+    events_pb2.SinkRemoved: "sink",
 }
 """Which kind each of them removes."""
 T = TypeVar(
@@ -44,6 +50,8 @@ T = TypeVar(
     spec_pb2.Stream,
     spec_pb2.Schema,
     spec_pb2.ReferenceTable,
+    spec_pb2.Secret,
+    spec_pb2.RegisteredSink,
     access_pb2.Team,
     access_pb2.ServiceAccount,
     access_pb2.StreamGrant,
@@ -71,6 +79,8 @@ class Catalogue:
         self.streams: dict[str, Entry[spec_pb2.Stream]] = {}
         self.messages: dict[str, Entry[spec_pb2.Schema]] = {}
         self.references: dict[str, Entry[spec_pb2.ReferenceTable]] = {}
+        self.secrets: dict[str, Entry[spec_pb2.Secret]] = {}
+        self.sinks: dict[str, Entry[spec_pb2.RegisteredSink]] = {}
         self.teams: dict[str, Entry[access_pb2.Team]] = {}
         """The platform's administrators are the members of the one without a name."""
         self.accounts: dict[str, Entry[access_pb2.ServiceAccount]] = {}
@@ -88,6 +98,8 @@ class Catalogue:
             "message": self.messages,
             "stream": self.streams,
             "reference": self.references,
+            "secret": self.secrets,
+            "sink": self.sinks,
             "team": self.teams,
             "account": self.accounts,
             "grant": self.grants,
@@ -101,6 +113,10 @@ class Catalogue:
                 return self._put("cluster", cluster.name, cluster, meta, sequence)
             case events_pb2.ReferenceRegistered(reference=table, meta=meta):
                 return self._put("reference", table.name, table, meta, sequence)
+            case events_pb2.SecretRegistered(secret=secret, meta=meta):
+                return self._put("secret", secret.name, secret, meta, sequence)
+            case events_pb2.SinkRegistered(sink=sink, meta=meta):
+                return self._put("sink", sink.name, sink, meta, sequence)
             case events_pb2.StreamRegistered():
                 return self._register_stream(event, sequence, time)
             case events_pb2.SchemaRegistered():
@@ -191,6 +207,10 @@ def registered(event: Registration) -> str | None:
             return table.name
         case events_pb2.StreamRegistered(stream=stream):
             return stream.name
+        case events_pb2.SecretRegistered(secret=secret):
+            return secret.name
+        case events_pb2.SinkRegistered(sink=sink):
+            return sink.name
         case events_pb2.SchemaRegistered(schema=schema):
             return next(iter(schema.messages), None)
 

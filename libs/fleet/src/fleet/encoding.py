@@ -220,6 +220,8 @@ READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {
     "clusters": _read_entry,
     "streams": _read_entry,
     "references": _read_entry,
+    "secrets": _read_entry,
+    "sinks": _read_entry,
     "teams": _read_entry,
     "accounts": _read_entry,
     "grants": _read_entry,

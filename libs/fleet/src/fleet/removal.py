@@ -1,13 +1,15 @@
 """Whether something registered may be removed: it is there, and nothing uses it; who names it later. Pure.
 
 A specification names a cluster, a stream, a message or a team in a field of that name, wherever it stands; so
-does every kind of sink. Reference tables stand in queries, as text.
+does every kind of sink. Secrets and registered sinks are named in the fields that `_FIELDS` says. Reference
+tables stand in queries, as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Final
 
 from daggers.v1 import events_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -19,8 +21,16 @@ from fleet.dagger import Dagger
 from fleet.phases import DELETED
 
 _SHOWN = 10
-_NAMED = ("cluster", "stream", "message")
+_NAMED = ("cluster", "stream", "message", "sink", "secret")
 """What a request that says so names of what is registered; told of in this order."""
+_USERS: Final = ("stream", "dagger", "account", "cluster", "sink", "secret")
+"""What may use what is to go; told of in this order."""
+_FIELDS: Final = {
+    "daggers.v1.SecretRef.name": "secret",
+    "daggers.v1.Sink.registered": "sink",
+    "daggers.v1.RegisteredSink.teams": "team",
+}
+"""The fields that name what they are not called after."""
 
 
 def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) -> Refusal | None:
@@ -33,25 +43,10 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
         refusal = version_mismatch(kind, name, meta.expected_version, version)
         if refusal is not None:
             return refusal
-    streams = sorted(each for each, entry in catalogue.streams.items() if name in names_of(entry.value, kind))
-    living = sorted(
-        each for each, dagger in daggers.items() if dagger.phase != DELETED and _uses(dagger, kind, name)
-    )
-    accounts = sorted(
-        each for each, entry in catalogue.accounts.items() if name in names_of(entry.value, kind)
-    )
-    users = [
-        *(f"stream {each}" for each in streams),
-        *(f"dagger {each}" for each in living),
-        *(f"account {each}" for each in accounts),
-    ]
+    using = {user: sorted(_using(catalogue, daggers, user, kind, name)) for user in _USERS if user != kind}
+    users = [f"{user} {each}" for user, names in using.items() for each in names]
     if not users:
         return None
-    users_of = {
-        "streams": ",".join(streams[:_SHOWN]),
-        "daggers": ",".join(living[:_SHOWN]),
-        "accounts": ",".join(accounts[:_SHOWN]),
-    }
     return Refusal(
         Code.FAILED_PRECONDITION,
         "IN_USE",
@@ -60,9 +55,21 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
         {
             **about(kind, name),
             "count": str(len(users)),
-            **{key: each for key, each in users_of.items() if each},
+            **{f"{user}s": ",".join(names[:_SHOWN]) for user, names in using.items() if names},
         },
     )
+
+
+def _using(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], user: str, kind: str, name: str
+) -> Iterator[str]:
+    """The names of a kind of users that use what is to go."""
+    if user == "dagger":
+        living = (each for each in daggers.items() if each[1].phase != DELETED)
+        yield from (each for each, dagger in living if _uses(dagger, kind, name))
+        return
+    entries = catalogue.entries(user).items()
+    yield from (each for each, entry in entries if name in names_of(entry.value, kind))
 
 
 def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:
@@ -81,35 +88,46 @@ def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Ref
 
 
 def names_of(message: Message, kind: str) -> Iterator[str]:
-    """The texts of fields with this name, in a message and in those it holds."""
+    """The names of a kind that stand in a message, and in those it holds."""
     return (name for _, name in _named(message, (kind,)))
 
 
 def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Name and text of each field with one of these names, in a message and in those it holds."""
+    """Kind and name of what is named, of these kinds, in a message and in those it holds."""
     leading = _leading(message.DESCRIPTOR, kinds)
     for field, value in message.ListFields():
         if field.number in leading:
-            for each in value if field.is_repeated else (value,):
+            held = value.values() if _is_map(field) else value if field.is_repeated else (value,)
+            for each in held:
                 if isinstance(each, str):
-                    yield field.name, each
+                    yield _kind(field), each
                 else:
                     yield from _named(each, kinds)
 
 
 @cache  # the fold asks at every request
 def _leading(message: Descriptor, kinds: tuple[str, ...]) -> frozenset[int]:
-    """The numbers of a message's fields that have one of these names, or lead to one that has."""
+    """The numbers of a message's fields that name one of these kinds, or lead to one that does."""
     return frozenset(field.number for field in message.fields if _leads(field, kinds, ()))
 
 
 def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descriptor, ...]) -> bool:
     held = field.message_type
     if held is None:
-        return field.type == FieldDescriptor.TYPE_STRING and field.name in kinds
-    if held.GetOptions().map_entry or held in above:
+        return field.type == FieldDescriptor.TYPE_STRING and _kind(field) in kinds
+    if held in above:
         return False
     return any(_leads(each, kinds, (*above, held)) for each in held.fields)
+
+
+@cache  # options are read from bytes each time
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _kind(field: FieldDescriptor) -> str:
+    """The kind that a field names."""
+    return _FIELDS.get(field.full_name, field.name)
 
 
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:

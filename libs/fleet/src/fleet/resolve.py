@@ -6,8 +6,9 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
 
-from daggerspec import defaults, rules, sinks
+from daggerspec import defaults, rules, secrets, sinks
 from daggerspec.catalogue import Unresolved
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
@@ -21,6 +22,10 @@ class Registered:
         self._fleet = fleet
         self._messages: dict[str, Descriptor] = {}
         self.clusters: dict[str, spec_pb2.Cluster] = {}
+        """Those that were asked for."""
+        self.sinks: dict[str, spec_pb2.RegisteredSink] = {}
+        """Those that were asked for."""
+        self.secrets: dict[str, spec_pb2.Secret] = {}
         """Those that were asked for."""
 
     def cluster(self, name: str) -> spec_pb2.Cluster | None:
@@ -40,6 +45,16 @@ class Registered:
         if name not in self._messages:  # several rules ask for one, and a pool takes milliseconds
             self._messages[name] = _build(descriptors(self._fleet, [name]), [name])[0]
         return self._messages[name]
+
+    def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
+        """A registered sink."""
+        entry = self._fleet.catalogue.sinks.get(name)
+        return None if entry is None else self.sinks.setdefault(name, entry.value)
+
+    def secret(self, name: str) -> spec_pb2.Secret | None:
+        """A registered secret."""
+        entry = self._fleet.catalogue.secrets.get(name)
+        return None if entry is None else self.secrets.setdefault(name, entry.value)
 
 
 def job(
@@ -66,7 +81,7 @@ def job(
     streams = [_resolved_stream(fleet, each) for each in spec.streams]
     wanted = [each.stream.message for each in streams]
     wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]
-    return spec_pb2.JobSpec(
+    prepared = spec_pb2.JobSpec(
         dagger=dagger.name,
         version=dagger.version,
         generation=generation,
@@ -79,7 +94,20 @@ def job(
         run_dir=run_dir,
         references=_named(fleet, spec.sql),
         clusters=map(_servers, catalogue.clusters.values()),
+        registered_sinks=catalogue.sinks.values(),
+        secrets=catalogue.secrets.values(),
     )
+    for each in (*prepared.streams, *prepared.sinks):
+        place_secrets(each, fleet)
+    return prepared
+
+
+def place_secrets(message: Message, fleet: Fleet) -> None:
+    """Say where the registered secrets are that a message names. Raises: Unresolved for an unknown one."""
+    secrets.placed(message, Registered(fleet).secret)
+    for reference in secrets.references(message):
+        if reference.name:
+            raise Unresolved("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")
 
 
 def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _CATALOGUE: Final = {"clusters": "cluster", "streams": "stream", "references": "reference"}
 _TENANCY: Final = {"teams": "team", "accounts": "account", "grants": "grant"}
+_SINKS: Final = {"secrets": "secret", "sinks": "sink"}
 """What changes seldom, and is written whole when it does."""
 
 
@@ -48,6 +49,8 @@ class ChangeSet:
     references: set[str] = field(default_factory=set)
     schemas: bool = False
     tenancy: bool = False
+    sinks: bool = False
+    """Registered sinks, and secrets."""
     removed: bool = False
     claims: bool = False
     hosts: bool = False
@@ -67,6 +70,10 @@ class ChangeSet:
                 self.references.add(applied.subject)
             case events_pb2.SchemaRegistered() | events_pb2.SchemaRemoved():
                 self.schemas = True
+            case events_pb2.SecretRegistered() | events_pb2.SecretRemoved():
+                self.sinks = True
+            case events_pb2.SinkRegistered() | events_pb2.SinkRemoved():
+                self.sinks = True
             case events_pb2.TeamRemoved() | events_pb2.ServiceAccountRevoked():
                 self.tenancy = True
             case each if type(each) in tenancy.CHANGES:
@@ -110,14 +117,15 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     if every or changes.schemas:
         gone.append(("schemas/", "schemas0"))  # 0 comes behind /
         entries |= encoding.schemas(fleet)
-    if every or changes.tenancy:
-        gone += [(f"{kind}/", f"{kind}0") for kind in _TENANCY]
-        for kind, value in _TENANCY.items():
-            held = fleet.catalogue.entries(value)
-            entries |= {
-                f"{kind}/{name}": encoding.to_bytes(encoding.entry_state(value, held[name], {}))
-                for name in sorted(held)
-            }
+    for kinds, are_changed in ((_TENANCY, changes.tenancy), (_SINKS, changes.sinks)):
+        if every or are_changed:
+            gone += [(f"{kind}/", f"{kind}0") for kind in kinds]
+            for kind, value in kinds.items():
+                held = fleet.catalogue.entries(value)
+                entries |= {
+                    f"{kind}/{name}": encoding.to_bytes(encoding.entry_state(value, held[name], {}))
+                    for name in sorted(held)
+                }
     if every or changes.removed:
         gone.append(("removed/", "removed0"))
         entries |= encoding.removed(fleet)

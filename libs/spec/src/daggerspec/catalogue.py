@@ -33,6 +33,12 @@ class Catalogue(Protocol):
     def message(self, name: str) -> Descriptor:
         """A registered message. Raises: Unresolved."""
 
+    def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
+        """A registered sink."""
+
+    def secret(self, name: str) -> spec_pb2.Secret | None:
+        """A registered secret."""
+
 
 def cluster(
     path: str, value: spec_pb2.Cluster, before: spec_pb2.Cluster | None = None

@@ -6,6 +6,7 @@ them at once.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -25,6 +26,8 @@ REFERENCE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Name of a reference table: no path of it leads anywhere."""
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):(\d{1,5})")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# What is read there is no secret of anybody's: the environment of a process, a device without an end.
+_NO_FILES: Final = ("/proc", "/dev", "/sys")
 _MAX_DURATION: Final = timedelta(days=31)
 
 
@@ -95,8 +98,20 @@ def secret(path: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:
             yield Violation(f"{path}.env", "must be the name of an environment variable", "INVALID_REFERENCE")
         case "file" if not value.file.startswith("/") or not value.file.isprintable():
             yield Violation(f"{path}.file", "must be an absolute path", "INVALID_REFERENCE")
+        case "file" if is_no_file(value.file):
+            text = f"must be a file, which nothing below {', '.join(_NO_FILES)} is"
+            yield Violation(f"{path}.file", text, "INVALID_REFERENCE")
+        case "name":
+            yield from name(f"{path}.name", value.name)
         case None:
-            yield Violation(path, "must name an environment variable (env) or a file (file)", "REQUIRED")
+            text = "must name a registered secret, an environment variable (env) or a file (file)"
+            yield Violation(path, text, "REQUIRED")
+
+
+def is_no_file(path: str) -> bool:
+    """Whether a path leads to where no file of secrets is."""
+    path = "/" + posixpath.normpath(path).lstrip("/")
+    return any(path == root or path.startswith(f"{root}/") for root in _NO_FILES)
 
 
 def url(path: str, value: str) -> Iterator[Violation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,47 @@ class Key:
     """The word that stands for nothing said."""
     needed_with: tuple[str, str] = ("", "")
     """Another key, and the word of it that makes this one required."""
+    address: bool = False
+    """Of a sink: whether it is a part of where that is, which a registered sink says. The first of them is
+    always said there."""
+    sent_to: str = ""
+    """Of a secret: dotted path of the field that holds the address it is sent to."""
 
     @property
     def field(self) -> str:
         """Path of the field it fills."""
         return self.path or self.name
+
+    def said(self, message: Any) -> bool:
+        """Whether a message says something here."""
+        owner, name = _owner(message, self.field)
+        field = owner.DESCRIPTOR.fields_by_name[name]
+        return bool(owner.HasField(name) if field.has_presence else getattr(owner, name))
+
+    def value(self, message: Any) -> Any:
+        """What a message says here."""
+        owner, name = _owner(message, self.field)
+        return getattr(owner, name)
+
+    def take(self, message: Any, other: Any) -> None:
+        """Have a message say what another one of its kind says here."""
+        owner, name = _owner(message, self.field)
+        value = self.value(other)
+        if hasattr(value, "CopyFrom"):
+            getattr(owner, name).CopyFrom(value)
+        else:
+            setattr(owner, name, value)
+
+    def clear(self, message: Any) -> None:
+        """Have a message say nothing here."""
+        if self.said(message):
+            owner, name = _owner(message, self.field)
+            owner.ClearField(name)
+
+
+def _owner(message: Any, path: str) -> tuple[Any, str]:
+    """The message that holds the last field of a path, and the name of that."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        message = getattr(message, parent)
+    return message, name

@@ -15,6 +15,8 @@ class LaunchCatalogue:
     def __init__(self, job: spec_pb2.JobSpec) -> None:
         self._clusters = {each.name: each for each in job.clusters}
         self._streams = {each.stream.name: each.stream for each in job.streams}
+        self._sinks = {each.name: each for each in job.registered_sinks}
+        self._secrets = {each.name: each for each in job.secrets}
         self._pool = DescriptorPool()
         for file in job.descriptors.file:
             self._pool.AddSerializedFile(file.SerializeToString())
@@ -33,3 +35,11 @@ class LaunchCatalogue:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
             raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None
+
+    def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
+        """A registered sink that the launch names."""
+        return self._sinks.get(name)
+
+    def secret(self, name: str) -> spec_pb2.Secret | None:
+        """A registered secret that its sinks name."""
+        return self._secrets.get(name)

@@ -36,6 +36,7 @@ def violations(
     for number, each in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", each)
     yield from _inputs(path, spec, catalogue)
+    yield from sinks.named(f"{path}.sinks", spec.sinks)
     for number, sink in enumerate(spec.sinks):
         yield from sinks.violations(f"{path}.sinks[{number}]", sink, asked)
 

@@ -91,6 +91,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             heartbeats=KafkaTail(kafka, topics.HEARTBEATS),
             source=source,
             reference_places=settings.allowed_references,
+            secret_places=settings.allowed_secrets,
             away=lambda: log.away,
             host_access=parts.access,
             counted=metrics.calls(),

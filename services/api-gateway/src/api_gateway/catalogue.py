@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
@@ -12,17 +11,18 @@ from api_gateway.catalogue_reads import CatalogReads
 from api_gateway.missing import meant
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
+from api_gateway.registering import meta, put
+from api_gateway.requests import refuse
 from api_gateway.sampling import Samples, warnings
-from api_gateway.writer import Writer, refused
+from api_gateway.writer import Writer
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
-from daggerspec import catalogue
+from daggerspec import catalogue, secrets
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation, unregistered
 from fleet import Fleet, view
-from fleet.answers import about, version_mismatch
-from fleet.catalogue import Entry
+from fleet.answers import about
 from fleet.resolve import Registered
 
 
@@ -47,12 +47,12 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterClusterResponse:
         """Register a cluster, or replace one."""
         cluster = filled_cluster(request.cluster)
-        event = events_pb2.ClusterRegistered(meta=_meta(request), cluster=cluster)
+        event = events_pb2.ClusterRegistered(meta=meta(request), cluster=cluster)
         entry = self._fleet.clusters.get(cluster.name)
         before = entry.value if entry else None
-        version, sequence = await self._put(
-            request, event, "cluster", cluster.name, self._fleet.clusters,
-            lambda: catalogue.cluster("cluster", cluster, before),
+        version, sequence = await put(
+            self._writer, request, event, "cluster", cluster.name, self._fleet.clusters,
+            lambda: (*catalogue.cluster("cluster", cluster, before), *self._secrets("cluster", cluster)),
         )  # fmt: skip
         return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
 
@@ -60,10 +60,15 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteClusterRequest, context: Context
     ) -> gateway_pb2.DeleteClusterResponse:
         """Remove a cluster that nothing names."""
-        event = events_pb2.ClusterRemoved(meta=_meta(request), name=request.name)
+        event = events_pb2.ClusterRemoved(meta=meta(request), name=request.name)
         return gateway_pb2.DeleteClusterResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
+
+    def _secrets(self, path: str, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
+        """What is wrong with the registered secrets that a cluster names."""
+        for each in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
+            yield meant(each, self._fleet)
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
@@ -82,7 +87,7 @@ class CatalogService(CatalogReads):
         if answer is None:
             wrong += validation.event_size("schema.files", event.ByteSize())
             wrong += compatibility.breaks(schema, self._fleet)
-            _refuse([*wrong, *_streams_broken(schema, self._fleet)])
+            refuse([*wrong, *_streams_broken(schema, self._fleet)])
             if request.validate_only:
                 return gateway_pb2.RegisterSchemaResponse(messages=schema.messages)
             subject = schema.messages[0]
@@ -93,7 +98,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteSchemaRequest, context: Context
     ) -> gateway_pb2.DeleteSchemaResponse:
         """Remove a message that nothing names."""
-        event = events_pb2.SchemaRemoved(meta=_meta(request), name=request.message)
+        event = events_pb2.SchemaRemoved(meta=meta(request), name=request.message)
         return gateway_pb2.DeleteSchemaResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
@@ -103,9 +108,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterStreamResponse:
         """Register a stream, or replace one."""
         stream = request.stream
-        event = events_pb2.StreamRegistered(meta=_meta(request), stream=stream)
-        version, sequence = await self._put(
-            request, event, "stream", stream.name, self._fleet.streams,
+        event = events_pb2.StreamRegistered(meta=meta(request), stream=stream)
+        version, sequence = await put(
+            self._writer, request, event, "stream", stream.name, self._fleet.streams,
             lambda: (*catalogue.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
         )  # fmt: skip
         topics = await self._samples.topics(stream, context)
@@ -122,7 +127,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteStreamRequest, context: Context
     ) -> gateway_pb2.DeleteStreamResponse:
         """Remove a stream that no dagger reads."""
-        event = events_pb2.StreamRemoved(meta=_meta(request), name=request.name)
+        event = events_pb2.StreamRemoved(meta=meta(request), name=request.name)
         return gateway_pb2.DeleteStreamResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
@@ -132,9 +137,9 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterReferenceResponse:
         """Register a reference table, or replace one."""
         table = request.reference
-        event = events_pb2.ReferenceRegistered(meta=_meta(request), reference=table)
-        version, sequence = await self._put(
-            request, event, "reference", table.name, self._fleet.references,
+        event = events_pb2.ReferenceRegistered(meta=meta(request), reference=table)
+        version, sequence = await put(
+            self._writer, request, event, "reference", table.name, self._fleet.references,
             lambda: references.violations("reference", table, self._places),
         )  # fmt: skip
         return gateway_pb2.RegisterReferenceResponse(reference=table, version=version, sequence=sequence)
@@ -143,33 +148,10 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteReferenceRequest, context: Context
     ) -> gateway_pb2.DeleteReferenceResponse:
         """Remove a reference table that no query names."""
-        event = events_pb2.ReferenceRemoved(meta=_meta(request), name=request.name)
+        event = events_pb2.ReferenceRemoved(meta=meta(request), name=request.name)
         return gateway_pb2.DeleteReferenceResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
-
-    async def _put(
-        self,
-        request: Versioned,
-        event: Registration,
-        kind: str,
-        name: str,
-        entries: Mapping[str, Entry[Any]],
-        wrong: Callable[[], Iterable[Violation]],
-    ) -> tuple[int, int]:
-        """Register or replace what the request's field `kind` holds: its version and sequence, or zeros for a
-        request that was to be checked only.
-
-        `wrong` is asked of a new request alone: what was accepted is not judged again. Raises: ApiError.
-        """
-        answer = self._writer.answered(request.request_id, event)
-        if answer is None:
-            _refuse([*wrong(), *_envelope(request), *validation.event_size(kind, event.ByteSize())])
-            _check_version(request, kind, name, entries[name].version if name in entries else 0)
-            if request.validate_only:
-                return 0, 0
-            answer = await self._writer.write(name, event, request.request_id, path=kind)
-        return answer.version, answer.sequence
 
 
 def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
@@ -198,18 +180,6 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
 
 
-Versioned: TypeAlias = (
-    gateway_pb2.RegisterClusterRequest
-    | gateway_pb2.RegisterStreamRequest
-    | gateway_pb2.RegisterReferenceRequest
-)
-
-
-Registration: TypeAlias = (
-    events_pb2.ClusterRegistered | events_pb2.StreamRegistered | events_pb2.ReferenceRegistered
-)
-
-
 def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
     """Streams whose event time is no longer in their message."""
     for name, entry in sorted(fleet.streams.items()):
@@ -220,27 +190,3 @@ def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation
         for wrong in schemas.time_field("schema.files", stream.time_field, message):
             needs = f"stream {name} needs {stream.time_field} of {stream.message}"
             yield Violation("schema.files", f"{needs}, which {wrong.description}", wrong.reason)
-
-
-def _envelope(request: Versioned | removing.Removing) -> Iterator[Violation]:
-    yield from validation.request_id("request_id", request.request_id)
-    yield from validation.version("expected_version", request.expected_version)
-
-
-def _meta(request: Versioned | removing.Removing) -> events_pb2.RequestMeta:
-    meta = events_pb2.RequestMeta(actor=actor())
-    if request.HasField("expected_version"):
-        meta.expected_version = request.expected_version
-    return meta
-
-
-def _check_version(request: Versioned, kind: str, name: str, version: int) -> None:
-    if request.HasField("expected_version"):
-        refusal = version_mismatch(kind, name, request.expected_version, version)
-        if refusal is not None:
-            raise refused(refusal)
-
-
-def _refuse(violations: Sequence[Violation]) -> None:
-    if violations:
-        raise invalid(violations)

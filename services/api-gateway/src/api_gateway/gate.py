@@ -6,6 +6,7 @@ it observes, what is not allowed is let through, and audited all the same; but f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -20,21 +21,33 @@ from api_gateway.fold import Fold
 from chassis.errors import ApiError
 from chassis.interceptors import Call, methods, path
 from chassis.logging import note
+from daggerspec.places import Place
 
 
 class Gate:
     """The guard of a gateway."""
 
-    def __init__(self, api: FileDescriptor, fold: Fold, audit: Audit, *, enforce: bool) -> None:
-        """Raises: TypeError for a method that no row says who may call."""
+    def __init__(
+        self,
+        api: FileDescriptor,
+        fold: Fold,
+        audit: Audit,
+        *,
+        enforce: bool,
+        places: Sequence[Place] = (),
+    ) -> None:
+        """`places`: where secrets may be that specifications find by themselves.
+
+        Raises: TypeError for a method that no row says who may call.
+        """
         without = [path(method) for method in methods(api) if path(method) not in METHODS]
         if without:
             raise TypeError(f"access.methods does not say who may call {', '.join(without)}")
-        self._fold, self._audit, self._enforce = fold, audit, enforce
+        self._fold, self._audit, self._enforce, self._places = fold, audit, enforce, places
 
     def admit(self, call: Call, request: Any) -> None:
         """Raises: ApiError, PERMISSION_DENIED."""
-        decision = decide(principal(), call.method, request, self._fold.fleet)
+        decision = decide(principal(), call.method, request, self._fold.fleet, self._places)
         if not decision.allowed or METHODS[call.method].audited:
             self._audit.tell(self._audited(call, request, decision))
         if not decision.allowed:
@@ -45,7 +58,7 @@ class Gate:
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
         """Raises: ApiError, PERMISSION_DENIED when a role was taken away meanwhile."""
-        if not self._enforce:
+        if not (self._enforce or METHODS[call.method].always):
             return answer
         who, fleet = principal(), self._fold.fleet
         if not call.unary:  # a watch may be older than what it is allowed by

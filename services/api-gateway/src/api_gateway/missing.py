@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 import grpc
 
@@ -12,6 +13,9 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.answers import about
+
+_NAMED: Final = frozenset({"cluster", "stream", "message", "sink", "secret"})
+"""What specifications name of the catalogue."""
 
 
 def no_dagger(name: str, fleet: Fleet) -> ApiError:
@@ -29,8 +33,7 @@ def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
 def meant(violation: Violation, fleet: Fleet) -> Violation:
     """A violation; one about a name that is not registered also says which name looks most like it."""
     kind, name = violation.metadata.get("kind", ""), violation.metadata.get("name", "")
-    registered = {"cluster": fleet.clusters, "stream": fleet.streams, "message": fleet.messages}
-    known = registered.get(kind, {})
+    known = fleet.catalogue.entries(kind) if kind in _NAMED else {}
     near = None if name in known else nearest(name, known)
     if near is None:
         return violation

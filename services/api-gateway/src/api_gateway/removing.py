@@ -21,6 +21,8 @@ Removing: TypeAlias = (
     | gateway_pb2.DeleteReferenceRequest
     | gateway_pb2.DeleteTeamRequest
     | gateway_pb2.RevokeServiceAccountRequest
+    | gateway_pb2.DeleteSecretRequest
+    | gateway_pb2.DeleteSinkRequest
 )
 
 

@@ -40,9 +40,10 @@ class Change:
 def change(fold: Fold, changes: ChangeSet) -> Change:
     """The rows of everything that changed, as the fold has it now."""
     fleet, every = fold.fleet, changes.everything
-    # Daggers are shown with the addresses of their clusters, and with what their drivers do not know of their
-    # streams yet.
-    shown = fleet.daggers if every or changes.clusters or changes.streams else changes.daggers
+    # Daggers are shown with the addresses of their clusters and registered sinks, and with what their drivers
+    # do not know of their streams yet.
+    catalogue = changes.clusters or changes.streams or changes.sinks
+    shown = fleet.daggers if every or catalogue else changes.daggers
     daggers = [name for name in sorted(shown) if name in fleet.daggers]
     living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
 

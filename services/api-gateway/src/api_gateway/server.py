@@ -33,11 +33,13 @@ from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
 from api_gateway.sampling import Samples
+from api_gateway.sinks import SinkService
 from api_gateway.tenancy import AccessService
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
 from chassis.interceptors import Concern, interceptor
 from chassis.logging import logger
+from daggerspec.places import Place
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
 from eventlog.follower import Follower
@@ -81,6 +83,7 @@ async def serving(
     heartbeats: Tail = Silence(),  # noqa: B008 - a constant
     source: str,
     reference_places: Sequence[str] = (),
+    secret_places: Sequence[Place] = (),
     away: Callable[[], str] = lambda: "",
     host_access: Callable[[], HostAccess] = HostAccess,
     counted: Concern | None = None,
@@ -94,7 +97,8 @@ async def serving(
 
     `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
     monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
-    the folders and base URLs that reference tables may be in; `away` is as `Reader` takes it; `host_access`
+    the folders and base URLs that reference tables may be in, `secret_places` where tenants' secrets may be;
+    `away` is as `Reader` takes it; `host_access`
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
     audited; `limits` is how much one principal may ask; `drain_s` is how many seconds calls may take once the
@@ -135,12 +139,13 @@ async def serving(
             endpoint,
             source,
             reference_places,
+            secret_places,
             Hosts(follower, fold, host_access),
             heard,
             told,
             away,
             counted,
-            Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce),
+            Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places),
             authentication(endpoint.tokens, fold, verifier),
             limited(limits),
             drain_s,
@@ -207,6 +212,7 @@ async def _served(
     endpoint: Endpoint,
     source: str,
     reference_places: Sequence[str],
+    secret_places: Sequence[Place],
     hosts: Hosts,
     heard: Heard,
     alerts: Alerts,
@@ -234,6 +240,8 @@ async def _served(
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     access = AccessService(fold.fleet, writer, reader, heard)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
+    sinks = SinkService(fold.fleet, writer, reader, secret_places)
+    gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
     healthy = health.aio.HealthServicer()

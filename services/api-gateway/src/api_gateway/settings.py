@@ -12,6 +12,8 @@ from access.limits import Limits
 from api_gateway.oidc import Provider
 from chassis.binding import host_and_port, is_loopback
 from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
+from daggerspec import places
+from daggerspec.places import Place
 from kafkaclient.settings import KafkaSettings
 
 
@@ -82,6 +84,12 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated.
     Empty: nowhere. Drivers read what is there with their own rights."""
 
+    secret_places: str = ""
+    """Where secrets may be that owners register, and that specifications find by themselves: WHERE TEAM
+    ADDRESS … each, separated by semicolons. WHERE is an absolute folder of the drivers' hosts, env:NAME or
+    env:PREFIX*; an ADDRESS is host:port or https://host; * is every team, or every address. Empty: nowhere.
+    Administrators register secrets wherever they are."""
+
     drain_s: float = Field(default=10.0, ge=0, le=300)
     """How long calls that are going on may take after SIGTERM, in seconds."""
 
@@ -117,6 +125,12 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
                 raise ValueError("must be absolute folders and http(s) URLs, comma-separated")
         return places
 
+    @field_validator("secret_places")
+    @classmethod
+    def _are_places(cls, text: str) -> str:
+        places.parse(text)
+        return text
+
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> GatewaySettings:
         go_together(self, "tls_cert_file", "tls_key_file")
@@ -146,6 +160,11 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     def allowed_references(self) -> tuple[str, ...]:
         """The folders and base URLs that reference tables may be in."""
         return _listed(self.reference_places)
+
+    @property
+    def allowed_secrets(self) -> tuple[Place, ...]:
+        """Where tenants' secrets may be."""
+        return places.parse(self.secret_places)
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -78,10 +78,11 @@ class StreamSampler:
             raise ApiError(code, refusal.reason, refusal.detail, refusal.metadata)
         resolved = spec_pb2.ResolvedStream(stream=stream, kafka=cluster.value.kafka)
         job = spec_pb2.JobSpec(streams=[resolved])
-        if request.last_records:
-            try:
+        try:
+            resolve.place_secrets(job, self._fleet)
+            if request.last_records:
                 job.descriptors.CopyFrom(resolve.descriptors(self._fleet, [stream.message]))
-            except Unresolved as error:
-                code, metadata = grpc.StatusCode.FAILED_PRECONDITION, {"message": stream.message}
-                raise ApiError(code, error.reason, error.detail, metadata) from error
+        except Unresolved as error:
+            code, metadata = grpc.StatusCode.FAILED_PRECONDITION, {"message": stream.message}
+            raise ApiError(code, error.reason, error.detail, metadata) from error
         return job

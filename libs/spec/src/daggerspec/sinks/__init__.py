@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,9 +17,11 @@ from typing import Any, Protocol, cast
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import fields, registered
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output
 from daggerspec.keys import Key
+from daggerspec.secrets import wrong_use
 from daggerspec.violation import Violation
 
 
@@ -87,20 +90,89 @@ def kind_of(sink: spec_pb2.Sink) -> str | None:
 
 
 def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
-    """Say the defaults of a sink of a dagger."""
-    if name := kind_of(sink):
-        load(name).fill(getattr(sink, name), dagger, spec)
+    """Say the defaults of a sink of a dagger; where it is, its registration says."""
+    name = kind_of(sink)
+    if name is None:
+        return
+    kind, own = load(name), getattr(sink, name)
+    registered_says = [
+        key for key in registered.addresses(kind.KEYS) if sink.registered and not key.said(own)
+    ]
+    kind.fill(own, dagger, spec)
+    for key in registered_says:
+        key.clear(own)
 
 
 def resolve(
     path: str, sink: spec_pb2.Sink, asked: Asked
 ) -> tuple[spec_pb2.ResolvedSink, Sequence[Violation]]:
-    """A sink with the empty parts of its address taken from its cluster, and what stands for nothing."""
+    """A sink with the empty parts of its address taken from its registration and its cluster, and what stands
+    for nothing. Registered secrets stand by their names.
+    """
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
     if name is None:
         return resolved, [Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")]
-    return resolved, list(load(name).resolve(f"{path}.{name}", resolved, asked))
+    kind, wrong, team = load(name), list[Violation](), asked.spec.team
+    if sink.registered:
+        wrong += registered.take(path, resolved.sink, name, kind.KEYS, team, asked.catalogue)
+        if not _is_known(path, wrong):
+            return resolved, wrong
+    wrong += kind.resolve(f"{path}.{name}", resolved, asked)
+    own, whole = getattr(sink, name), getattr(resolved.sink, name)
+    wrong += registered.secrets(f"{path}.{name}", own, whole, kind.KEYS, team, asked.catalogue)
+    return resolved, wrong
+
+
+def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
+    """Whether it is known where a sink is: more cannot be said of one whose registration is not to be had."""
+    return not any(each.field == f"{path}.registered" for each in wrong)
+
+
+def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """The secrets that a sink refers to itself: the field below it, the reference, the address."""
+    name = kind_of(sink)
+    if name is not None:
+        resolved, _ = resolve("", sink, asked)
+        own, whole = getattr(sink, name), getattr(resolved.sink, name)
+        for key, reference, to in registered.own_secrets(own, whole, load(name).KEYS):
+            yield f"{name}.{key.field}", reference, to
+
+
+def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
+    """What is wrong with a sink that is to be registered."""
+    yield from registered.plain(path, value)
+    path, name = f"{path}.sink", kind_of(value.sink)
+    if name is None:
+        yield Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")
+        return
+    kind, own = load(name), getattr(value.sink, name)
+    wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
+    yield from wrong
+    # What a kind says of a sink of no dagger: of that, what is about the fields of its address.
+    asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
+    resolved = spec_pb2.ResolvedSink(sink=value.sink)
+    told = [*kind.resolve(f"{path}.{name}", resolved, asked), *kind.violations(f"{path}.{name}", own, asked)]
+    about = tuple(f"{path}.{name}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
+    known = {each.field for each in wrong}
+    yield from (each for each in told if each.field.startswith(about) and each.field not in known)
+    for key, reference, to in registered.own_secrets(own, own, kind.KEYS):
+        where = f"{path}.{name}.{key.field}"
+        yield from wrong_use(where, reference, to, catalogue.secret)
+        secret = catalogue.secret(reference.name) if reference.name else None
+        if secret is not None and not value.exempt and secret.team not in value.teams:
+            yield registered.forbidden(where, secret, "a sink of other teams")
+
+
+def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
+    """What is wrong with the names that the sinks of a dagger have; `path` is that of the list."""
+    times = Counter(sink.name for sink in sinks)
+    for number, sink in enumerate(sinks):
+        if sink.name:
+            yield from fields.name(f"{path}[{number}].name", sink.name)
+            if times[sink.name] > 1:
+                text = f"{sink.name} is the name of two sinks"
+                yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
 
 
 def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
@@ -113,6 +185,8 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violati
     """Everything that is wrong with a sink."""
     resolved, wrong = resolve(path, sink, asked)
     yield from wrong
+    if not _is_known(path, wrong):
+        return
     yield from _unknown_messages(path, sink, asked)
     name = kind_of(sink)
     if name is None:

@@ -18,10 +18,21 @@ UPSERTS: Final = True
 TIME_SERIES: Final = True
 KEYS: Final = (
     Key("measurement", "The points' measurement; without it the dagger's name."),
-    Key("url", "Base URL of the database; without it the cluster's.", "address.url"),
-    Key("org", "Organisation, - for InfluxDB 1.8; without it the cluster's.", "address.org"),
-    Key("bucket", "Bucket, or database/retention_policy; without it the cluster's.", "address.bucket"),
-    Key("token", "Where its API token is; without it the cluster's, for the cluster's url.", "address.token"),
+    Key("url", "Base URL of the database; without it the cluster's.", "address.url", address=True),
+    Key("org", "Organisation, - for InfluxDB 1.8; without it the cluster's.", "address.org", address=True),
+    Key(
+        "bucket",
+        "Bucket, or database/retention_policy; without it the cluster's.",
+        "address.bucket",
+        address=True,
+    ),
+    Key(
+        "token",
+        "Where its API token is; without it the cluster's, for the cluster's url.",
+        "address.token",
+        address=True,
+        sent_to="address.url",
+    ),
 )
 DEFAULT_ORG: Final = "-"
 

@@ -25,7 +25,9 @@ KEYS: Final = (
         "Full name of the registered message, columns to fields by name; for the format protobuf.",
         needed_with=("format", "protobuf"),
     ),
-    Key("cluster", "A registered cluster whose Kafka holds the topic; without it the dagger's."),
+    Key(
+        "cluster", "A registered cluster whose Kafka holds the topic; without it the dagger's.", address=True
+    ),
 )
 _JSON: Final = spec_pb2.KafkaSink.FORMAT_JSON
 _PROTOBUF: Final = spec_pb2.KafkaSink.FORMAT_PROTOBUF

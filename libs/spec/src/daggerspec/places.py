@@ -1,0 +1,77 @@
+"""Where tenants' secrets may be, for which team, and where they may be sent: an administrator's word.
+
+One place is `WHERE TEAM ADDRESS …`, several are separated by `;`. WHERE is an absolute folder, env:NAME, or
+env:PREFIX* for the variables that begin so. * is every team, and every address.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import address
+
+_ANY: Final = "*"
+_ENV: Final = "env:"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place."""
+
+    where: str
+    team: str
+    addresses: tuple[str, ...]
+
+    def has(self, reference: spec_pb2.SecretRef) -> bool:
+        """Whether a secret is here."""
+        match reference.WhichOneof("source"):
+            case "file":
+                path = reference.file
+                plain = posixpath.normpath(path) == path and not path.startswith("//")
+                return plain and path.startswith(self.where.rstrip("/") + "/")
+            case "env":
+                name = _ENV + reference.env
+                begins = self.where.endswith(_ANY) and name.startswith(self.where.removesuffix(_ANY))
+                return name == self.where or begins
+        return False
+
+    def allows(self, team: str, to: str) -> bool:
+        """Whether a team may have its secrets sent there from here."""
+        return self.team in (_ANY, team) and (_ANY in self.addresses or address.covers(self.addresses, to))
+
+    def __str__(self) -> str:
+        return f"{self.where} (to {', '.join(self.addresses)})"
+
+
+def parse(text: str) -> tuple[Place, ...]:
+    """The places of a setting. Raises: ValueError."""
+    return tuple(_place(part.split()) for part in text.split(";") if part.strip())
+
+
+def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, to: str) -> bool:
+    """Whether a secret may be where it is, be a team's, and be sent there."""
+    return bool(team and to) and any(each.has(reference) and each.allows(team, to) for each in places)
+
+
+def told(places: Sequence[Place], team: str) -> str:
+    """The places of a team, for a sentence."""
+    return "; ".join(str(each) for each in places if each.team in (_ANY, team)) or "none"
+
+
+def _place(words: list[str]) -> Place:
+    if len(words) < 3:
+        raise ValueError("each place must be WHERE TEAM ADDRESS …, separated by ;")
+    where, team, *addresses = words
+    folder = where.startswith("/") and posixpath.normpath(where) == where.rstrip("/") and where != "/"
+    name = where.removeprefix(_ENV).removesuffix(_ANY)
+    if not folder and not (where.startswith(_ENV) and name.isidentifier()):
+        raise ValueError(f"{where} must be an absolute folder without .., env:NAME or env:PREFIX*")
+    for each in addresses:
+        if each != _ANY and address.base(each) is None:
+            raise ValueError(f"{each} must be host:port, a URL without a path, or *")
+    return Place(where, team, tuple(addresses))

@@ -1,0 +1,123 @@
+"""Registered sinks: an address and its secrets, under one name, for the daggers of some teams.
+
+A dagger's sink names one of its own kind, and says itself what is not about where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields
+from daggerspec.catalogue import Catalogue
+from daggerspec.keys import Key
+from daggerspec.secrets import wrong_use
+from daggerspec.violation import Violation, unregistered
+
+MAX_TEAMS: Final = 100
+
+
+def addresses(keys: Sequence[Key]) -> list[Key]:
+    """The keys of a kind that say where a sink is."""
+    return [key for key in keys if key.address]
+
+
+def take(
+    path: str, sink: spec_pb2.Sink, kind: str, keys: Sequence[Key], team: str, catalogue: Catalogue
+) -> Iterator[Violation]:
+    """Have a sink say what the registered one says that it names; tells why it may not."""
+    held = catalogue.sink(sink.registered)
+    if held is None:
+        yield unregistered(f"{path}.registered", "sink", sink.registered)
+        return
+    about = {"name": held.name, "team": team}
+    if held.teams and team not in held.teams:
+        text = f"sink {held.name} is not for team {team}: an owner of it can register it for that team, too"
+        yield Violation(f"{path}.registered", text, "SINK_FORBIDDEN", metadata=about)
+        return
+    other = held.sink.WhichOneof("kind")
+    if other != kind:
+        text = f"sink {held.name} is of the kind {other}, not {kind}"
+        yield Violation(
+            f"{path}.registered", text, "WRONG_KIND", metadata={**about, "kind_of_sink": str(other)}
+        )
+        return
+    own, theirs = getattr(sink, kind), getattr(held.sink, kind)
+    for key in addresses(keys):
+        if not key.said(theirs):
+            continue
+        if key.said(own):
+            text = f"is said by the registered sink {held.name}: leave it out"
+            yield Violation(f"{path}.{kind}.{key.field}", text, "UNEXPECTED")
+        key.take(own, theirs)
+
+
+def secrets(
+    path: str, own: Any, whole: Any, keys: Sequence[Key], team: str, catalogue: Catalogue
+) -> Iterator[Violation]:
+    """What is wrong with the secrets that a sink names. `own` is its message as its dagger says it, `whole`
+    with its address filled in; `path` is that of the message.
+    """
+    for key in keys:
+        if not key.sent_to or not key.said(whole):
+            continue
+        reference, to = key.value(whole), Key(key.sent_to, "").value(whole)
+        where = f"{path}.{key.field}"
+        wrong = list(wrong_use(where, reference, to, catalogue.secret))
+        secret = catalogue.secret(reference.name) if reference.name else None
+        if not wrong and secret is not None and key.said(own) and secret.team != team:
+            wrong = [forbidden(where, secret, f"daggers of team {team}")]
+        yield from wrong
+
+
+def forbidden(path: str, secret: spec_pb2.Secret, whom: str) -> Violation:
+    """A secret is another's."""
+    whose = f"team {secret.team}'s" if secret.team else "the platform's"
+    text = f"secret {secret.name} is {whose}, and not for {whom}"
+    return Violation(path, text, "SECRET_FORBIDDEN", metadata={"name": secret.name, "team": secret.team})
+
+
+def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key, spec_pb2.SecretRef, str]]:
+    """The references that a dagger's sink says itself, each with its key and the address it is sent to."""
+    for key in keys:
+        if key.sent_to and key.said(own):
+            yield key, key.value(own), Key(key.sent_to, "").value(whole)
+
+
+def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
+    """What is wrong with a sink that is to be registered, beside its address."""
+    yield from fields.name(f"{path}.name", value.name)
+    if len(value.teams) > MAX_TEAMS:
+        yield Violation(f"{path}.teams", f"must not be more than {MAX_TEAMS}", "TOO_MANY")
+    for number, team in enumerate(value.teams):
+        yield from fields.name(f"{path}.teams[{number}]", team)
+        if team in value.teams[:number]:
+            yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
+    for name in ("name", "registered"):
+        if getattr(value.sink, name):
+            yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
+    for name in ("rows_per_second", "requests_per_second"):
+        most = getattr(value.limit, name)
+        if not math.isfinite(most) or most < 0:
+            yield Violation(f"{path}.limit.{name}", "must be a number from 0 on", "OUT_OF_RANGE")
+
+
+def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Violation]:
+    """Whether a sink says where it is, and nothing else; `path` is that of its message, of this kind."""
+    known = addresses(keys)
+    if not known:
+        yield Violation(path, f"a {kind} sink has no address: there is nothing to register", "NO_ADDRESS")
+        return
+    if not known[0].said(sink):
+        text = "is required: where the sink is"
+        yield Violation(f"{path}.{known[0].field}", text, "REQUIRED")
+    for key in keys:
+        if not key.address and key.said(sink):
+            text = f"is said by daggers; here stand {', '.join(each.name for each in known)}"
+            yield Violation(f"{path}.{key.field}", text, "UNEXPECTED")
+        if key.sent_to and key.said(sink) and not key.value(sink).name:
+            text = "must be the name of a registered secret"
+            yield Violation(f"{path}.{key.field}", text, "UNREGISTERED_SECRET")

@@ -1,0 +1,75 @@
+"""How something is registered under a name, or replaced: judged, checked against its version, written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2
+
+from api_gateway import removing, validation
+from api_gateway.requests import refuse
+from api_gateway.writer import Writer, refused
+from chassis.interceptors import actor
+from daggerspec.violation import Violation
+from fleet.answers import version_mismatch
+from fleet.catalogue import Entry
+
+Versioned: TypeAlias = (
+    gateway_pb2.RegisterClusterRequest
+    | gateway_pb2.RegisterStreamRequest
+    | gateway_pb2.RegisterReferenceRequest
+    | gateway_pb2.RegisterSecretRequest
+    | gateway_pb2.RegisterSinkRequest
+)
+Registration: TypeAlias = (
+    events_pb2.ClusterRegistered
+    | events_pb2.StreamRegistered
+    | events_pb2.ReferenceRegistered
+    | events_pb2.SecretRegistered
+    | events_pb2.SinkRegistered
+)
+
+
+async def put(
+    writer: Writer,
+    request: Versioned,
+    event: Registration,
+    kind: str,
+    name: str,
+    entries: Mapping[str, Entry[Any]],
+    wrong: Callable[[], Iterable[Violation]],
+) -> tuple[int, int]:
+    """Register or replace what the request's field `kind` holds: its version and sequence, or zeros for a
+    request that was to be checked only.
+
+    `wrong` is asked of a new request alone: what was accepted is not judged again. Raises: ApiError.
+    """
+    answer = writer.answered(request.request_id, event)
+    if answer is None:
+        refuse([*wrong(), *_envelope(request), *validation.event_size(kind, event.ByteSize())])
+        _check_version(request, kind, name, entries[name].version if name in entries else 0)
+        if request.validate_only:
+            return 0, 0
+        answer = await writer.write(name, event, request.request_id, path=kind)
+    return answer.version, answer.sequence
+
+
+def meta(request: Versioned | removing.Removing) -> events_pb2.RequestMeta:
+    """Who asks, and for which version."""
+    made = events_pb2.RequestMeta(actor=actor())
+    if request.HasField("expected_version"):
+        made.expected_version = request.expected_version
+    return made
+
+
+def _envelope(request: Versioned) -> Iterator[Violation]:
+    yield from validation.request_id("request_id", request.request_id)
+    yield from validation.version("expected_version", request.expected_version)
+
+
+def _check_version(request: Versioned, kind: str, name: str, version: int) -> None:
+    if request.HasField("expected_version"):
+        refusal = version_mismatch(kind, name, request.expected_version, version)
+        if refusal is not None:
+            raise refused(refusal)

@@ -1,0 +1,158 @@
+"""SinkService: registered sinks, and the secrets that they and specifications name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+
+from access.decision import is_administrator
+from api_gateway import paging, removing, validation
+from api_gateway.authentication import principal
+from api_gateway.missing import meant, no_entry
+from api_gateway.reader import Reader
+from api_gateway.registering import meta, put
+from api_gateway.requests import refuse
+from api_gateway.writer import Writer
+from chassis.interceptors import Context
+from daggerspec import places, secrets, sinks
+from daggerspec.places import Place
+from daggerspec.violation import Violation
+from fleet import Fleet
+from fleet.catalogue import Entry
+from fleet.resolve import Registered
+
+pb = gateway_pb2
+
+
+class SinkService(gateway_pb2_grpc.SinkServiceServicer):
+    """Where rows may be written to, and the secrets that it takes."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        writer: Writer,
+        reader: Reader,
+        secret_places: Sequence[Place] = (),
+    ) -> None:
+        """`secret_places`: where owners' secrets may be, for which team, and sent to which addresses."""
+        self._fleet, self._writer, self._reader = fleet, writer, reader
+        self._places = secret_places
+
+    async def RegisterSecret(  # noqa: N802 - gRPC's name
+        self, request: pb.RegisterSecretRequest, context: Context
+    ) -> pb.RegisterSecretResponse:
+        """Register a secret, or replace one."""
+        secret = request.secret
+        event = events_pb2.SecretRegistered(meta=meta(request), secret=secret)
+        version, sequence = await put(
+            self._writer, request, event, "secret", secret.name, self._fleet.catalogue.secrets,
+            lambda: (*secrets.violations("secret", secret), *self._forbidden("secret", secret)),
+        )  # fmt: skip
+        return pb.RegisterSecretResponse(secret=secret, version=version, sequence=sequence)
+
+    async def GetSecret(  # noqa: N802 - gRPC's name
+        self, request: pb.GetSecretRequest, context: Context
+    ) -> pb.GetSecretResponse:
+        """One secret, and its version."""
+        entry, sequence = await self._entry(request, context, "secret")
+        return pb.GetSecretResponse(secret=entry.value, version=entry.version, sequence=sequence)
+
+    async def ListSecrets(  # noqa: N802 - gRPC's name
+        self, request: pb.ListSecretsRequest, context: Context
+    ) -> pb.ListSecretsResponse:
+        """All secrets, by name."""
+        listed, more, sequence = await self._page(request, context, "secret")
+        return pb.ListSecretsResponse(secrets=listed, next_page_token=more, sequence=sequence)
+
+    async def DeleteSecret(  # noqa: N802 - gRPC's name
+        self, request: pb.DeleteSecretRequest, context: Context
+    ) -> pb.DeleteSecretResponse:
+        """Remove a secret that nothing names."""
+        event = events_pb2.SecretRemoved(meta=meta(request), name=request.name)
+        sequence = await removing.remove(self._writer, self._fleet, request, event)
+        return pb.DeleteSecretResponse(sequence=sequence)
+
+    async def RegisterSink(  # noqa: N802 - gRPC's name
+        self, request: pb.RegisterSinkRequest, context: Context
+    ) -> pb.RegisterSinkResponse:
+        """Register a sink, or replace one."""
+        sink = spec_pb2.RegisteredSink()
+        sink.CopyFrom(request.sink)
+        sink.exempt = is_administrator(principal(), self._fleet)
+        event = events_pb2.SinkRegistered(meta=meta(request), sink=sink)
+        version, sequence = await put(
+            self._writer, request, event, "sink", sink.name, self._fleet.catalogue.sinks,
+            lambda: self._wrong("sink", sink),
+        )  # fmt: skip
+        return pb.RegisterSinkResponse(sink=sink, version=version, sequence=sequence)
+
+    async def GetSink(  # noqa: N802 - gRPC's name
+        self, request: pb.GetSinkRequest, context: Context
+    ) -> pb.GetSinkResponse:
+        """One registered sink, and its version."""
+        entry, sequence = await self._entry(request, context, "sink")
+        return pb.GetSinkResponse(sink=entry.value, version=entry.version, sequence=sequence)
+
+    async def ListSinks(  # noqa: N802 - gRPC's name
+        self, request: pb.ListSinksRequest, context: Context
+    ) -> pb.ListSinksResponse:
+        """All registered sinks, by name."""
+        listed, more, sequence = await self._page(request, context, "sink")
+        return pb.ListSinksResponse(sinks=listed, next_page_token=more, sequence=sequence)
+
+    async def DeleteSink(  # noqa: N802 - gRPC's name
+        self, request: pb.DeleteSinkRequest, context: Context
+    ) -> pb.DeleteSinkResponse:
+        """Remove a registered sink that nothing names."""
+        event = events_pb2.SinkRemoved(meta=meta(request), name=request.name)
+        sequence = await removing.remove(self._writer, self._fleet, request, event)
+        return pb.DeleteSinkResponse(sequence=sequence)
+
+    def _forbidden(self, path: str, secret: spec_pb2.Secret) -> Iterator[Violation]:
+        """Why somebody may not have a secret where it is, or have it sent where it may go."""
+        if is_administrator(principal(), self._fleet):
+            return
+        known = places.told(self._places, secret.team)
+        if not any(each.has(secret.place) for each in self._places):
+            text = f"is in no place that the administrator allows; allowed to team {secret.team}: {known}"
+            yield Violation(f"{path}.place", text, "FORBIDDEN_PLACE")
+            return
+        for number, address in enumerate(secret.addresses):
+            if not places.allowed(self._places, secret.place, secret.team, address):
+                text = f"may not be sent there by team {secret.team}; allowed: {known}"
+                yield Violation(f"{path}.addresses[{number}]", text, "FORBIDDEN_ADDRESS")
+
+    def _wrong(self, path: str, sink: spec_pb2.RegisteredSink) -> Iterator[Violation]:
+        for each in sinks.registration(path, sink, Registered(self._fleet)):
+            yield meant(each, self._fleet)
+        held = self._fleet.catalogue.sinks.get(sink.name)
+        was, kind = held and held.value.sink.WhichOneof("kind"), sink.sink.WhichOneof("kind")
+        if was is not None and kind is not None and was != kind:
+            text = f"must stay {was}, which those who name it are: register another name"
+            yield Violation(f"{path}.sink", text, "WRONG_KIND")
+
+    async def _entry(
+        self, request: pb.GetSecretRequest | pb.GetSinkRequest, context: Context, kind: str
+    ) -> tuple[Entry[Any], int]:
+        """One thing that is registered, and the sequence it is of. Raises: ApiError."""
+        refuse(list(validation.sequence("min_sequence", request.min_sequence)))
+        fleet = await self._reader.state(context, request.min_sequence)
+        entries = fleet.catalogue.entries(kind)
+        if request.name not in entries:
+            raise no_entry(kind, request.name, entries)
+        return entries[request.name], fleet.sequence
+
+    async def _page(self, request: Listed, context: Context, kind: str) -> tuple[list[Any], str, int]:
+        """A page of what is registered of a kind; the token of the next one; the sequence."""
+        page, wrong = paging.asked(request, kind)
+        refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
+        fleet = await self._reader.state(context, request.min_sequence)
+        entries = fleet.catalogue.entries(kind)
+        names = sorted(name for name in entries if name > page.after)
+        listed, more = page.cut([entries[name].value for name in names[: page.limit]], paging.name)
+        return list(listed), more, fleet.sequence
+
+
+Listed: TypeAlias = pb.ListSecretsRequest | pb.ListSinksRequest
