@@ -33,6 +33,7 @@ SERVICES = (
     "daggers.v1.CatalogService",
     "daggers.v1.DaggerService",
     "daggers.v1.QuarantineService",
+    "daggers.v1.SinkService",
 )
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -10,6 +10,8 @@ from runtime import errors
 from runtime.clients.secrets import resolve
 from runtime.errors import FencedError, JobError, TemporaryError, as_json, explain
 
+TO = "http://influx:8086"
+
 
 def through_the_jvm(error: BaseException) -> Exception:
     """As Spark hands it back: only text, with traces around it."""
@@ -79,13 +81,13 @@ def test_exit_json_is_the_error_as_protobuf_json() -> None:
 def test_a_secret_in_a_file_loses_its_last_newline(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" user:pass \n\n")
 
-    assert resolve(spec_pb2.SecretRef(file=str(tmp_path / "token"))) == " user:pass"
+    assert resolve(spec_pb2.SecretRef(file=str(tmp_path / "token")), TO) == " user:pass"
 
 
 def test_a_secret_in_the_environment_is_read_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_JOB_TOKEN", "user:pass")
 
-    assert resolve(spec_pb2.SecretRef(env="TEST_JOB_TOKEN")) == "user:pass"
+    assert resolve(spec_pb2.SecretRef(env="TEST_JOB_TOKEN"), TO) == "user:pass"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_a_secret_that_is_not_there_is_named_by_its_reference(
     reference: spec_pb2.SecretRef, named: str
 ) -> None:
     with pytest.raises(JobError) as missing:
-        resolve(reference)
+        resolve(reference, TO)
 
     assert missing.value.error.reason == "SECRET_MISSING"
     assert missing.value.error.domain == events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -111,4 +113,4 @@ def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
 
     with pytest.raises(JobError, match="There is nothing in the secret file"):
-        resolve(spec_pb2.SecretRef(file=str(tmp_path / "token")))
+        resolve(spec_pb2.SecretRef(file=str(tmp_path / "token")), TO)

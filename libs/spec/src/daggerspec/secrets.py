@@ -94,7 +94,7 @@ def references(message: Message) -> Iterator[spec_pb2.SecretRef]:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
-        yield from (found for each in _messages(field, value) for found in references(each))
+        yield from (reference for each in _messages(field, value) for reference in references(each))
 
 
 def _messages(field: Any, value: Any) -> Iterator[Message]:

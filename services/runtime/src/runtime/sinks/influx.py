@@ -163,7 +163,7 @@ def _words(answer: ApiException) -> str:
 def _write_api(url: str, org: str, token: bytes) -> WriteApi:
     """A client, kept by the worker between batches with its connections."""
     reference = spec_pb2.SecretRef.FromString(token)
-    secret = resolve(reference) if reference.WhichOneof("source") else ""
+    secret = resolve(reference, url) if reference.WhichOneof("source") else ""
     client = InfluxDBClient(url=url, token=secret, org=org, timeout=TIMEOUT_MS)
     return client.write_api(write_options=SYNCHRONOUS)
 
@@ -186,7 +186,7 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
 def _looks(source: Source, wanted: Selection) -> Generator[list[Row]]:
     sink = source.resolved.sink.influx
     address = sink.address
-    secret = resolve(address.token) if address.token.WhichOneof("source") else ""
+    secret = resolve(address.token, address.url) if address.token.WhichOneof("source") else ""
     client = InfluxDBClient(url=address.url, token=secret, org=address.org or "-", timeout=READ_TIMEOUT_MS)
     with client:
         while True:
