@@ -16,6 +16,7 @@ from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from api_gateway.check_processes import check_processes
 from api_gateway.hosts import HostAccess
 from api_gateway.metrics import gauges
 from api_gateway.oidc import Verifier, fetched
@@ -82,6 +83,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
         KafkaLog(kafka, topics.ALERTS) as alerts,
+        check_processes() as checker,
         serving(
             log,
             projection,
@@ -99,6 +101,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             verifier=Verifier(provider, fetched) if (provider := settings.provider) else None,
             enforce=settings.access == "enforce",
             limits=settings.limits,
+            checker=checker,
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),

@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
+from api_gateway.check_processes import Checker, in_thread
+from api_gateway.checking import Question, Stream
 from daggerspec import sinks
-from daggersql import Checked, Table, check
+from daggersql import Checked
 from fleet import Fleet
-from fleet.resolve import Registered
+from fleet.resolve import descriptors
 
 _REMEMBERED: Final = 256
+_DESCRIBED: Final = 64
 _MAX_REMEMBERED_CHARACTERS: Final = 16_384
 
 
 class Checks:
-    """Checks the queries of specs in a thread, so that a large one holds up no other call."""
+    """Checks the queries of specs, wherever its checker does that."""
 
-    def __init__(self) -> None:
+    def __init__(self, checker: Checker = in_thread) -> None:
+        self._checker = checker
         self._found: dict[Hashable, Checked] = {}
         """By all that a check depends on; what was used last stands last."""
+        self._files: dict[Hashable, bytes] = {}
+        """Of messages, by when they were registered; as above."""
 
     async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Checked:
-        """What is found about the query, whose streams are all registered. Raises: Unresolved.
+        """What is found about the query, whose streams are all registered. Raises: Unresolved, ApiError.
 
         `accepted`: the dagger has it already.
         """
         key = (_inputs(spec, fleet), accepted)
         checked = self._found.pop(key, None)
         if checked is None:
-            tables = _tables(fleet, spec)
-            checked = await asyncio.to_thread(
-                check,
-                spec.sql,
-                tables,
-                list(fleet.references),
-                early=spec.emit == spec_pb2.EMIT_EARLY,
-                points=sinks.is_time_series(spec),
-                accepted=accepted,
-            )
+            checked = await self._checker(self._question(spec, fleet, accepted=accepted))
         if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
             self._found[key] = checked
             if len(self._found) > _REMEMBERED:
                 del self._found[next(iter(self._found))]
         return checked
+
+    def _question(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Question:
+        """Raises: Unresolved."""
+        streams = ((each.table, fleet.streams[each.stream].value) for each in spec.streams)
+        return Question(
+            spec.sql,
+            tuple(
+                Stream(name, each.message, each.time_field, self._described(each.message, fleet))
+                for name, each in streams
+            ),
+            tuple(fleet.references),
+            early=spec.emit == spec_pb2.EMIT_EARLY,
+            points=sinks.is_time_series(spec),
+            accepted=accepted,
+        )
+
+    def _described(self, message: str, fleet: Fleet) -> bytes:
+        """The files of a message; kept, for to put them together takes milliseconds. Raises: Unresolved."""
+        schema = fleet.messages.get(message)
+        key = (message, schema and schema.sequence)
+        files = self._files.pop(key, None)
+        if files is None:
+            files = descriptors(fleet, [message]).SerializeToString(deterministic=True)
+        self._files[key] = files
+        if len(self._files) > _DESCRIBED:
+            del self._files[next(iter(self._files))]
+        return files
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
@@ -57,10 +80,3 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
         message = fleet.messages.get(stream.message)
         tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
     return spec.sql, spec.emit, tuple(tables), tuple(fleet.references), sinks.is_time_series(spec)
-
-
-def _tables(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[Table]:
-    """What the query is checked against, one for each stream, in their order."""
-    catalogue = Registered(fleet)
-    streams = [(each.table, fleet.streams[each.stream].value) for each in spec.streams]
-    return [Table(name, catalogue.message(each.message), each.time_field) for name, each in streams]

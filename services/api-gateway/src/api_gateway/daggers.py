@@ -11,6 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
 from api_gateway import answers, applying, filters, paging, validation, vitals
 from api_gateway.catalogue_reads import check_sequence
+from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
@@ -50,6 +51,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         hosts: Hosts,
         samples: Samples,
         heard: Heard,
+        checks: Checks,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -61,7 +63,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._hosts = hosts
         self._samples = samples
         self._heard = heard
-        self._requests = Requests(fold.fleet, writer)
+        self._requests = Requests(fold.fleet, writer, checks)
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context

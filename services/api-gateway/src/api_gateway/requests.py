@@ -36,10 +36,10 @@ Specified: TypeAlias = (
 class Requests:
     """Makes daggers what calls ask for. Raises, from every method: ApiError."""
 
-    def __init__(self, fleet: Fleet, writer: Writer) -> None:
+    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks) -> None:
         self._fleet = fleet
         self._writer = writer
-        self._checks = Checks()
+        self._checks = checks
 
     async def specified(
         self, request: Specified, meta: events_pb2.RequestMeta

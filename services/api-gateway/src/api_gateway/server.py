@@ -18,6 +18,8 @@ from api_gateway.alerts import Alerts, AlertService
 from api_gateway.audit import Audit, Opened
 from api_gateway.authentication import authentication
 from api_gateway.catalogue import CatalogService
+from api_gateway.check_processes import Checker, in_thread
+from api_gateway.checks import Checks
 from api_gateway.daggers import DaggerService
 from api_gateway.fold import Fold
 from api_gateway.gate import Gate
@@ -91,6 +93,7 @@ async def serving(
     verifier: Verifier | None = None,
     enforce: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - a constant
+    checker: Checker = in_thread,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -101,8 +104,8 @@ async def serving(
     `away` is as `Reader` takes it; `host_access`
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
-    audited; `limits` is how much one principal may ask; `drain_s` is how many seconds calls may take once the
-    gateway drains.
+    audited; `limits` is how much one principal may ask; `checker` checks queries; `drain_s` is how many seconds
+    calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -148,6 +151,7 @@ async def serving(
             Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places),
             authentication(endpoint.tokens, fold, verifier),
             limited(limits),
+            Checks(checker),
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
@@ -221,6 +225,7 @@ async def _served(
     gate: Gate,
     who: Concern,
     limits: Concern,
+    checks: Checks,
     drain_s: float,
 ) -> AsyncIterator[int]:
     calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits)
@@ -234,7 +239,7 @@ async def _served(
     )
     writer = Writer(follower, fold.fleet, source)
     samples = Samples(hosts, fold.fleet)
-    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, samples, heard)
+    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, samples, heard, checks)
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
