@@ -7,10 +7,12 @@
     authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
     limits           how much one caller may ask, where a service says so
 
-Then the request is decoded, here and not by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A
-service that lets not everybody do everything has a guard behind that: it is asked before the handler, and of
-each answer.
-The services of gRPC itself (health, reflection) pass untouched: they tell nothing that is not public.
+Only then the request is received, so that who shows no token fills no memory: to gRPC each request is a
+stream, of one message. It is decoded here and not by gRPC, so that bytes that are no Protobuf are
+INVALID_ARGUMENT. A service that lets not everybody do everything has a guard behind that: it is asked before
+the handler, and of each answer.
+Of gRPC's own services health passes untouched: who serves it bounds what it takes. Reflection asks for a
+token where others do.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ def interceptor(
         concerns.append(authenticated)
     if limited is not None:
         concerns.append(limited)
-    return Interceptor(concerns, guard)
+    return Interceptor(concerns, guard, [errors, *([authenticated] if authenticated else [])])
 
 
 def methods(api: FileDescriptor) -> Iterator[MethodDescriptor]:
@@ -140,8 +142,9 @@ def path(method: MethodDescriptor) -> str:
 class Interceptor(grpc.aio.ServerInterceptor):
     """Puts the concerns around every handler but those of gRPC itself. Streaming handlers are generators."""
 
-    def __init__(self, concerns: Sequence[Concern], guard: Guard) -> None:
-        self._concerns, self._guard = concerns, guard
+    def __init__(self, concerns: Sequence[Concern], guard: Guard, reflection: Sequence[Concern]) -> None:
+        """`reflection`: the concerns of who asks what services there are."""
+        self._concerns, self._guard, self._reflection = concerns, guard, reflection
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -158,23 +161,25 @@ class Interceptor(grpc.aio.ServerInterceptor):
         """Called by gRPC for each call. Raises: TypeError for a method that takes a stream."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or method.startswith("/grpc."):
+        if handler is None or method.startswith("/grpc.health."):
             return handler
+        if method.startswith("/grpc."):
+            return self._reflecting(handler, method)
         if handler.request_streaming:
             raise TypeError(f"{method} is of a .proto that the interceptor was not made for")
         decode = cast("Callable[[bytes], Any]", handler.request_deserializer)
 
-        async def unary(request: bytes, context: Context) -> Any:
+        async def unary(requests: AsyncIterator[bytes], context: Context) -> Any:
             async with AsyncExitStack() as stack:
                 call = await self._enter(stack, method, context, unary=True)
-                asked = self._admitted(call, _decoded(decode, request, method))
+                asked = self._admitted(call, _decoded(decode, await _received(requests), method))
                 answer = await cast(Any, handler).unary_unary(asked, context)
                 return self._guard.shown(call, asked, answer)
 
-        async def stream(request: bytes, context: Context) -> AsyncIterator[Any]:
+        async def stream(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
             async with AsyncExitStack() as stack:
                 call = await self._enter(stack, method, context, unary=False)
-                asked = self._admitted(call, _decoded(decode, request, method))
+                asked = self._admitted(call, _decoded(decode, await _received(requests), method))
                 responses = cast(Any, handler).unary_stream(asked, context)
                 async with aclosing(responses):
                     async for response in responses:
@@ -183,11 +188,28 @@ class Interceptor(grpc.aio.ServerInterceptor):
                             yield shown
 
         if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
+            return grpc.stream_stream_rpc_method_handler(
                 cast(Any, stream), response_serializer=handler.response_serializer
             )
-        return grpc.unary_unary_rpc_method_handler(
+        return grpc.stream_unary_rpc_method_handler(
             cast(Any, unary), response_serializer=handler.response_serializer
+        )
+
+    def _reflecting(self, handler: Handler, method: str) -> Handler:
+        """The same, for who may ask. It holds up no drain."""
+
+        async def stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+            async with AsyncExitStack() as stack:
+                call = _call(method, context, unary=False)
+                for concern in self._reflection:
+                    await stack.enter_async_context(concern(call))
+                async for answer in cast(Any, handler).stream_stream(requests, context):
+                    yield answer
+
+        return grpc.stream_stream_rpc_method_handler(
+            cast(Any, stream),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
         )
 
     def _admitted(self, call: Call, request: Any) -> Any:
@@ -198,12 +220,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
         self._calls += 1
         self._idle.clear()
         stack.callback(self._leave)
-        metadata = {
-            key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
-        }
-        asked = metadata.get(REQUEST_ID, "")
-        call_id = asked if _PLAIN.fullmatch(asked) else secrets.token_hex(16)
-        call = Call(call_id, method, unary, metadata, context)
+        call = _call(method, context, unary=unary)
         for concern in self._concerns:
             await stack.enter_async_context(concern(call))
         return call
@@ -212,6 +229,12 @@ class Interceptor(grpc.aio.ServerInterceptor):
         self._calls -= 1
         if self._calls == 0:
             self._idle.set()
+
+
+def _call(method: str, context: Context, *, unary: bool) -> Call:
+    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    asked = metadata.get(REQUEST_ID, "")
+    return Call(asked if _PLAIN.fullmatch(asked) else secrets.token_hex(16), method, unary, metadata, context)
 
 
 @asynccontextmanager
@@ -341,6 +364,13 @@ def _token_lines(path: Path) -> list[tuple[str, str]]:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
+
+
+async def _received(requests: AsyncIterator[bytes]) -> bytes:
+    """The one message of a call; nothing of a call that has none, which decodes to what nobody asked."""
+    async for request in requests:
+        return request
+    return b""
 
 
 def _decoded(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any:

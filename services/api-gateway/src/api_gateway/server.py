@@ -10,10 +10,9 @@ from typing import Final
 
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from access.limits import Limits
-from api_gateway import reflection
+from api_gateway import health, reflection
 from api_gateway.alerts import Alerts, AlertService
 from api_gateway.audit import Audit, Opened
 from api_gateway.authentication import authentication
@@ -59,7 +58,10 @@ _SERVICES: Final = tuple(
     for file in gateway_pb2.DESCRIPTOR.public_dependencies
     for service in file.services_by_name.values()
 )
-_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+# A connection's streams: watches of a portal's people come over few connections. One that is idle is closed,
+# and an old one ends with its calls, so that its callers spread over the gateways there are.
+_MAX_STREAMS: Final = 1_000
+_MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ async def serving(
     `away` is as `Reader` takes it; `host_access`
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
-    audited; `limits` is how much one principal may ask; `checker` checks queries; `drain_s` is how many seconds
-    calls may take once the gateway drains.
+    audited; `limits` is how much one principal may ask; `checker` checks queries; `drain_s` is how many
+    seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -234,6 +236,9 @@ async def _served(
         options=[
             ("grpc.max_receive_message_length", _MAX_MESSAGE),
             ("grpc.max_send_message_length", _MAX_MESSAGE),
+            ("grpc.max_concurrent_streams", _MAX_STREAMS),
+            ("grpc.max_connection_idle_ms", 10 * _MINUTE_MS),
+            ("grpc.max_connection_age_ms", 60 * _MINUTE_MS),
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
@@ -249,17 +254,15 @@ async def _served(
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
-    healthy = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
-    reflection.enable((*_SERVICES, health.SERVICE_NAME), server)
+    healthy = health.Health(_SERVICES)
+    server.add_generic_rpc_handlers((healthy.handler(),))
+    reflection.enable((*_SERVICES, health.SERVICE), server)
     port = endpoint.open(server)
     await server.start()
-    for service in ("", *_SERVICES):
-        await healthy.set(service, _SERVING)
     try:
         yield port
     finally:
-        await healthy.enter_graceful_shutdown()
+        healthy.end()
         follower.drain()
         alerts.follower.drain()
         stopping = asyncio.create_task(server.stop(drain_s))  # takes no new call from now on
