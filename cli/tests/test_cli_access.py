@@ -131,6 +131,31 @@ def test_a_stream_is_read_by_the_teams_that_are_named(pricing: Any) -> None:
     assert every[1] == "stream orders is read by: all\n"
 
 
+def test_sensitive_fields_are_seen_by_who_is_named_whatever_teams_read_the_stream(pricing: Any) -> None:
+    pricing.fill()
+    registered = pricing(
+        "stream", "register", "orders", "--cluster", "local", "--topic", "orders",
+        "--message", "shop.v1.Order", "--time-field", "event_time", "--sensitive", "price",
+    )  # fmt: skip
+    stream = json.loads(pricing("stream", "get", "orders", "-o", "json")[1])
+    some = pricing("grant", "sensitive", "orders", "--to", "user:ada", "--to", "group:staff")
+    pricing("grant", "stream", "orders", "--team", "pricing")
+    kept = json.loads(pricing("grant", "list", "-o", "json")[1])
+    none = pricing("grant", "sensitive", "orders", "--none")
+    after = json.loads(pricing("grant", "list", "-o", "json")[1])
+    misused = [pricing("grant", "sensitive", "orders", *words)[0] for words in ((), ("--to", "a", "--none"))]
+
+    assert (registered[0], stream["sensitive"]) == (0, ["price"])
+    assert some[1] == "sensitive fields of stream orders are seen by: administrators, group:staff, user:ada\n"
+    assert kept == [
+        {"stream": "orders", "restricted": True, "teams": ["pricing"],
+         "read_sensitive": ["group:staff", "user:ada"]},
+    ]  # fmt: skip
+    assert none[1] == "sensitive fields of stream orders are seen by: administrators\n"
+    assert (after[0]["teams"], after[0]["read_sensitive"]) == (["pricing"], [])
+    assert misused == [2, 2]
+
+
 def test_events_say_who_was_given_what(pricing: Any) -> None:
     pricing("account", "create", "ci-deploys", "--team", "pricing", "--role", "editor")
     pricing("grant", "role", "user:bob", "viewer", "--team", "pricing")

@@ -43,6 +43,7 @@ ARGUMENTS = {
     "grant role": ["user:ada", "viewer", "--team", "pricing"],
     "grant revoke": ["user:ada", "--team", "pricing"],
     "grant stream": ["orders", "--all"],
+    "grant sensitive": ["orders", "--none"],
     "log export": ["log.jsonl"],
     "log restore": ["log.jsonl"],
     **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from conftest import Stack
 from tests.integration.cli import Cli
-from tests.integration.faults import kill, process, up
+from tests.integration.faults import kill, process, until, up
 from tests.integration.watching import is_running, watched
+
+from chassis import drivers, processes
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -62,6 +64,44 @@ def test_the_vitals_of_a_running_dagger_are_true_and_a_sink_that_is_away_is_name
     assert address in warning["message"]
     assert warning["next"]
     assert again["generation"] == told["generation"]
+
+
+def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text("kind: team\nname: payers\nquotas:\n  drivers: {hard: 1}\n")
+    cli("team", "apply", team)
+    began = datetime.now(UTC)
+    with watched(stack, cli, tmp_path, team="payers") as watch:
+        watch.until(is_running)
+        leader = next(
+            each.pid for each in drivers.living(stack.state_dir / "runs") if each.dagger == watch.name
+        )
+        before = processes.used(leader)
+        usage = cost = {}
+
+        def is_heard() -> bool:
+            """Whether a heartbeat is told that is younger than the look at the processes."""
+            nonlocal usage, cost
+            usage = cli("team", "usage", "payers")
+            cost = usage["daggers"][0]
+            return bool(cost["cpu_seconds"] >= before.cpu_seconds and cost["records"] > 0)
+
+        until(is_heard, deadline_s=60)
+        after, age = processes.used(leader), datetime.now(UTC) - began
+    cli("team", "delete", "payers", "--yes")
+
+    assert before.cpu_seconds <= cost["cpu_seconds"] <= after.cpu_seconds + BUSY_S
+    assert before.cpu_seconds > 1  # a JVM has started
+    assert 0 < cost["age_s"] <= age.total_seconds() + BUSY_S
+    assert cost["cpu_seconds_per_day"] == pytest.approx(cost["cpu_seconds"] / cost["age_s"] * 86_400)
+    assert after.resident_bytes / 3 < cost["memory_bytes"] < after.resident_bytes * 3
+    assert cost["records"] <= watch.fed
+    assert {each["name"]: each["used"] for each in usage["quotas"]} | {"records_per_second": 0} == {
+        "daggers": 1, "drivers": 1, "memory_mib": cost["launch_memory_mib"], "records_per_second": 0,
+        "rows_per_minute": pytest.approx(cost["rows_per_minute"], rel=1),
+    }  # fmt: skip
 
 
 def sinks_away(dagger: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from daggers.v1 import access_pb2, gateway_pb2
 from cli.commands.teams import TEAMS
 from cli.entries import Entries
 from cli.errors import MisusedError
+from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views.access import grant as grant_view
 from cli.session import Session, command
@@ -29,10 +30,13 @@ class GrantedRole(StrEnum):
 
 
 def _row(grant: access_pb2.StreamGrant) -> tuple[str, ...]:
-    return grant.stream, (", ".join(grant.teams) or "none") if grant.restricted else "all"
+    teams = (", ".join(grant.teams) or "none") if grant.restricted else "all"
+    return grant.stream, teams, ", ".join(grant.read_sensitive) or "-"
 
 
-GRANTS = Entries(grant_view, ("STREAM", "TEAMS"), _row, "every team may read every stream")
+GRANTS = Entries(
+    grant_view, ("STREAM", "TEAMS", "SENSITIVE FIELDS"), _row, "every team may read every stream"
+)
 
 
 @command(grants, "role", example="daggers grant role user:ada@example.org owner --team pricing")
@@ -78,13 +82,44 @@ def stream(
     """Say which teams may read a stream. Daggers that read it already go on."""
     if [bool(team), everybody, nobody].count(True) != 1:
         raise MisusedError("say either --team, --all or --none")
-    grant = access_pb2.StreamGrant(stream=name, restricted=not everybody, teams=team or ())
     flags = {"grant.stream": "NAME", "grant.teams": "--team"}
     with session.connect(flags) as gateway:
+        grant = _held(gateway, name)
+        grant.restricted, grant.teams[:] = not everybody, team or ()
         request = gateway_pb2.SetStreamGrantRequest(grant=grant)
         answer = gateway.call(gateway.access.SetStreamGrant, request)
     who = _row(answer.grant)[1]
     session.out.done(GRANTS.document(answer.grant, answer), f"stream {name} is read by: {who}")
+
+
+@command(grants, "sensitive", example="daggers grant sensitive bookings --to user:ada@example.org")
+def sensitive(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
+    to: Annotated[
+        list[str] | None,
+        typer.Option(help="user:NAME, group:NAME or account:NAME, and nobody else; may be repeated."),
+    ] = None,
+    nobody: Annotated[bool, typer.Option("--none", help="Administrators alone.")] = False,
+) -> None:
+    """Say who sees the sensitive fields of a stream, and may have what is made of them written to sinks."""
+    if bool(to) == nobody:
+        raise MisusedError("say either --to or --none")
+    with session.connect({"grant.stream": "NAME", "grant.read_sensitive": "--to"}) as gateway:
+        grant = _held(gateway, name)
+        grant.read_sensitive[:] = to or ()
+        request = gateway_pb2.SetStreamGrantRequest(grant=grant)
+        answer = gateway.call(gateway.access.SetStreamGrant, request)
+    who = ", ".join(("administrators", *answer.grant.read_sensitive))
+    session.out.done(
+        GRANTS.document(answer.grant, answer), f"sensitive fields of stream {name} are seen by: {who}"
+    )
+
+
+def _held(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
+    """What was said of a stream so far."""
+    held = (each for each in gateway.grants() if each.stream == stream)
+    return next(held, access_pb2.StreamGrant(stream=stream))
 
 
 @command(grants, "list", example="daggers grant list")

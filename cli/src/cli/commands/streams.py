@@ -46,9 +46,22 @@ def register_stream(
     topic: Annotated[list[str], typer.Option(help="Topic; may be repeated.")],
     message: Annotated[str, typer.Option(help="Fully-qualified name of the message in the records.")],
     time_field: Annotated[str, typer.Option(help="Path of the Timestamp field that is the event time.")],
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Path of a field that not everybody sees (`daggers grant sensitive`); may be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Register a stream, or replace it. Warns of topics that are not there."""
-    asked = spec_pb2.Stream(name=name, cluster=cluster, topics=topic, message=message, time_field=time_field)
+    asked = spec_pb2.Stream(
+        name=name,
+        cluster=cluster,
+        topics=topic,
+        message=message,
+        time_field=time_field,
+        sensitive=sensitive or (),
+    )
     with session.connect(_stream_flags(asked)) as gateway:
         answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
     outdated = list(answer.outdated_daggers)

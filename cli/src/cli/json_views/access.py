@@ -59,4 +59,9 @@ def account(what: access_pb2.ServiceAccount) -> dict[str, Any]:
 
 def grant(what: access_pb2.StreamGrant) -> dict[str, Any]:
     """Which teams may read a stream."""
-    return {"stream": what.stream, "restricted": what.restricted, "teams": list(what.teams)}
+    return {
+        "stream": what.stream,
+        "restricted": what.restricted,
+        "teams": list(what.teams),
+        "read_sensitive": list(what.read_sensitive),
+    }

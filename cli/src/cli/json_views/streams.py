@@ -17,6 +17,7 @@ def stream(what: spec_pb2.Stream) -> dict[str, Any]:
         "topics": list(what.topics),
         "message": what.message,
         "time_field": what.time_field,
+        "sensitive": list(what.sensitive),
     }
 
 

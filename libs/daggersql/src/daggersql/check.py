@@ -13,7 +13,7 @@ from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Suggestion
-from daggersql.ir import closing, whole
+from daggersql.ir import closing, lineage, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MOST_REPAIRED, check_size
@@ -132,4 +132,6 @@ def _plan(
         partial_aggregation=added_up,
         closing=closing.closing(select),
         bounds=bounds.bounds(nodes(select)),
+        origins=tuple(tuple(sorted(each)) for each in lineage.origins(select)),
+        key_origins=tuple(sorted(lineage.key_origins(select))),
     )

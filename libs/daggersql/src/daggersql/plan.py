@@ -187,6 +187,10 @@ class Plan:
     and no size; none where rows only pass."""
     bounds: tuple[Bound, ...] = ()
     """Bounds of its groups: one for each kind that its aggregates have."""
+    origins: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Of each of `columns`: tables and dotted paths of the fields that its values are made of."""
+    key_origins: tuple[tuple[str, str], ...] = ()
+    """Of what tells its rows apart."""
 
 
 @dataclass(frozen=True, slots=True)

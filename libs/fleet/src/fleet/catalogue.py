@@ -155,7 +155,7 @@ class Catalogue:
         return entry.version if entry else 0
 
     def remove(self, kind: str, name: str, sequence: int) -> int:
-        """Take out what is registered, an account also of its teams; answers the version it had."""
+        """Take out what is registered, an account also of teams and grants; answers the version it had."""
         version = self.entries(kind).pop(name).version
         self.removed[kind][name] = version
         if kind == "stream":
@@ -165,7 +165,7 @@ class Catalogue:
         return version
 
     def _leave(self, principal: str, sequence: int) -> None:
-        """Somebody is in no team any more."""
+        """Somebody is in no team any more, and sees nothing that is sensitive."""
         for name, entry in list(self.teams.items()):
             stay = [each for each in entry.value.members if each.principal != principal]
             if len(stay) != len(entry.value.members):
@@ -174,6 +174,12 @@ class Catalogue:
                 del team.members[:]
                 team.members.extend(stay)
                 self.put("team", name, team, sequence)
+        for name, granted in list(self.grants.items()):
+            if principal in granted.value.read_sensitive:
+                grant = access_pb2.StreamGrant()
+                grant.CopyFrom(granted.value)
+                grant.read_sensitive.remove(principal)
+                self.put("grant", name, grant, sequence)
 
     def _next(self, kind: str, name: str) -> int:
         """The version of the next registration. A removed name counts on: no old version is met again."""

@@ -174,8 +174,15 @@ def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Change
     for team in grant.teams:
         if team not in catalogue.teams or team == PLATFORM:
             return missing("team", team)
+    for principal in grant.read_sensitive:
+        account = principal.removeprefix(ACCOUNT)
+        if account != principal and account not in catalogue.accounts:
+            return missing("account", account)
     sorted_ = access_pb2.StreamGrant(
-        stream=grant.stream, restricted=grant.restricted, teams=sorted(set(grant.teams))
+        stream=grant.stream,
+        restricted=grant.restricted,
+        teams=sorted(set(grant.teams)),
+        read_sensitive=sorted(set(grant.read_sensitive)),
     )
     return [("grant", grant.stream, sorted_)]
 

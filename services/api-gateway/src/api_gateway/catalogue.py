@@ -8,6 +8,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from api_gateway import compatibility, references, removing, schemas, validation
 from api_gateway.catalogue_reads import CatalogReads
+from api_gateway.masking import Masking
 from api_gateway.missing import meant
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -36,9 +37,10 @@ class CatalogService(CatalogReads):
         reader: Reader,
         projection: Projection,
         samples: Samples,
+        masking: Masking,
         reference_places: Sequence[str],
     ) -> None:
-        super().__init__(fleet, reader, projection, samples)
+        super().__init__(fleet, reader, projection, samples, masking)
         self._places = reference_places
         self._writer = writer
 
@@ -178,6 +180,8 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         return
     if stream.time_field:
         yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
+    for number, each in enumerate(stream.sensitive):
+        yield from schemas.field(f"{path}.sensitive[{number}]", each, message)
 
 
 def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:

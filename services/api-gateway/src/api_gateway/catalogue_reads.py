@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
 from api_gateway import describing, paging, prototext, schemas, validation
+from api_gateway.masking import Masking
 from api_gateway.missing import no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -28,11 +29,14 @@ E = TypeVar("E", bound=paging.Sized | str)
 class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     """What daggers are made of, as it is registered."""
 
-    def __init__(self, fleet: Fleet, reader: Reader, projection: Projection, samples: Samples) -> None:
+    def __init__(
+        self, fleet: Fleet, reader: Reader, projection: Projection, samples: Samples, masking: Masking
+    ) -> None:
         self._fleet = fleet
         self._reader = reader
         self._projection = projection
         self._samples = samples
+        self._masking = masking
 
     async def ListClusters(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListClustersRequest, context: Context
@@ -101,6 +105,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         stream = self._registered("stream", request.name).value
         async with aclosing(self._samples.records(stream, count, context)) as steps:
             async for step in steps:
+                self._masking.sample(self._registered("stream", request.name).value, step.records)
                 yield step
 
     async def ListReferences(  # noqa: N802 - gRPC's name

@@ -9,13 +9,13 @@ from typing import TypeVar
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
-from api_gateway import answers, applying, filters, paging, validation, vitals
+from api_gateway import answers, applying, filters, masking, paging, validation, vitals
 from api_gateway.catalogue_reads import check_sequence
-from api_gateway.checks import Checks
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
 from api_gateway.hosts import Asking, Hosts
+from api_gateway.masking import Masking
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.requests import Requests, meta_of, refuse
@@ -51,7 +51,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         hosts: Hosts,
         samples: Samples,
         heard: Heard,
-        checks: Checks,
+        requests: Requests,
+        masking: Masking,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -63,7 +64,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._hosts = hosts
         self._samples = samples
         self._heard = heard
-        self._requests = Requests(fold.fleet, writer, checks)
+        self._requests, self._masking = requests, masking
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -240,6 +241,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 now = self._fold.fleet.living(dagger.name) if step.path else None
                 if now is not None and now.phase not in (RUNNING, DEGRADED):
                     step.warnings.extend(self._heard.vitals(now).warnings)
+                if await self._masking.of(dagger) is not None:
+                    step.lines[:] = masking.log(step.lines)
                 yield step
 
     async def ReadRows(  # noqa: N802 - gRPC's name
@@ -250,6 +253,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         named = request.where or request.order_by
         columns = await self._requests.columns(dagger) if named else ()
         refuse([*selection.violations("", request, columns)])
+        mask = await self._masking.of(dagger)
+        if mask is not None:
+            mask.check(request)
         shown = [to_proto(each) for each in columns]
         asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
             lambda host: host.ReadHostRows,
@@ -260,6 +266,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             async for step in steps:
                 if selects and not step.selected:
                     raise ignores_selection(self._fleet.host_of(dagger))
+                mask = await self._masking.of(dagger)
+                if mask is not None:
+                    mask.rows(step.rows)
                 yield step
 
     def WatchRows(  # noqa: N802 - gRPC's name
@@ -271,7 +280,18 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             lambda host: host.WatchHostRows,
             lambda route, _: host_pb2.WatchHostRowsRequest(request=request, **route.meant),
         )
-        return _identified(dagger, self._hosts.followed(dagger, asking, context))
+        return _identified(dagger, self._masked(dagger, self._hosts.followed(dagger, asking, context)))
+
+    async def _masked(
+        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.WatchRowsResponse, None]
+    ) -> AsyncGenerator[gateway_pb2.WatchRowsResponse, None]:
+        """The steps of a watch, as who watches sees them at that moment."""
+        async with aclosing(steps):
+            async for step in steps:
+                mask = await self._masking.of(dagger)
+                if mask is not None:
+                    mask.rows(step.rows)
+                yield step
 
     def _meant(
         self,

@@ -7,6 +7,7 @@ it observes, what is not allowed is let through, and audited all the same; but f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import grpc
@@ -22,6 +23,9 @@ from chassis.errors import ApiError
 from chassis.interceptors import Call, methods, path
 from chassis.logging import note
 from daggerspec.places import Place
+
+_asked: ContextVar[tuple[Call, Any]] = ContextVar("asked")
+"""The call that is going on, and its request."""
 
 
 class Gate:
@@ -47,14 +51,25 @@ class Gate:
 
     def admit(self, call: Call, request: Any) -> None:
         """Raises: ApiError, PERMISSION_DENIED."""
+        _asked.set((call, request))
         decision = decide(principal(), call.method, request, self._fold.fleet, self._places)
-        if not decision.allowed or METHODS[call.method].audited:
+        if METHODS[call.method].audited and decision.allowed:
             self._audit.tell(self._audited(call, request, decision))
-        if not decision.allowed:
-            refused = self._refuses(call)
-            note(denied=decision.reason, refused=refused)
-            if refused:
-                raise _denied(call, decision)
+        self.enters(decision)
+
+    def enters(self, decision: Decision) -> None:
+        """Go by a decision about the call that is going on, also one that only its handler could make.
+
+        Raises: ApiError, PERMISSION_DENIED.
+        """
+        if decision.allowed:
+            return
+        call, request = _asked.get()
+        self._audit.tell(self._audited(call, request, decision))
+        refused = self._refuses(call)
+        note(denied=decision.reason, refused=refused)
+        if refused:
+            raise _denied(call, decision)
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
         """Raises: ApiError, PERMISSION_DENIED when a role was taken away meanwhile."""

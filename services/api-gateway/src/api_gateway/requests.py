@@ -8,8 +8,12 @@ from typing import TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
+from access import sensitive
+from access.sensitive import Made
 from api_gateway import specs, validation
+from api_gateway.authentication import principal
 from api_gateway.checks import Checks
+from api_gateway.gate import Gate
 from api_gateway.missing import no_dagger
 from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
@@ -36,7 +40,9 @@ Specified: TypeAlias = (
 class Requests:
     """Makes daggers what calls ask for. Raises, from every method: ApiError."""
 
-    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks) -> None:
+    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate) -> None:
+        """`gate` is asked about what only a checked query tells."""
+        self._gate = gate
         self._fleet = fleet
         self._writer = writer
         self._checks = checks
@@ -82,6 +88,9 @@ class Requests:
         if answer is None and (living is None or living.spec != spec):
             judged = await self.judged(name, spec)
             violations = judged.violations
+            made = _made(judged)
+            if made is not None:
+                self._gate.enters(sensitive.may_write(principal(), spec, made, self._fleet))
             # Meanwhile the same request may have come again, and been answered; or an older gateway wrote it.
             older = _judged(event, judged.warnings, all_registered=False)
             event = _judged(event, judged.warnings, all_registered=True)
@@ -120,10 +129,14 @@ class Requests:
         """What is found about a spec whose defaults are filled in."""
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
 
+    async def made(self, dagger: Dagger) -> Made | None:
+        """What the rows of a dagger are made of; None where its query can no longer be checked."""
+        return _made(await self.judged(dagger.name, dagger.spec))
+
     async def columns(self, dagger: Dagger) -> Sequence[Column]:
         """The output columns of a dagger; none where its query can no longer be checked."""
-        plan = (await self.judged(dagger.name, dagger.spec)).query.plan
-        return plan.columns if plan else ()
+        made = await self.made(dagger)
+        return made.columns if made else ()
 
     def decided(self, event: Request) -> Dagger:
         """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""
@@ -136,6 +149,11 @@ class Requests:
     def shown(self, name: str) -> gateway_pb2.Dagger:
         """A dagger as it is answered."""
         return view.to_proto(self._fleet.daggers[name], self._fleet)
+
+
+def _made(judged: specs.Judged) -> Made | None:
+    plan = judged.query.plan
+    return Made(plan.columns, plan.origins, plan.key_origins) if plan else None
 
 
 def meta_of(

@@ -178,6 +178,25 @@ def time_field(path: str, value: str, message: Descriptor) -> Iterator[Violation
     yield Violation(path, f"must lead to a single {TIMESTAMP}", "NOT_A_TIMESTAMP")
 
 
+def field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
+    """Whether `value` leads to a field of the message, through whatever messages, lists of them too."""
+    owner: Descriptor | None = message
+    parts = value.split(".")
+    for number, part in enumerate(parts):
+        step = owner.fields_by_name.get(part) if owner is not None else None
+        if step is None or owner is None:
+            names = [each.name for each in owner.fields] if owner is not None else []
+            near = nearest(part, names)
+            where = owner.full_name if owner is not None else ".".join(parts[:number])
+            meant = ".".join([*parts[:number], near, *parts[number + 1 :]]) if near else None
+            text = f"is not there: {where} has no field {part}{hint(near, '')}"
+            yield Violation(path, text, "UNKNOWN_FIELD", suggestion=meant)
+            return
+        owner = step.message_type
+        if owner is not None and owner.GetOptions().map_entry:
+            owner = None  # a map is sensitive as a whole
+
+
 def _may_lead_on(field: FieldDescriptor) -> bool:
     """Whether a time field may begin with it."""
     return field.message_type is not None and not field.is_repeated

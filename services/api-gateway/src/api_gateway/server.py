@@ -25,6 +25,7 @@ from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.limits import limited
+from api_gateway.masking import Masking
 from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
@@ -33,6 +34,7 @@ from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import Reader
+from api_gateway.requests import Requests
 from api_gateway.sampling import Samples
 from api_gateway.sinks import SinkService
 from api_gateway.tenancy import AccessService
@@ -134,15 +136,21 @@ async def serving(
             "folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
         )
         reader = Reader(follower, fold, projector, away)
+        gate = Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places)
+        writer = Writer(follower, fold.fleet, source)
+        requests = Requests(fold.fleet, writer, Checks(checker), gate)
+        masking = Masking(fold.fleet, requests.made)
         async with _served(
             log,
             follower,
             fold,
             reader,
             projection,
-            QuarantineService(reader, set_aside, index),
+            QuarantineService(reader, set_aside, index, masking),
             endpoint,
-            source,
+            writer,
+            requests,
+            masking,
             reference_places,
             secret_places,
             Hosts(follower, fold, host_access),
@@ -150,10 +158,9 @@ async def serving(
             told,
             away,
             counted,
-            Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places),
+            gate,
             authentication(endpoint.tokens, fold, verifier),
             limited(limits),
-            Checks(checker),
             drain_s,
         ) as port:
             yield Gateway(port, follower, fold, projector, failed)
@@ -216,7 +223,9 @@ async def _served(
     projection: Projection,
     quarantine: QuarantineService,
     endpoint: Endpoint,
-    source: str,
+    writer: Writer,
+    requests: Requests,
+    masking: Masking,
     reference_places: Sequence[str],
     secret_places: Sequence[Place],
     hosts: Hosts,
@@ -227,7 +236,6 @@ async def _served(
     gate: Gate,
     who: Concern,
     limits: Concern,
-    checks: Checks,
     drain_s: float,
 ) -> AsyncIterator[int]:
     calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits)
@@ -242,11 +250,12 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
-    writer = Writer(follower, fold.fleet, source)
     samples = Samples(hosts, fold.fleet)
-    daggers = DaggerService(log, follower, fold, writer, reader, projection, hosts, samples, heard, checks)
+    daggers = DaggerService(
+        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking
+    )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
-    catalog = CatalogService(fold.fleet, writer, reader, projection, samples, reference_places)
+    catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     access = AccessService(fold.fleet, writer, reader, heard)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)

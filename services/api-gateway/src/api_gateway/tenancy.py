@@ -202,7 +202,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.SetStreamGrantResponse:
         """Say which teams may read a stream."""
         event = events_pb2.GrantChanged(meta=_meta(request), grant=request.grant)
-        answer = await self._asked(request, event, field="grant")
+        answer = await self._asked(request, event, field="grant", wrong=lambda: _grant(request.grant))
         grant, version = self._held("grant", request.grant.stream)
         return pb.SetStreamGrantResponse(grant=grant, version=version, sequence=_sequence(answer))
 
@@ -348,6 +348,13 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
             yield Violation(f"team.quotas.{name}.hard", text, "WARNED_ONLY")
         elif quota.HasField("soft") and quota.HasField("hard") and quota.soft > quota.hard:
             yield Violation(f"team.quotas.{name}.soft", "is more than hard", "OUT_OF_RANGE")
+
+
+def _grant(grant: access_pb2.StreamGrant) -> Iterator[Violation]:
+    if len(grant.read_sensitive) > _MEMBERS:
+        yield Violation("grant.read_sensitive", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
+    for number, each in enumerate(grant.read_sensitive):
+        yield from principal.violations(f"grant.read_sensitive[{number}]", each)
 
 
 def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:

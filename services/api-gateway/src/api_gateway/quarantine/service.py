@@ -10,6 +10,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway import paging
+from api_gateway.masking import Masking
 from api_gateway.missing import no_dagger
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import Place, QuarantineIndex
@@ -28,8 +29,11 @@ _PATIENCE_S: Final = 5.0
 class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     """Records that were set aside."""
 
-    def __init__(self, reader: Reader, follower: QuarantineFollower, index: QuarantineIndex) -> None:
+    def __init__(
+        self, reader: Reader, follower: QuarantineFollower, index: QuarantineIndex, masking: Masking
+    ) -> None:
         self._reader, self._follower, self._index = reader, follower, index
+        self._masking = masking
 
     async def ListQuarantined(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListQuarantinedRequest, context: Context
@@ -73,6 +77,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         except SQLAlchemyError as error:
             raise no_database(type(error).__name__) from error
         note(records=len(records))
+        self._masking.quarantined(dagger, records)
         token = paging.token(":".join(map(str, behind)), name) if behind else ""
         return gateway_pb2.ListQuarantinedResponse(records=records, next_page_token=token)
 

@@ -1,0 +1,166 @@
+"""Which fields of streams the values of an output column are made of. Pure.
+
+A value is made of all that its expression reads, in whatever function or condition, and be it only to count
+it: what one can be told from is not decided here. WHERE, HAVING and ON choose rows and are no part of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.relations import (
+    GROUPS,
+    Identity,
+    Join,
+    Picked,
+    Query,
+    Relation,
+    Result,
+    Select,
+    Stream,
+    Union,
+    Unnest,
+)
+from daggersql.ir.walk import columns_of, expressions, identity
+
+Fields: TypeAlias = frozenset[tuple[str, str]]
+"""Tables, each with the dotted Protobuf path of a field."""
+_NONE: Fields = frozenset()
+
+
+def origins(query: Result) -> tuple[Fields, ...]:
+    """Of each output column."""
+    return _Lineage().outputs(query)
+
+
+def key_origins(query: Result) -> Fields:
+    """Of what tells rows apart: groups, which no column need show."""
+    lineage = _Lineage()
+    if isinstance(query, Union):
+        keys = (key_origins(each) for each in query.branches)
+        return _NONE.union(*keys)
+    lineage.bind(query.relation)
+    own = [*query.keys] if query.window is not None else [*identity(query.relation).keys]
+    return lineage.of_all(own, query)
+
+
+@dataclass(slots=True)
+class _Lineage:
+    """Looks through relations, whose names are different in the whole query."""
+
+    known: dict[str, Relation] = field(default_factory=dict)
+    of_columns: dict[tuple[int, str], Fields] = field(default_factory=dict)
+    """What is known of columns of relations already: a query that is read twice is looked at once."""
+
+    def outputs(self, query: Result) -> tuple[Fields, ...]:
+        """Of each column of a query."""
+        if isinstance(query, Select):
+            self.bind(query.relation)
+            return tuple(self.of(each.value, query) for each in query.outputs)
+        for branch in query.branches:
+            self.bind(branch.relation)
+        by_column = [
+            self._united(
+                self.of(values[index], branch)
+                for branch, values in zip(query.branches, query.values, strict=True)
+            )
+            for index in range(len(query.outputs))
+        ]
+        return tuple(by_column)
+
+    def bind(self, relation: Relation) -> None:
+        """Know a relation, and what it is made of, by their names."""
+        match relation:
+            case Stream(name=name) | Query(name=name):
+                self.known[name] = relation
+            case Unnest(below=below, name=name) | Picked(below=below, name=name):
+                self.known[name] = relation
+                self.bind(below)
+            case Join(left=left, right=right):
+                self.bind(left)
+                self.bind(right)
+
+    def of_all(self, values: Iterable[Expr], select: Select | None) -> Fields:
+        """Of several expressions together."""
+        return self._united(self.of(each, select) for each in values)
+
+    def of(self, value: Expr, select: Select | None) -> Fields:
+        """Of an expression; `select` is whose groups it may be over."""
+        fields: set[tuple[str, str]] = set()
+        stack = [value]
+        while stack:
+            node = stack.pop()
+            if node.read is not None:
+                fields.add(node.read)
+                stack += node.args[1:]  # what it is taken from is read by that path
+                continue
+            stack += node.args
+            if node.ref is not None:
+                fields |= self._of_column(node.ref, select)
+        return frozenset(fields)
+
+    def _of_column(self, ref: Ref, select: Select | None) -> Fields:
+        if ref.relation == GROUPS and select is not None:
+            return self._of_group(ref, select)
+        relation = self.known.get(ref.relation)
+        name = ref.path[0] if ref.path else ""
+        match relation:
+            case Stream(table=table):
+                return frozenset({(table.name, ".".join(ref.path))})
+            case Unnest(value=value):
+                if value.read is not None and name == "c":
+                    stream, path = value.read
+                    return frozenset({(stream, ".".join((path, *ref.path[1:])))})
+                return self.of(value, None)
+            case Picked(columns=columns) if name in columns:
+                return self._once(relation, name, lambda: self.of(columns[name], None))
+            case Picked(below=below):
+                return self._once(relation, name, lambda: self._of_identity(identity(below), name, None))
+            case Query():
+                return self._once(relation, name, lambda: self._of_query(relation, name))
+        return _NONE
+
+    def _of_group(self, ref: Ref, select: Select) -> Fields:
+        letter, number = ref.path[0][:1], ref.path[0][1:]
+        if letter == "w":
+            return self.of(select.window.time, None) if select.window else _NONE
+        return self.of((select.keys if letter == "k" else select.aggregates)[int(number)], None)
+
+    def _of_query(self, relation: Query, name: str) -> Fields:
+        query = relation.query
+        names = (
+            [f"c{index}" for index in range(len(query.outputs))]
+            if isinstance(query, Union)
+            else [each.name for each in query.outputs]
+        )
+        if name in names:
+            return self.outputs(query)[names.index(name)]
+        if isinstance(query, Select):
+            self.bind(query.relation)
+            return self._of_identity(identity(query), name, query)
+        return self._united(_everything(query))  # branches have identities of their own
+
+    def _of_identity(self, of: Identity, name: str, select: Select | None) -> Fields:
+        """Of what a sub-query carries out beside its columns (`walk.columns_of`)."""
+        carried = {column: value for value, column in columns_of(of)}
+        return self.of(carried[name], select) if name in carried else self.of_all(carried.values(), select)
+
+    def _once(self, relation: Relation, name: str, look: Callable[[], Fields]) -> Fields:
+        key = (id(relation), name)
+        if key not in self.of_columns:
+            self.of_columns[key] = look()
+        return self.of_columns[key]
+
+    @staticmethod
+    def _united(fields: Iterable[Fields]) -> Fields:
+        return _NONE.union(*fields)
+
+
+def _everything(query: Result) -> Iterator[Fields]:
+    """All that a query reads."""
+    for select in query.branches if isinstance(query, Union) else (query,):
+        for expression in expressions(select):
+            yield frozenset(node.read for node in expression.nodes() if node.read is not None)
