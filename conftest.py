@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import urllib3
 from hypothesis import HealthCheck, settings
+from tests import postgres as postgres_server
 
 # before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
 import cli  # noqa: F401
@@ -130,6 +131,13 @@ def influx(request: pytest.FixtureRequest) -> dict[str, str]:
         return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
     address: dict[str, str] = request.getfixturevalue("stack").influx
     return address
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """URL of a real PostgreSQL server, without the name of a database."""
+    with postgres_server.serving() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -65,6 +65,11 @@ def registered(name: str, kind: str = "influx", **fields: Any) -> dict[str, Any]
     return {"sinks": [{kind: fields, "registered": name}]}
 
 
+def postgres(**fields: Any) -> dict[str, Any]:
+    address = {"host": "db", "database": "d", "user": "u", **fields.pop("address", {})}
+    return sink(postgres={"address": address, "table": "t", **fields})
+
+
 def early(window: str, having: str = "") -> dict[str, Any]:
     span = "(rowtime, INTERVAL '1' MINUTE)"
     sql = (
@@ -95,6 +100,9 @@ ACCEPTED = (
     Case("with its state on disk", {"state": "STATE_STORE_DISK", "driverMemoryMib": 450}),
     Case("tags only, and no point is made of it",
          {"sql": "SELECT city AS tag_city FROM data_stream", **kafka()}),
+    Case("a table that shows what its rows are told apart by", postgres()),
+    Case("a table with a key that somebody says",
+         {"sql": "SELECT city AS c, 1 AS n FROM data_stream", **postgres(key=["c"])}),
 )  # fmt: skip
 
 REFUSED = (
@@ -204,6 +212,28 @@ REFUSED = (
          (("spec.sinks[0].name", "SINK_NAME_TWICE"), ("spec.sinks[1].name", "SINK_NAME_TWICE"))),
     Case("name of a sink that is none", {"sinks": [{"log": {}, "name": "A sink"}]},
          one("sinks[0].name", "INVALID_NAME")),
+    Case("a table of rows that nothing tells apart",
+         {"sql": "SELECT city AS c, 1 AS n FROM data_stream", **postgres()},
+         one("sinks[0].postgres.key", "SINK_KEY_MISSING")),
+    Case("a key that is no column", postgres(key=["tag_city", "when"]),
+         one("sinks[0].postgres.key[1]", "UNKNOWN_COLUMN")),
+    Case("another name for no column", postgres(columns={"city": "c"}),
+         one("sinks[0].postgres.columns.city", "UNKNOWN_COLUMN")),
+    Case("two columns under one name", postgres(columns={"tag_city": "orders"}),
+         one("sinks[0].postgres.columns", "DUPLICATE_COLUMN")),
+    Case("a table nowhere", postgres(address={"host": "", "database": "", "port": 70_000}),
+         one("sinks[0].postgres.address.host", "INVALID_ADDRESS")
+         + one("sinks[0].postgres.address.port", "OUT_OF_RANGE")
+         + one("sinks[0].postgres.address.database", "REQUIRED")),
+    Case("a table without a name", postgres(table="", schema="s" * 64),
+         one("sinks[0].postgres.schema", "TOO_LONG") + one("sinks[0].postgres.table", "REQUIRED")),
+    Case("a password that is nowhere", postgres(address={"password": {}}),
+         one("sinks[0].postgres.address.password", "REQUIRED")),
+    Case("a certificate beside the driver", postgres(address={"tls": {"caFile": "ca.pem"}}),
+         one("sinks[0].postgres.address.tls.ca_file", "INVALID_REFERENCE")),
+    Case("unknown mode", postgres(mode=2), one("sinks[0].postgres.mode", "UNKNOWN_ENUM_VALUE")),
+    Case("early rows that are left out", {**postgres(mode="MODE_INSERT_IGNORE"), "emit": "EMIT_EARLY"},
+         one("sinks[0].postgres.mode", "SINK_CANNOT_UPDATE")),
     Case("points of tags only", {"sql": "SELECT city AS tag_city FROM data_stream"},
          one("sinks[0].influx", "NO_FIELDS")),
     Case("one tag of two columns",

@@ -28,6 +28,13 @@ sinks:
   - {kafka: {topic: t, format: protobuf, message: a.B, cluster: other}}
   - {log: {limit: 5}}
   - log
+  - postgres:
+      address: {host: db, port: 5433, database: d, user: u, password: {env: PASSWORD}, ca_file: /ca.pem}
+      table: trips
+      mode: insert_ignore
+      key: [a, b]
+      columns: {a: "A"}
+      create_table: true
 trigger: 500ms
 emit: early
 driver_memory: 1g
@@ -85,6 +92,23 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
             ),
             spec_pb2.Sink(log=spec_pb2.LogSink(limit=5)),
             spec_pb2.Sink(log=spec_pb2.LogSink()),
+            spec_pb2.Sink(
+                postgres=spec_pb2.PostgresSink(
+                    address=spec_pb2.PostgresAddress(
+                        host="db",
+                        port=5433,
+                        database="d",
+                        user="u",
+                        password=spec_pb2.SecretRef(env="PASSWORD"),
+                        tls=spec_pb2.Tls(ca_file="/ca.pem"),
+                    ),
+                    table="trips",
+                    mode=spec_pb2.PostgresSink.MODE_INSERT_IGNORE,
+                    key=["a", "b"],
+                    columns={"a": "A"},
+                    create_table=True,
+                )
+            ),
         ],
     )
     assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 8)
@@ -138,7 +162,7 @@ driver_memory: lots
 def test_an_unknown_key_says_which_one_was_probably_meant() -> None:
     finding = only(WHOLE.replace("trigger:", "triger:"))
 
-    assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 15, 1)
+    assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 22, 1)
 
 
 def test_a_secret_in_the_file_is_refused_and_not_repeated() -> None:
@@ -159,7 +183,7 @@ def test_two_documents_are_two_daggers_and_a_name_may_stand_once() -> None:
         "completed_bookings",
         "other",
     ]
-    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 21)]
+    assert findings(f"{WHOLE}---\n{WHOLE}") == [("DUPLICATE_NAME", "name", 28)]
 
 
 def test_an_empty_file_is_refused() -> None:
@@ -210,4 +234,4 @@ def test_two_kinds_in_one_sink_are_refused() -> None:
 
 
 def test_a_trigger_of_nothing_is_a_mistake_and_not_the_default() -> None:
-    assert findings(WHOLE.replace("500ms", "0s")) == [("BAD_DURATION", "trigger", 15)]
+    assert findings(WHOLE.replace("500ms", "0s")) == [("BAD_DURATION", "trigger", 22)]

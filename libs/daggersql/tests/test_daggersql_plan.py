@@ -50,6 +50,27 @@ def test_a_windowed_query_reads_keys_and_arguments_and_hides_its_row_key() -> No
     ]
 
 
+@pytest.mark.parametrize(
+    ("select", "group", "key"),
+    [
+        ("fare AS f, TUMBLE_END({}) AS e", "fare", ("e", "f")),
+        ("fare AS f, TUMBLE_START({}) AS s, TUMBLE_END({}) AS e", "fare", ("e", "f")),
+        ("fare AS f, TUMBLE_START({}) AS s", "fare, status", ()),
+        ("fare AS f, COUNT(*) AS n", "fare", ()),
+        ("fare + 1 AS f, TUMBLE_END({}) AS e", "fare", ()),
+        ("fare + 1 AS f, TUMBLE_END({}) AS e", "fare + 1", ("e", "f")),
+    ],
+)
+def test_the_columns_that_tell_rows_apart_are_known_where_all_of_them_are_seen(
+    select: str, group: str, key: tuple[str, ...]
+) -> None:
+    window = "rowtime, INTERVAL '1' MINUTE"
+    query = f"SELECT {select.replace('{}', window)} FROM bookings GROUP BY TUMBLE({window}), {group}"
+
+    assert plan(query).key == key
+    assert plan("SELECT order_number FROM bookings").key == ()
+
+
 def test_a_label_loses_its_prefix() -> None:
     column = plan("SELECT driver_id AS label_driver, fare FROM bookings").columns[0]
 

@@ -1,12 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
-import shutil
-import socket
-import subprocess
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -196,44 +190,6 @@ class Harness:
             grpc.aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel,
         ):
             yield Client(gateway, log, channel, self.quarantined, url)
-
-
-def postgres_binaries() -> Path | None:
-    """Where initdb and pg_ctl are: on the path, or where Debian keeps them."""
-    found = shutil.which("initdb")
-    places = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return places[-1] if places and (places[-1] / "pg_ctl").exists() else None
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a real PostgreSQL server of this session's own, without a database name."""
-    binaries = postgres_binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
-    home = Path(tempfile.mkdtemp(prefix="gateway-postgres-"))
-    user: dict[str, Any] = {}
-    if os.geteuid() == 0:  # PostgreSQL does not run as root
-        try:
-            pwd.getpwnam("postgres")
-        except KeyError:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        shutil.chown(home, "postgres", "postgres")
-        user = {"user": "postgres", "group": "postgres", "extra_groups": ()}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, cwd=home, capture_output=True, timeout=60, **user)
-
-    data, log = str(home / "data"), str(home / "log")
-    run(str(binaries / "initdb"), "-D", data, "-U", "tester", "-A", "trust", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home} -c fsync=off"
-    run(str(binaries / "pg_ctl"), "-D", data, "-l", log, "-w", "-o", options, "start")
-    yield f"postgresql://tester@127.0.0.1:{port}"
-    run(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from services.runtime.tests.launches import MAIN, Beat, Dagger, command_line, terminate
+from services.runtime.tests.sink_cases.postgres import sink as postgres_sink
 from services.runtime.tests.test_sink_contract import query, records
 from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import NOON, booking, recount, spread
@@ -70,12 +72,14 @@ def written(rows: int) -> Any:
 
 
 def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
-    tmp_path: Path, kafka: str, influx: dict[str, str]
+    tmp_path: Path, kafka: str, influx: dict[str, str], postgres: str
 ) -> None:
     dagger = Dagger(tmp_path, kafka)
     json_topic, message_topic = f"json-{dagger.name}", f"message-{dagger.name}"
+    table, database = postgres_sink(postgres, tmp_path)
+    table.sink.postgres.ClearField("key")  # of the window and GROUP BY
     dagger.sinks = [influx_sink(influx), kafka_sink(kafka, json_topic), log_sink(2),
-                    kafka_sink(kafka, message_topic, "row.v1.CityCount")]  # fmt: skip
+                    kafka_sink(kafka, message_topic, "row.v1.CityCount"), table]  # fmt: skip
     events = spread([s / 4 for s in range(4 * 180)], cities=3)
     dagger.write(*bookings(events))
 
@@ -85,7 +89,7 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
         left = [process.name() for process in launch.processes()]
 
     assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, json_topic))) == recount(events)
-    assert in_messages(kafka, message_topic) == recount(events)
+    assert in_messages(kafka, message_topic) == in_postgres(database) == recount(events)
     assert (code, left, (launch.run_dir / "exit.json").exists()) == (0, [], False)
     printed = [line.partition(" INFO log: ")[2][:4] for line in launch.log().splitlines()]
     assert [each for each in printed if each in ("row ", "… an")][:2] == ["row ", "row "]
@@ -95,12 +99,19 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
         Beat.STATE_STARTING, Beat.STATE_RUNNING, Beat.STATE_DRAINING, Beat.STATE_EXITING,
     ]  # fmt: skip
     last = launch.beats[-1]
-    assert (last.rows_in, list(last.rows_out), last.late_rows) == (len(events), [9, 9, 9, 9], 0)
+    assert (last.rows_in, list(last.rows_out), last.late_rows) == (len(events), [9] * 5, 0)
     assert (last.lag[f"{dagger.topic}/0"], last.HasField("watermark"), last.HasField("error")) == (
         0,
         True,
         False,
     )
+
+
+def in_postgres(database: str) -> Counts:
+    """The same from the rows of a table."""
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT window_timestamp, tag_city_id, num_of_bookings FROM counts")
+        return Counter({(f"{time:%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows})
 
 
 def in_messages(kafka: str, topic: str) -> Counts:

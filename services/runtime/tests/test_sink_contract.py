@@ -138,6 +138,7 @@ class Bench:
         case = importlib.import_module(f"services.runtime.tests.sink_cases.{name}").case
         resolved, self.read = case(self.dagger, request, self.printed)
         self.target = target(self.dagger, resolved)
+        sinks.check(self.target)  # as every launch does, before anything is written
 
     def write(self, counts: Counts, batch_id: int = 0) -> list[Any]:
         """Write as a task does; the refusals."""
@@ -188,8 +189,6 @@ def test_a_sink_with_a_typo_lists_what_exists() -> None:
 
 @pytest.mark.integration
 def test_rows_are_there_once_write_has_returned(bench: Bench) -> None:
-    sinks.check(bench.target)
-
     refused = bench.write(COUNTS)
 
     assert (bench.read(), refused) == (COUNTS, [])

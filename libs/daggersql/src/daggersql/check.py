@@ -131,6 +131,7 @@ def _plan(
         references=tuple(sorted(set(report.references), key=lambda each: (each.name, each.entries))),
         partial_aggregation=added_up,
         closing=closing.closing(select),
+        key=queries.key_columns(select),
         bounds=bounds.bounds(nodes(select)),
         origins=tuple(tuple(sorted(each)) for each in lineage.origins(select)),
         key_origins=tuple(sorted(lineage.key_origins(select))),

@@ -185,6 +185,9 @@ class Plan:
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN
     and no size; none where rows only pass."""
+    key: tuple[str, ...] = ()
+    """The visible columns that tell a row from all others: a bound of its window, and what it is grouped by.
+    None where some of that is not seen."""
     bounds: tuple[Bound, ...] = ()
     """Bounds of its groups: one for each kind that its aggregates have."""
     origins: tuple[tuple[tuple[str, str], ...], ...] = ()

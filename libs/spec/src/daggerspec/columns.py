@@ -82,6 +82,10 @@ class Output(Protocol):
     def hidden(self) -> Sequence[str]:
         """Further columns, in order after the visible ones."""
 
+    @property
+    def key(self) -> Sequence[str]:
+        """The columns that are seen and tell a row from all others; none where some of that is not seen."""
+
 
 def role_of(name: str) -> Role:
     """What a column of this name is."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -26,8 +27,10 @@ class Key:
     address: bool = False
     """Of a sink: whether it is a part of where that is, which a registered sink says. The first of them is
     always said there."""
-    sent_to: str = ""
-    """Of a secret: dotted path of the field that holds the address it is sent to."""
+    sent_to: tuple[str, ...] = ()
+    """Of a secret: dotted paths of the fields that hold the address it is sent to: a URL; host and port."""
+    keys: Sequence[Key] = ()
+    """Those of the mapping that it takes, where its field is a message with fields of their own."""
 
     @property
     def field(self) -> str:
@@ -44,6 +47,11 @@ class Key:
         """What a message says here."""
         owner, name = _owner(message, self.field)
         return getattr(owner, name)
+
+    def destination(self, message: Any) -> str:
+        """Of a secret: the address that a message says it is sent to, as `address.parse` reads it."""
+        parts = [str(Key("", "", path).value(message)) for path in self.sent_to]
+        return ":".join(f"[{part}]" if ":" in part and len(parts) > 1 else part for part in parts)
 
     def take(self, message: Any, other: Any) -> None:
         """Have a message say what another one of its kind says here."""
@@ -67,3 +75,19 @@ def _owner(message: Any, path: str) -> tuple[Any, str]:
     for parent in parents:
         message = getattr(message, parent)
     return message, name
+
+
+def flat(keys: Sequence[Key]) -> Iterator[Key]:
+    """The keys that take values; those of mappings with their whole names and paths."""
+    for key in keys:
+        if not key.keys:
+            yield key
+        for each in flat(key.keys):
+            yield replace(each, name=f"{key.name}.{each.name}", path=f"{key.field}.{each.field}")
+
+
+def every(keys: Sequence[Key], prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """All keys, those of mappings behind the mapping, each with its whole name."""
+    for key in keys:
+        yield prefix + key.name, key
+        yield from every(key.keys, f"{prefix}{key.name}.")

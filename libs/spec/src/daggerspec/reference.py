@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from daggerspec import sinks
-from daggerspec.keys import Key
+from daggerspec.keys import Key, every
 from daggerspec.sinks import Kind
 
 _HEAD = """# Sinks
@@ -21,11 +21,11 @@ def text() -> str:
     return "\n".join([_HEAD, *(_section(name, kind) for name, kind in sinks.kinds().items())])
 
 
-def _section(name: str, kind: Kind) -> str:
-    rows = [f"| `{key.name}` | {_needed(key)} | {key.about} |" for key in kind.KEYS]
+def _section(title: str, kind: Kind) -> str:
+    rows = [f"| `{name}` | {_needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.UPSERTS else "no"
     lines = [
-        f"## {name}",
+        f"## {title}",
         "",
         sinks.about(kind),
         "",

@@ -13,7 +13,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields
 from daggerspec.catalogue import Catalogue
-from daggerspec.keys import Key
+from daggerspec.keys import Key, flat
 from daggerspec.secrets import wrong_use
 from daggerspec.violation import Violation, unregistered
 
@@ -22,7 +22,7 @@ MAX_TEAMS: Final = 100
 
 def addresses(keys: Sequence[Key]) -> list[Key]:
     """The keys of a kind that say where a sink is."""
-    return [key for key in keys if key.address]
+    return [key for key in flat(keys) if key.address]
 
 
 def take(
@@ -61,10 +61,10 @@ def secrets(
     """What is wrong with the secrets that a sink names. `own` is its message as its dagger says it, `whole`
     with its address filled in; `path` is that of the message.
     """
-    for key in keys:
+    for key in flat(keys):
         if not key.sent_to or not key.said(whole):
             continue
-        reference, to = key.value(whole), Key(key.sent_to, "").value(whole)
+        reference, to = key.value(whole), key.destination(whole)
         where = f"{path}.{key.field}"
         wrong = list(wrong_use(where, reference, to, catalogue.secret))
         secret = catalogue.secret(reference.name) if reference.name else None
@@ -82,9 +82,9 @@ def forbidden(path: str, secret: spec_pb2.Secret, whom: str) -> Violation:
 
 def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key, spec_pb2.SecretRef, str]]:
     """The references that a dagger's sink says itself, each with its key and the address it is sent to."""
-    for key in keys:
+    for key in flat(keys):
         if key.sent_to and key.said(own):
-            yield key, key.value(own), Key(key.sent_to, "").value(whole)
+            yield key, key.value(own), key.destination(whole)
 
 
 def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
@@ -114,7 +114,7 @@ def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Vi
     if not known[0].said(sink):
         text = "is required: where the sink is"
         yield Violation(f"{path}.{known[0].field}", text, "REQUIRED")
-    for key in keys:
+    for key in flat(keys):
         if not key.address and key.said(sink):
             text = f"is said by daggers; here stand {', '.join(each.name for each in known)}"
             yield Violation(f"{path}.{key.field}", text, "UNEXPECTED")

@@ -16,6 +16,7 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 LONGEST = timedelta(days=366)
 STRINGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
 INTEGER = "tag:yaml.org,2002:int"
+BOOLEAN = "tag:yaml.org,2002:bool"
 NULL = "tag:yaml.org,2002:null"
 KINDS = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
 
@@ -81,6 +82,12 @@ class Reader:
                 self.fail(node, where, "MISSING_KEY", f"{name} is missing")
         return values
 
+    def texts(self, node: yaml.Node, path: str) -> dict[str, str]:
+        """A mapping of any keys to strings."""
+        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        values = self.mapping(node, path, [key for key in keys if isinstance(key, str)])
+        return {key: self.text(value, f"{path}.{key}") for key, value in values.items()}
+
     def items(self, node: yaml.Node, path: str, *, of: str) -> Iterator[tuple[str, yaml.Node]]:
         """Path and node of each item of a list that must not be empty."""
         if not isinstance(node, yaml.SequenceNode):
@@ -116,6 +123,13 @@ class Reader:
                 return number
         self.fail(node, path, "WRONG_TYPE", f"{path} must be a whole number from {least} to {most}")
         return 0
+
+    def boolean(self, node: yaml.Node, path: str) -> bool:
+        """True or false; false when it is neither."""
+        if isinstance(node, yaml.ScalarNode) and node.tag == BOOLEAN:
+            return str(node.value).lower() in ("true", "yes", "on")
+        self.fail(node, path, "WRONG_TYPE", f"{path} must be true or false")
+        return False
 
     def duration(self, node: yaml.Node, path: str, *, off: bool = False, positive: bool = False) -> timedelta:
         """A time span such as 5s, 500ms, 1m, 2h; a plain number is seconds. With `off`, the word is zero."""

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration
 from daggerspec import sinks
-from daggerspec.keys import Key
+from daggerspec.keys import Key, flat
 
 SECRET = spec_pb2.SecretRef.DESCRIPTOR.full_name
 
@@ -45,20 +45,24 @@ def show(sink: spec_pb2.Sink) -> Any:
     if name is None:
         return {}
     message = getattr(sink, name)
-    said = {key.name: value for key in sinks.load(name).KEYS if (value := _value(message, key))}
+    said = _said(message, sinks.load(name).KEYS)
     return {name: said} if said or name not in bare() else name
+
+
+def _said(message: Message, keys: Sequence[Key]) -> dict[str, Any]:
+    return {key.name: value for key in keys if (value := _value(message, key))}
 
 
 def file_key(path: str) -> str:
     """The key of a dagger file behind the path of a field, for example sinks[0].influx.url."""
     for name, kind in sinks.kinds().items():
-        for key in kind.KEYS:
+        for key in flat(kind.KEYS):
             long, short = f".{name}.{key.field}", f".{name}.{key.name}"
             position = path.find(long)
             if position >= 0 and path[position + len(long) : position + len(long) + 1] in ("", ".", "["):
                 return path[:position] + short + path[position + len(long) :]
             parent, nested, _ = key.field.rpartition(".")
-            if nested and path.endswith(f".{name}.{parent}"):
+            if nested and "." not in key.name and path.endswith(f".{name}.{parent}"):
                 return path.removesuffix(f".{parent}")
     return path
 
@@ -104,19 +108,42 @@ def _fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Se
                 what = f"{key.name} is missing: {other} {word} needs it"
                 reader.fail(node, key_path, "MISSING_KEY", what)
             continue
-        value = values[key.name]
-        if field.message_type is not None and field.message_type.full_name == SECRET:
-            getattr(owner, field.name).CopyFrom(secret(reader, value, key_path))
-        elif field.message_type is not None:
-            getattr(owner, field.name).FromTimedelta(reader.duration(value, key_path))
-        elif field.enum_type is not None:
-            known = words(field.enum_type)
-            setattr(owner, field.name, known[reader.choice(value, key_path, tuple(known))])
-        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-            setattr(owner, field.name, reader.text(value, key_path))
-        else:
-            number = reader.integer(value, key_path, least=key.least, most=key.most)
-            setattr(owner, field.name, number)
+        _put(reader, values[key.name], key_path, owner, field, key)
+
+
+def _put(
+    reader: Reader, value: yaml.Node, path: str, owner: Message, field: FieldDescriptor, key: Key
+) -> None:
+    """Fill a field of a message by the value of its key."""
+    held = getattr(owner, field.name)
+    if key.keys:
+        held.SetInParent()
+        _fill(reader, value, path, held, key.keys)
+    elif _is_map(field):
+        held.update(reader.texts(value, path))
+    elif field.is_repeated:
+        held.extend(reader.text(item, place) for place, item in reader.items(value, path, of="names"))
+    elif field.message_type is not None and field.message_type.full_name == SECRET:
+        held.CopyFrom(secret(reader, value, path))
+    elif field.message_type is not None:
+        held.FromTimedelta(reader.duration(value, path))
+    else:
+        setattr(owner, field.name, _scalar(reader, value, path, field, key))
+
+
+def _scalar(reader: Reader, value: yaml.Node, path: str, field: FieldDescriptor, key: Key) -> Any:
+    if field.enum_type is not None:
+        known = words(field.enum_type)
+        return known[reader.choice(value, path, tuple(known))]
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return reader.text(value, path)
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return reader.boolean(value, path)
+    return reader.integer(value, path, least=key.least, most=key.most)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def words(enum: EnumDescriptor) -> dict[str, int]:
@@ -131,6 +158,10 @@ def _value(message: Message, key: Key) -> Any:
     """What stands under a key; nothing where nothing is said."""
     owner, field = _field(message, key)
     value = getattr(owner, field.name)
+    if key.keys:
+        return _said(value, key.keys)
+    if field.is_repeated:
+        return dict(value) if _is_map(field) else list(value)
     if field.message_type is not None and field.message_type.full_name == SECRET:
         return shown_secret(value)
     if field.message_type is not None:

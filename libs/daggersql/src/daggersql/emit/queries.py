@@ -49,6 +49,21 @@ def hidden_columns(query: Result) -> tuple[str, ...]:
     return (*first, *(f"{KEY}{number}" for number in range(len(own.keys))), *since)
 
 
+def key_columns(query: Result) -> tuple[str, ...]:
+    """The visible columns that are the identity of a row: one bound of a window tells it; else all of it.
+
+    None where a part is not seen.
+    """
+    if isinstance(query, Union):
+        return ()
+    own = identity(query)
+    seen = {sql(each.value): each.name for each in reversed(query.outputs) if each.name}
+    window = [seen[sql(bound)] for bound in reversed(own.window or ()) if sql(bound) in seen]
+    names = [*window[:1], *(seen.get(sql(key)) for key in own.keys)]
+    told = all(names) and bool(window or not own.window)
+    return tuple(name for name in names if name) if told else ()
+
+
 def spark_sql(query: Result, groups: str | None = None) -> str:
     """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
     if isinstance(query, Union):

@@ -31,7 +31,7 @@ KEYS: Final = (
         "Where its API token is; without it the cluster's, for the cluster's url.",
         "address.token",
         address=True,
-        sent_to="address.url",
+        sent_to=("address.url",),
     ),
 )
 DEFAULT_ORG: Final = "-"

@@ -39,6 +39,8 @@ class Layout:
     """Visible columns, in order."""
     hidden: tuple[str, ...]
     """Further columns that carry the row's identity, in order, after the visible ones."""
+    key: tuple[str, ...] = ()
+    """The visible columns that are the row's identity, where all of it is seen."""
 
     @property
     def time(self) -> str | None:

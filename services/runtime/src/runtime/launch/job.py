@@ -224,7 +224,7 @@ def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> 
 def _targets(
     spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
 ) -> tuple[Target, ...]:
-    layout = Layout(plan.columns, plan.hidden)
+    layout = Layout(plan.columns, plan.hidden, plan.key)
     promised = [*(column.name for column in plan.columns), *plan.hidden]
     if rows.columns != promised:
         raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")

@@ -1,0 +1,206 @@
+"""Each row is one row of a PostgreSQL table (15 or later)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields
+from daggerspec.columns import Output
+from daggerspec.keys import Key
+from daggerspec.nearest import hint, nearest
+from daggerspec.sinks import Asked
+from daggerspec.violation import Violation
+
+GUARANTEE: Final = (
+    "effectively once: a row is identified by its key, and one that is repeated takes its place"
+)
+UPSERTS: Final = True
+TIME_SERIES: Final = False
+DEFAULT_PORT: Final = 5432
+DEFAULT_SCHEMA: Final = "public"
+KEYS: Final = (
+    Key(
+        "address",
+        "Where the database is, and who writes to it.",
+        keys=(
+            Key("host", "Name or address of the server.", required=True, address=True),
+            Key("port", f"Its port; without it {DEFAULT_PORT}.", least=1, most=65_535, address=True),
+            Key("database", "The database.", required=True, address=True),
+            Key("user", "The role that writes.", required=True, address=True),
+            Key(
+                "password",
+                "Where its password is; without it none is sent.",
+                address=True,
+                sent_to=("address.host", "address.port"),
+            ),
+            Key(
+                "ca_file",
+                "A file with the certificates that sign the server's; without it the system's.",
+                "tls.ca_file",
+                address=True,
+            ),
+        ),
+    ),
+    Key("schema", f"The table's schema; without it {DEFAULT_SCHEMA}."),
+    Key("table", "The table.", required=True),
+    Key("mode", "What becomes of a row whose key is there: upsert or insert_ignore; without it upsert."),
+    Key("key", "The query's columns that are a row's identity; without it those of its window and GROUP BY."),
+    Key("columns", "The table's column for a column of the query, where it has another name."),
+    Key("create_table", "Whether a table that is not there is made, with its unique index."),
+    Key("add_columns", "Whether columns that the table lacks are added to it."),
+    Key("nul_to_space", "Whether U+0000 is written as a space; else such a row is refused."),
+)
+_MAX_NAME: Final = 63
+_TYPES: Final = {
+    "string": "text",
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "timestamp": "timestamptz",
+    "date": "date",
+    "binary": "bytea",
+}
+_DECIMAL: Final = re.compile(r"decimal(\(\d+,\d+\))")
+_NESTED: Final = ("array<", "map<", "struct<")
+_MODES: Final = (spec_pb2.PostgresSink.MODE_UPSERT, spec_pb2.PostgresSink.MODE_INSERT_IGNORE)
+
+
+def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger, spec
+    sink.address.port = sink.address.port or DEFAULT_PORT
+    sink.schema = sink.schema or DEFAULT_SCHEMA
+    sink.mode = sink.mode or spec_pb2.PostgresSink.MODE_UPSERT
+
+
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    """Its address is its own."""
+    del path, resolved, asked
+    yield from ()
+
+
+def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    yield from _address(f"{path}.address", sink.address)
+    for field in ("schema", "table"):
+        yield from _name(f"{path}.{field}", getattr(sink, field))
+    if sink.mode not in _MODES:
+        yield Violation(f"{path}.mode", f"{sink.mode} is not a mode", "UNKNOWN_ENUM_VALUE")
+    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and asked.spec.emit == spec_pb2.EMIT_EARLY:
+        what = "must be upsert for emit early: its rows come again, and the last is the one that counts"
+        yield Violation(f"{path}.mode", what, "SINK_CANNOT_UPDATE")
+    if asked.output is not None:
+        yield from _columns(path, sink, asked.output)
+
+
+def messages(sink: spec_pb2.PostgresSink) -> Mapping[str, str]:
+    """None: rows of a table are no messages."""
+    del sink
+    return {}
+
+
+def key(sink: spec_pb2.PostgresSink, rows: Output) -> Sequence[str]:
+    """The query's columns that are a row's identity; none where nobody says and the query shows none."""
+    return sink.key or rows.key
+
+
+def columns(sink: spec_pb2.PostgresSink, rows: Output) -> dict[str, str]:
+    """The table's column for each of the query, in order."""
+    return {each.name: sink.columns.get(each.name, each.name) for each in rows.columns}
+
+
+def type_of(spark: str) -> str:
+    """The type of a table's column that holds all values of a Spark SQL type."""
+    if match := _DECIMAL.fullmatch(spark):
+        return f"numeric{match[1]}"
+    if spark.startswith(_NESTED):
+        return "jsonb"
+    return "interval" if spark.startswith("interval") else _TYPES.get(spark, "text")
+
+
+def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, str]:
+    """The statements that make the table and the unique index of its key."""
+    name, named = table(sink), columns(sink, rows)
+    held = ", ".join(f"{quoted(named[each.name])} {type_of(each.type)}" for each in rows.columns)
+    parts = ", ".join(quoted(named[each]) for each in key(sink, rows))
+    return (
+        f"CREATE TABLE IF NOT EXISTS {name} ({held})",
+        f"CREATE UNIQUE INDEX ON {name} ({parts}) NULLS NOT DISTINCT",
+    )
+
+
+def table(sink: spec_pb2.PostgresSink) -> str:
+    """The table's whole name, quoted."""
+    return f"{quoted(sink.schema)}.{quoted(sink.table)}"
+
+
+def quoted(name: str) -> str:
+    """An identifier of PostgreSQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine, by its name."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _address(path: str, address: spec_pb2.PostgresAddress) -> Iterator[Violation]:
+    if not fields.is_host_port(f"{address.host}:{address.port}") and not _is_ipv6(address.host):
+        yield Violation(f"{path}.host", "must be the name or address of a server", "INVALID_ADDRESS")
+    if not 0 < address.port < 65_536:
+        yield Violation(f"{path}.port", "must be from 1 to 65535", "OUT_OF_RANGE")
+    for field in ("database", "user"):
+        yield from _name(f"{path}.{field}", getattr(address, field))
+    if address.HasField("password"):
+        yield from fields.secret(f"{path}.password", address.password)
+    if address.tls.ca_file and not address.tls.ca_file.startswith("/"):
+        yield Violation(f"{path}.tls.ca_file", "must be an absolute path", "INVALID_REFERENCE")
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False
+
+
+def _name(path: str, name: str) -> Iterator[Violation]:
+    if not name:
+        yield Violation(path, "is required", "REQUIRED")
+    elif len(name.encode()) > _MAX_NAME:  # PostgreSQL cuts it, and another column may be meant
+        yield Violation(path, f"must not be longer than {_MAX_NAME} bytes", "TOO_LONG")
+    elif not name.isprintable():
+        yield Violation(path, "must be printable characters", "INVALID_CHARACTER")
+
+
+def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[Violation]:
+    known = [each.name for each in rows.columns]
+    for field, said in (("key", list(sink.key)), ("columns", sorted(sink.columns))):
+        for number, name in enumerate(said):
+            if name not in known:
+                where = f"{path}.key[{number}]" if field == "key" else f"{path}.columns.{name}"
+                others = hint(nearest(name, known), f": it has {', '.join(known)}")
+                yield Violation(where, f"the query has no column {name}{others}", "UNKNOWN_COLUMN")
+    named = columns(sink, rows)
+    for name, held in named.items():
+        yield from _name(f"{path}.columns.{name}" if name in sink.columns else path, held)
+    twice = sorted({each for each in named.values() if list(named.values()).count(each) > 1})
+    for each in twice:
+        yield Violation(
+            f"{path}.columns", f"two columns of the query cannot be the column {each}", "DUPLICATE_COLUMN"
+        )
+    if not key(sink, rows):
+        what = "is required: the query does not show what tells its rows apart; name columns that do"
+        yield Violation(f"{path}.key", what, "SINK_KEY_MISSING")

@@ -1,0 +1,45 @@
+"""The sink `postgres` against a server of the run's own."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests.test_sink_contract import Case, Counts
+
+from daggerspec.sinks import postgres as kind
+
+
+def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:
+    del dagger, printed
+    server: str = request.getfixturevalue("postgres")
+    resolved, database = sink(server, request.getfixturevalue("tmp_path"))
+
+    def read() -> Counts:
+        table = kind.table(resolved.sink.postgres)
+        with psycopg.connect(database) as connection:
+            if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+                return {}
+            rows = connection.execute(f"SELECT window_timestamp, tag_city, n FROM {table}")
+            return {(f"{time:%Y-%m-%dT%H:%M:%SZ}", city): n for time, city, n in rows}
+
+    return resolved, read
+
+
+def sink(server: str, folder: Path) -> tuple[spec_pb2.ResolvedSink, str]:
+    """A sink with a database of its own, which it makes its table in, and the URL of that database."""
+    name = f"sink_{uuid4().hex[:12]}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url = urlsplit(server)
+    secret = folder / "password"
+    secret.write_text(f"{url.password}\n")
+    made = spec_pb2.Sink(postgres=spec_pb2.PostgresSink(table="counts", create_table=True))
+    made.postgres.key.extend(["window_timestamp", "tag_city"])
+    address = made.postgres.address
+    address.host, address.port, address.user = url.hostname or "", url.port or 0, url.username or ""
+    address.database, address.password.file = name, str(secret)
+    kind.fill(made.postgres, "d", spec_pb2.DaggerSpec())
+    return spec_pb2.ResolvedSink(sink=made), f"{server}/{name}"

@@ -1,0 +1,323 @@
+"""The sink `postgres` against a real server: types, keys, poison, schemas, secrets, outages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests.sink_cases.postgres import sink
+from tests.proxy import Proxy
+
+from daggerspec.columns import Column, role_of
+from daggerspec.selection import Selection
+from runtime import sinks
+from runtime.clients import postgres as clients
+from runtime.encode.rows import Layout
+from runtime.errors import JobError, TemporaryError
+from runtime.sinks import Source, Target
+from runtime.sinks import postgres as postgres_sink
+
+pytestmark = pytest.mark.integration
+KIND = spec_pb2.PostgresSink
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TIME = pa.timestamp("us", "UTC")
+PLAIN = {"id": ("bigint", pa.int64()), "text": ("string", pa.string()), "n": ("bigint", pa.int64())}
+Types = dict[str, tuple[str, pa.DataType]]
+
+
+@dataclass
+class Place:
+    """A table of one test: how it is written to and read."""
+
+    resolved: spec_pb2.ResolvedSink
+    url: str
+    secret: Path
+
+    @property
+    def sink(self) -> spec_pb2.PostgresSink:
+        return self.resolved.sink.postgres
+
+    def target(self, types: Types = PLAIN) -> Target:
+        columns = tuple(Column(name, role_of(name), name, spark) for name, (spark, _) in types.items())
+        schema = pa.schema([(name, arrow) for name, (_, arrow) in types.items()])
+        return Target("d", self.resolved.SerializeToString(), Layout(columns, ()), schema, b"", updates=False)
+
+    def write(self, *rows: dict[str, Any], types: Types = PLAIN, check: bool = True) -> list[tuple[int, str]]:
+        """Row and reason of each refusal."""
+        target = self.target(types)
+        if check:
+            sinks.check(target)
+        batch = pa.RecordBatch.from_pylist(list(rows), schema=target.schema)
+        return [(each.row, each.reason) for each in sinks.open_writer(target).write(batch, 0).refused]
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        """The rows of the last statement, where it has some."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def ids(self) -> list[int]:
+        return [number for (number,) in self.sql("SELECT id FROM counts ORDER BY id")]
+
+
+@pytest.fixture
+def place(postgres: str, tmp_path: Path) -> Iterator[Place]:
+    resolved, url = sink(postgres, tmp_path)
+    made = Place(resolved, url, tmp_path / "password")
+    made.sink.key[:] = ["id"]
+    yield made
+    clients.drop(made.sink.address)
+
+
+def refused(ask: Callable[[], Any]) -> JobError:
+    with pytest.raises(JobError) as caught:
+        ask()
+    return caught.value
+
+
+INFINITE = float("inf")
+EVERY: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
+    "text": ("string", pa.string(), ["", '"quoted", and\nlines\\.', "\\.", "𝄞 עברית", " ", "NULL"]),
+    "whole": ("bigint", pa.int64(), [2**63 - 1, -(2**63), 0]),
+    "small": ("tinyint", pa.int8(), [127, -128]),
+    "double": (
+        "double",
+        pa.float64(),
+        [0.1, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("-inf")],
+    ),
+    "single": ("float", pa.float32(), [0.5, -1.5]),
+    "yes": ("boolean", pa.bool_(), [True, False]),
+    "money": ("decimal(38,18)", pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678")]),
+    "time": ("timestamp", TIME, [NOON, datetime(1, 1, 1, tzinfo=UTC), NOON + timedelta(microseconds=1)]),
+    "day": ("date", pa.date32(), [date(2024, 2, 29), date(9999, 12, 31)]),
+    "bytes": ("binary", pa.binary(), [b"", b"\x00\xff", b"abc"]),
+    "list": ("array<string>", pa.list_(pa.string()), [[], ["a", None, 'b"']]),
+    "map": ("map<string,bigint>", pa.map_(pa.string(), pa.int64()), [[("a", 1)], []]),
+    "inside": ("struct<a:bigint>", pa.struct([("a", pa.int64())]), [{"a": 2**60}, {"a": None}]),
+    "span": ("interval day to second", pa.duration("us"), [timedelta(seconds=1.5), timedelta(days=-2)]),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_values_of_every_type_come_back_as_they_were(place: Place, name: str) -> None:
+    spark, arrow, values = EVERY[name]
+    types = {"id": ("bigint", pa.int64()), "value": (spark, arrow)}
+    rows = [{"id": number, "value": value} for number, value in enumerate([None, *values])]
+
+    assert place.write(*rows, types=types) == []
+    read = [value for (value,) in place.sql("SELECT value FROM counts ORDER BY id")]
+    if name == "map":
+        values = [dict(each) for each in values]
+    assert read == [None, *values]
+
+
+@pytest.mark.parametrize("poison", [(0,), (4_999,), (0, 17, 4_999), (7_000, 7_001), tuple(range(40))])
+def test_rows_that_a_constraint_refuses_are_named_and_all_others_are_written(
+    place: Place, poison: tuple[int, ...]
+) -> None:
+    place.sql("CREATE TABLE counts (id bigint PRIMARY KEY, text text, n bigint CHECK (n < 100))")
+    rows = [{"id": row, "text": "canary", "n": 100 if row in poison else 1} for row in range(8_000)]
+
+    assert place.write(*rows) == [(row, "CONSTRAINT") for row in poison]
+    assert place.ids() == [row for row in range(8_000) if row not in poison]
+
+
+def test_why_a_row_is_refused_says_which_column_and_no_value(place: Place) -> None:
+    place.sql("CREATE TABLE counts (id bigint PRIMARY KEY, text varchar(3), n smallint CHECK (n > 0))")
+    target = place.target()
+    rows = [
+        {"id": 1, "text": "canary", "n": 1},
+        {"id": 2, "text": "x", "n": -77},
+        {"id": 3, "text": "x", "n": 2**40},
+    ]
+
+    outcome = sinks.open_writer(target).write(pa.RecordBatch.from_pylist(rows, schema=target.schema), 0)
+
+    told = [(each.row, each.reason, each.detail) for each in outcome.refused]
+    assert told == [
+        (0, "SINK_REFUSED", "PostgreSQL refuses the row in the column text (StringDataRightTruncation)."),
+        (1, "CONSTRAINT", "PostgreSQL refuses the row by the constraint counts_n_check (CheckViolation)."),
+        (2, "SINK_REFUSED", "PostgreSQL refuses the row in the column n (NumericValueOutOfRange)."),
+    ]
+    assert "canary" not in json.dumps(told)
+
+
+def test_a_nul_is_refused_or_becomes_a_space(place: Place) -> None:
+    rows = [{"id": 1, "text": "a\0b", "n": 1}, {"id": 2, "text": "ab", "n": 1}]
+
+    assert place.write(*rows) == [(0, "NUL_CHARACTER")]
+    place.sink.nul_to_space = True
+    assert place.write(*rows) == []
+    assert place.sql("SELECT text FROM counts ORDER BY id") == [("a b",), ("ab",)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "left"),
+    [
+        (spec_pb2.PostgresSink.MODE_UPSERT, ["new", "third"]),
+        (spec_pb2.PostgresSink.MODE_INSERT_IGNORE, ["old", "first"]),
+    ],
+)
+def test_of_a_key_that_comes_again_one_row_is_left(place: Place, mode: Any, left: list[str]) -> None:
+    place.sink.mode = mode
+    place.write({"id": 1, "text": "old", "n": 1})
+    place.write(
+        {"id": 1, "text": "new", "n": 1},
+        *({"id": 2, "text": text, "n": 1} for text in ("first", "second", "third")),
+    )
+
+    assert [text for (text,) in place.sql("SELECT text FROM counts ORDER BY id")] == left
+
+
+def test_rows_whose_key_has_a_null_take_their_own_place(place: Place) -> None:
+    place.sink.key[:] = ["id", "text"]
+    for n in (1, 2):
+        place.write({"id": 1, "text": None, "n": n})
+
+    assert place.sql("SELECT id, text, n FROM counts") == [(1, None, 2)]
+
+
+def test_columns_may_have_other_names_in_the_table(place: Place) -> None:
+    place.sink.columns["n"] = 'the "count"'
+    place.write({"id": 1, "text": "x", "n": 5})
+
+    assert place.sql('SELECT "the ""count""" FROM counts') == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("made", "may", "said"),
+    [
+        ([], {}, "is not there: set create_table, or make it by CREATE TABLE"),
+        (
+            ["CREATE TABLE counts (id bigint PRIMARY KEY)"],
+            {},
+            "has no column text, n: set add_columns, or",
+        ),
+        (
+            ["CREATE TABLE counts (id bigint, text text, n bigint)"],
+            {},
+            "has no unique index of id: CREATE",
+        ),
+        (
+            ["CREATE TABLE counts (id bigint UNIQUE, text text, n bigint)"],
+            {},
+            "has no unique index of id: CREATE",
+        ),
+        (["CREATE TABLE counts (id bigint PRIMARY KEY)"], {"add_columns": True}, ""),
+        (["CREATE TABLE counts (id bigint PRIMARY KEY, text text, n int, more text)"], {}, ""),
+        ([], {"create_table": True}, ""),
+    ],
+)
+def test_a_table_that_cannot_take_the_rows_is_told_with_the_statement_that_mends_it(
+    place: Place, made: list[str], may: dict[str, bool], said: str
+) -> None:
+    place.sql(*made, "SELECT 1")
+    place.sink.create_table = may.get("create_table", False)
+    place.sink.add_columns = may.get("add_columns", False)
+
+    if said:
+        error = refused(lambda: sinks.check(place.target())).error
+        assert (error.reason, error.retryable, said in error.detail) == ("SINK_SCHEMA", False, True), (
+            error.detail
+        )
+    else:
+        assert place.write({"id": 1, "text": "x", "n": 1}) == []
+
+
+def test_a_table_that_somebody_changes_is_told_and_taken_again_once_it_fits(place: Place) -> None:
+    place.write({"id": 1, "text": "x", "n": 1})
+    place.sql("ALTER TABLE counts DROP COLUMN n")
+    dropped = refused(lambda: place.write({"id": 2, "text": "x", "n": 1}, check=False)).error
+    place.sql("ALTER TABLE counts ADD COLUMN n text")
+    place.write({"id": 2, "text": "x", "n": 7}, check=False)
+
+    assert (dropped.reason, dropped.retryable) == ("SINK_SCHEMA", True)
+    assert place.sql("SELECT n FROM counts WHERE id = 2") == [("7",)]
+
+
+def test_a_wrong_password_is_denied_and_one_that_is_rotated_is_read_again(place: Place) -> None:
+    place.sql("CREATE ROLE writer LOGIN PASSWORD 'first' SUPERUSER")
+    place.sink.address.user = "writer"
+    place.secret.write_text("wrong")
+    denied = refused(lambda: place.write({"id": 1, "text": "x", "n": 1})).error
+    place.secret.write_text("first\n")
+    place.write({"id": 1, "text": "x", "n": 1})
+    place.sql("ALTER ROLE writer PASSWORD 'second'", END)
+    place.secret.write_text("second\n")
+    with pytest.raises(TemporaryError):  # its connection was ended
+        place.write({"id": 2, "text": "x", "n": 1}, check=False)
+    place.write({"id": 2, "text": "x", "n": 1}, check=False)
+
+    assert (denied.reason, denied.retryable, "wrong" in denied.detail) == ("SINK_DENIED", True, False)
+    assert place.ids() == [1, 2]
+
+
+END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [("database", "nowhere", "SINK_MISSING"), ("user", "nobody", "SINK_DENIED")],
+)
+def test_what_is_not_there_is_told_apart_from_silence(
+    place: Place, field: str, value: str, reason: str
+) -> None:
+    setattr(place.sink.address, field, value)
+
+    error = refused(lambda: sinks.check(place.target())).error
+    assert (error.reason, error.retryable) == (reason, True)
+
+
+def test_a_server_without_tls_is_not_talked_to_where_tls_is_asked_for(place: Place, tmp_path: Path) -> None:
+    place.sink.address.tls.ca_file = str(tmp_path / "ca.pem")
+
+    assert refused(lambda: sinks.check(place.target())).error.reason == "SINK_TLS"
+
+
+def test_rows_wait_while_the_server_is_away(place: Place) -> None:
+    address = place.sink.address
+    with Proxy(address.port) as way:
+        place.write({"id": 1, "text": "x", "n": 1})
+        address.port = way.port
+        place.write({"id": 2, "text": "x", "n": 1})
+        way.cut()
+        with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+            place.write({"id": 3, "text": "x", "n": 1}, check=False)
+        sinks.check(place.target())  # silence is no error
+        way.open()
+        place.write({"id": 3, "text": "x", "n": 1}, check=False)
+        clients.drop(address)
+
+    assert place.ids() == [1, 2, 3]
+
+
+def test_rows_are_read_back_newest_first(place: Place, tmp_path: Path) -> None:
+    types: Types = {
+        "window_timestamp": ("timestamp", TIME),
+        "tag_city": ("string", pa.string()),
+        "n": ("bigint", pa.int64()),
+    }
+    place.sink.key[:] = ["window_timestamp", "tag_city"]
+    rows = [
+        {"window_timestamp": NOON + timedelta(minutes=minute), "tag_city": "a", "n": 2**60 + minute}
+        for minute in range(5)
+    ]
+    place.write(*rows, types=types)
+
+    source = Source("d", place.resolved, FileDescriptorSet(), tmp_path)
+    read = postgres_sink.read(source, Selection(2))
+
+    assert [(row.time, row.tags, row.fields) for row in read] == [
+        (NOON + timedelta(minutes=minute), {"tag_city": "a"}, {"n": 2**60 + minute}) for minute in (4, 3)
+    ]
