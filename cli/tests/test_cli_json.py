@@ -36,6 +36,10 @@ ARGUMENTS = {
     **{f"{kind} delete": ["orders", "--yes"] for kind in ("cluster", "stream", "reference")},
     "team apply": ["team.yaml"],
     "team usage": ["pricing"],
+    "secret apply": ["secret.yaml"],
+    "sink apply": ["sink.yaml"],
+    **{f"{kind} get": ["crm"] for kind in ("secret", "sink")},
+    **{f"{kind} delete": ["crm", "--yes"] for kind in ("secret", "sink")},
     "team delete": ["pricing", "--yes"],
     "account create": ["ci-bot", "--team", "pricing", "--role", "viewer"],
     "account rotate": ["ci-bot"],
@@ -79,6 +83,8 @@ def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> No
     """The files that the command lines name, in the working directory; no state of the user's."""
     shell.file("dagger.yaml", dagger_file)
     shell.file("team.yaml", "kind: team\nname: pricing\n")
+    shell.file("secret.yaml", "kind: secret\nname: crm\nplace: {env: CRM}\naddresses: [crm:1]\n")
+    shell.file("sink.yaml", "kind: sink\nname: crm\nkafka: {cluster: local}\n")
     shell.file("shop.proto", 'syntax = "proto3"; message Order {}')
     shell.file("streams.json", '{"t": {"schema": "shop.proto", "message": "Order", "time_field": "t"}}')
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 1")))

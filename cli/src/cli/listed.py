@@ -92,6 +92,12 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "reference": Listed(
             "Tables that queries look things up in.", "cli.commands.references", "references"
         ),
+        "secret": Listed(
+            "Secrets by name: where they are, and where they may be sent.", "cli.commands.sinks", "secrets"
+        ),
+        "sink": Listed(
+            "Sinks by name: addresses that daggers of some teams may write to.", "cli.commands.sinks", "sinks"
+        ),
         "team": Listed("Who owns daggers together, and who is in it.", "cli.commands.teams", "teams"),
         "account": Listed(
             "What programs call the gateway as, each with a token of its own.",

@@ -165,11 +165,35 @@ def test_an_unknown_key_says_which_one_was_probably_meant() -> None:
     assert (finding["suggestion"], finding["line"], finding["column"]) == ("trigger", 22, 1)
 
 
-def test_a_secret_in_the_file_is_refused_and_not_repeated() -> None:
-    finding = only(WHOLE.replace("{env: TOKEN}", "hunter2"))
+@pytest.mark.parametrize("secret", ["Hunter2", "hunter 2", "h2", "eyJhbGciOi.J9_-", "hunter2="])
+def test_a_secret_in_the_file_is_refused_and_not_repeated(secret: str) -> None:
+    finding = only(WHOLE.replace("{env: TOKEN}", secret))
 
     assert finding["code"] == "INLINE_SECRET"
-    assert "hunter2" not in finding["message"]
+    assert secret not in finding["message"]
+
+
+def test_a_registered_secret_and_a_registered_sink_are_named() -> None:
+    text = WHOLE.replace("{env: TOKEN}", "crm-token").replace(
+        "  - {log: {limit: 5}}", "  - {influx: {measurement: m}, registered: crm, name: main}"
+    )
+    [dagger] = parse(text, "d.yaml")
+    named = dagger.spec.sinks[2]
+
+    assert dagger.spec.sinks[0].influx.address.token == spec_pb2.SecretRef(name="crm-token")
+    assert (named.influx.measurement, named.registered, named.name) == ("m", "crm", "main")
+    assert parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")[0].spec == dagger.spec
+    assert to_document(dagger.spec)["sinks"][2] == {
+        "influx": {"measurement": "m"},
+        "registered": "crm",
+        "name": "main",
+    }
+
+
+def test_a_sink_that_says_no_kind_is_refused() -> None:
+    assert findings(WHOLE.replace("- {log: {limit: 5}}", "- {registered: crm}")) == [
+        ("MISSING_KEY", "sinks[2]", 13)
+    ]
 
 
 def test_text_that_is_no_yaml_is_one_finding_with_its_place() -> None:

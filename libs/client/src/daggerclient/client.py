@@ -82,6 +82,7 @@ class Client:
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
         self.access = gateway_pb2_grpc.AccessServiceStub(self._channel)
         self.alerts = gateway_pb2_grpc.AlertServiceStub(self._channel)
+        self.sinks = gateway_pb2_grpc.SinkServiceStub(self._channel)
         self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -250,6 +251,16 @@ class Client:
         """Every registered reference table."""
         pages = self.pages(self.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
         return [each for page in pages for each in page.references]
+
+    def secrets(self) -> Sequence[spec_pb2.Secret]:
+        """Every registered secret: where it is, never its value."""
+        pages = self.pages(self.sinks.ListSecrets, gateway_pb2.ListSecretsRequest())
+        return [each for page in pages for each in page.secrets]
+
+    def registered_sinks(self) -> Sequence[spec_pb2.RegisteredSink]:
+        """Every registered sink."""
+        pages = self.pages(self.sinks.ListSinks, gateway_pb2.ListSinksRequest())
+        return [each for page in pages for each in page.sinks]
 
     def teams(self) -> Sequence[access_pb2.Team]:
         """Every team."""

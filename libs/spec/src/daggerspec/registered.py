@@ -25,6 +25,11 @@ def addresses(keys: Sequence[Key]) -> list[Key]:
     return [key for key in flat(keys) if key.address]
 
 
+def where(keys: Sequence[Key]) -> list[Key]:
+    """The same, as a file has them: those of mappings in their mapping."""
+    return [key for key in keys if key.address or any(where(key.keys))]
+
+
 def take(
     path: str, sink: spec_pb2.Sink, kind: str, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:

@@ -78,8 +78,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         self, request: pb.RegisterSinkRequest, context: Context
     ) -> pb.RegisterSinkResponse:
         """Register a sink, or replace one."""
-        sink = spec_pb2.RegisteredSink()
-        sink.CopyFrom(request.sink)
+        sink = sinks.filled_registration(request.sink)
         sink.exempt = is_administrator(principal(), self._fleet)
         event = events_pb2.SinkRegistered(meta=meta(request), sink=sink)
         version, sequence = await put(

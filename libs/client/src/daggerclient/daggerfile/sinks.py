@@ -10,9 +10,12 @@ from google.protobuf.message import Message
 
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration
-from daggerspec import sinks
+from daggerspec import fields, sinks
 from daggerspec.keys import Key, flat
 
+_PLACE = "{env: NAME} or {file: PATH}"
+BESIDE = ("name", "registered")
+"""The keys of a sink beside its kind."""
 SECRET = spec_pb2.SecretRef.DESCRIPTOR.full_name
 
 
@@ -27,14 +30,21 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
         what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
         reader.fail(node, path, "WRONG_TYPE", what)
         return sink
-    kinds = reader.mapping(node, path, sinks.names())
+    values = reader.mapping(node, path, (*sinks.names(), *BESIDE))
+    for key in BESIDE:
+        if key in values:
+            setattr(sink, key, reader.text(values.pop(key), f"{path}.{key}"))
+    kinds = values
+    if not kinds and (sink.name or sink.registered):
+        known = ", ".join(sinks.names())
+        reader.fail(node, path, "MISSING_KEY", f"{path} says no kind of sink: it must have one of {known}")
     if len(kinds) > 1:
         text = f"{path} names {' and '.join(kinds)}: make them items of the list"
         reader.fail(node, path, "MANY_SINKS", text)
     for kind, value in kinds.items():
         message = getattr(sink, kind)
         message.SetInParent()
-        _fill(reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS)
+        fill(reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS)
         break
     return sink
 
@@ -46,7 +56,8 @@ def show(sink: spec_pb2.Sink) -> Any:
         return {}
     message = getattr(sink, name)
     said = _said(message, sinks.load(name).KEYS)
-    return {name: said} if said or name not in bare() else name
+    beside = {key: getattr(sink, key) for key in BESIDE if getattr(sink, key)}
+    return {name: said, **beside} if said or beside or name not in bare() else name
 
 
 def _said(message: Message, keys: Sequence[Key]) -> dict[str, Any]:
@@ -73,12 +84,19 @@ def bare() -> list[str]:
 
 
 def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
+    """A secret: the name of a registered one, or where it is."""
+    if not isinstance(node, yaml.ScalarNode):
+        return place(reader, node, path)
+    if any(fields.name(path, node.value)):
+        _inline(reader, node, path, f"the name of a registered secret, {_PLACE}")
+        return spec_pb2.SecretRef()
+    return spec_pb2.SecretRef(name=node.value)
+
+
+def place(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
     """Where a secret is: {env: NAME} or {file: PATH}."""
     if isinstance(node, yaml.ScalarNode):
-        message = (
-            f"{path} must be a reference, {{env: NAME}} or {{file: PATH}}: a secret itself is kept nowhere"
-        )
-        reader.fail(node, path, "INLINE_SECRET", message)
+        _inline(reader, node, path, _PLACE)
         return spec_pb2.SecretRef()
     kinds = reader.mapping(node, path, ("env", "file"))
     if len(kinds) != 1:
@@ -88,13 +106,21 @@ def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
     return spec_pb2.SecretRef(**{kind: reader.text(value, f"{path}.{kind}")})
 
 
-def shown_secret(reference: spec_pb2.SecretRef) -> dict[str, str] | None:
-    """Where a secret is: {env: NAME} or {file: PATH}."""
+def _inline(reader: Reader, node: yaml.Node, path: str, wanted: str) -> None:
+    message = f"{path} must be {wanted}: a secret itself is kept nowhere"
+    reader.fail(node, path, "INLINE_SECRET", message)
+
+
+def shown_secret(reference: spec_pb2.SecretRef) -> str | dict[str, str] | None:
+    """A secret: the name of a registered one, or {env: NAME} or {file: PATH}."""
     kind = reference.WhichOneof("source")
+    if kind == "name":
+        return reference.name
     return {kind: getattr(reference, kind)} if kind else None
 
 
-def _fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Sequence[Key]) -> None:
+def fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Sequence[Key]) -> None:
+    """Fill a sink's message by the values of a mapping, under these keys."""
     required = [key.name for key in keys if key.required]
     values = reader.mapping(node, path, [key.name for key in keys], required)
     for key in keys:
@@ -118,7 +144,7 @@ def _put(
     held = getattr(owner, field.name)
     if key.keys:
         held.SetInParent()
-        _fill(reader, value, path, held, key.keys)
+        fill(reader, value, path, held, key.keys)
     elif _is_map(field):
         held.update(reader.texts(value, path))
     elif field.is_repeated:

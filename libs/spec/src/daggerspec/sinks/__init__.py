@@ -139,6 +139,20 @@ def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_p
             yield f"{name}.{key.field}", reference, to
 
 
+def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
+    """A sink that is to be registered, with the defaults of its address said."""
+    made = spec_pb2.RegisteredSink()
+    made.CopyFrom(value)
+    if name := kind_of(made.sink):
+        kind, own, full = load(name), getattr(made.sink, name), getattr(value.sink, name)
+        full = type(full).FromString(full.SerializeToString())
+        kind.fill(full, "", spec_pb2.DaggerSpec())
+        for key in registered.addresses(kind.KEYS):
+            if key.said(full) and not key.said(own):
+                key.take(own, full)
+    return made
+
+
 def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
     """What is wrong with a sink that is to be registered."""
     yield from registered.plain(path, value)

@@ -1,0 +1,124 @@
+"""`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
+
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli.arguments import File, FileFlag, one_file
+from cli.deleting import DryRun, Yes, delete
+from cli.entries import Entries
+from cli.gateway import in_words
+from cli.group import group
+from cli.json_views import sinks as views
+from cli.session import Session, command
+from cli.validation import read_file
+from daggerclient import InvalidFileError, sinkfile
+from daggerspec.registered import addresses
+from daggerspec.sinks import kind_of, load
+
+secrets = group("Secrets by name: where they are, and where they may be sent.")
+sinks = group("Sinks by name: addresses that daggers of some teams may write to.")
+Name = Annotated[str, typer.Argument(help="Its name.")]
+
+
+def _secret_row(secret: spec_pb2.Secret) -> tuple[str, ...]:
+    place = views.secret(secret)["place"]
+    where = " ".join(f"{kind}:{name}" for kind, name in place.items()) if isinstance(place, dict) else "-"
+    return secret.name, secret.team or "-", where, ", ".join(secret.addresses)
+
+
+def _sink_row(sink: spec_pb2.RegisteredSink) -> tuple[str, ...]:
+    kind = kind_of(sink.sink)
+    if kind is None:
+        return sink.name, "-", "-", "-"
+    first, *_ = addresses(load(kind).KEYS)
+    where = first.value(getattr(sink.sink, kind))
+    return sink.name, kind, where, ", ".join(sink.teams) or "all"
+
+
+SECRETS = Entries(views.secret, ("NAME", "TEAM", "PLACE", "ADDRESSES"), _secret_row, "no secrets yet")
+SINKS = Entries(views.sink, ("NAME", "KIND", "WHERE", "TEAMS"), _sink_row, "no registered sinks yet")
+
+
+@command(secrets, "apply", example="daggers secret apply crm-token.yaml")
+def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> None:
+    """Register the secret of a file (`kind: secret`): where it is, never its value; or replace it."""
+    path = one_file(file, flag)
+    try:
+        secret = sinkfile.secret(read_file(path), str(path))
+    except InvalidFileError as error:
+        raise in_words(error) from error
+    flags = {f"secret.{name}": name for name in ("name", "team", "place", "addresses")}
+    with session.connect(flags) as gateway:
+        request = gateway_pb2.RegisterSecretRequest(secret=secret)
+        answer = gateway.call(gateway.sinks.RegisterSecret, request)
+    document = SECRETS.document(answer.secret, answer)
+    session.out.done(document, f"secret {secret.name} is registered (version {answer.version})")
+
+
+@command(secrets, "list", example="daggers secret list")
+def list_secrets(session: Session) -> None:
+    """Every secret; places are shown of those of your teams."""
+    with session.connect() as gateway:
+        registered = gateway.secrets()
+    SECRETS.show_all(session.out, registered)
+
+
+@command(secrets, "get", example="daggers secret get crm-token")
+def get_secret(session: Session, name: Name) -> None:
+    """One secret, and its version."""
+    with session.connect({"name": "NAME"}) as gateway:
+        answer = gateway.call(gateway.sinks.GetSecret, gateway_pb2.GetSecretRequest(name=name))
+    SECRETS.show(session.out, answer.secret, answer)
+
+
+@command(secrets, "delete", example="daggers secret delete crm-token --yes")
+def delete_secret(session: Session, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Delete a secret. Refused while a cluster, a sink or a dagger names it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteSecretRequest(name=name)
+    delete(
+        session, "DeleteSecret", request, what="secret", name=name, yes=yes, dry_run=dry_run, service="sinks"
+    )
+
+
+@command(sinks, "apply", example="daggers sink apply crm.yaml")
+def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> None:
+    """Register the sink of a file (`kind: sink`), or replace it: for daggers from their next launch on."""
+    path = one_file(file, flag)
+    try:
+        sink = sinkfile.sink(read_file(path), str(path))
+    except InvalidFileError as error:
+        raise in_words(error) from error
+    flags = {"sink.name": "name", "sink.teams": "teams", "sink.limit": "limit"}
+    if kind := kind_of(sink.sink):
+        keys = addresses(load(kind).KEYS)
+        flags |= {f"sink.sink.{kind}.{key.field}": f"{kind}.{key.name}" for key in keys}
+    with session.connect(flags) as gateway:
+        request = gateway_pb2.RegisterSinkRequest(sink=sink)
+        answer = gateway.call(gateway.sinks.RegisterSink, request)
+    document = SINKS.document(answer.sink, answer)
+    session.out.done(document, f"sink {sink.name} is registered (version {answer.version})")
+
+
+@command(sinks, "list", example="daggers sink list")
+def list_sinks(session: Session) -> None:
+    """Every registered sink."""
+    with session.connect() as gateway:
+        registered = gateway.registered_sinks()
+    SINKS.show_all(session.out, registered)
+
+
+@command(sinks, "get", example="daggers sink get crm")
+def get_sink(session: Session, name: Name) -> None:
+    """One registered sink, and its version."""
+    with session.connect({"name": "NAME"}) as gateway:
+        answer = gateway.call(gateway.sinks.GetSink, gateway_pb2.GetSinkRequest(name=name))
+    SINKS.show(session.out, answer.sink, answer)
+
+
+@command(sinks, "delete", example="daggers sink delete crm --yes")
+def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Delete a registered sink. Refused while a dagger names it. Asks first on a terminal."""
+    request = gateway_pb2.DeleteSinkRequest(name=name)
+    delete(session, "DeleteSink", request, what="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")

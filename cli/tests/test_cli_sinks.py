@@ -1,0 +1,118 @@
+"""Registered secrets and sinks by the command, against a gateway."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from daggerclient import sinkfile
+
+SECRET = """\
+kind: secret
+name: crm-token
+team: crm
+place: {file: /etc/daggers/crm/token}
+addresses: ["http://influx.crm:8086"]
+"""
+SINK = """\
+kind: sink
+name: crm
+teams: [crm, pricing]
+influx: {url: "http://influx.crm:8086", bucket: rows, token: crm-token}
+limit: {rows_per_second: 1000}
+"""
+
+
+@pytest.fixture
+def crm(shell: Any) -> Any:
+    """A shell whose gateway knows the sink crm and its secret."""
+    assert shell("secret", "apply", shell.file("secret.yaml", SECRET))[0] == 0
+    assert shell("sink", "apply", shell.file("sink.yaml", SINK))[0] == 0
+    return shell
+
+
+def test_a_secret_of_a_file_is_registered_shown_and_deleted(shell: Any) -> None:
+    file = shell.file("secret.yaml", SECRET)
+    applied, again = shell("secret", "apply", file), shell("secret", "apply", "-f", file)
+    told = json.loads(shell("secret", "get", "crm-token", "-o", "json")[1])
+    listed = shell("secret", "list")[1]
+    checked = shell("secret", "delete", "crm-token", "--dry-run")
+    gone = shell("secret", "delete", "crm-token", "--yes")
+
+    assert applied[:2] == (0, "secret crm-token is registered (version 1)\n")
+    assert again[1] == "secret crm-token is registered (version 2)\n"
+    assert told["place"] == {"file": "/etc/daggers/crm/token"}
+    assert told["addresses"] == ["http://influx.crm:8086"]
+    assert "file:/etc/daggers/crm/token" in listed
+    assert (checked[1], gone[1]) == (
+        "secret crm-token can be deleted\n",
+        "secret crm-token is deleted\n",
+    )
+    assert shell("secret", "list")[2] == "no secrets yet\n"
+
+
+def test_a_sink_of_a_file_is_registered_shown_and_deleted(crm: Any) -> None:
+    told = json.loads(crm("sink", "get", "crm", "-o", "json")[1])
+    listed = crm("sink", "list")[1]
+    used = crm("secret", "delete", "crm-token", "--yes")
+    gone = crm("sink", "delete", "crm", "--yes")
+
+    assert told["sink"]["influx"]["token"] == "crm-token"
+    assert (told["teams"], told["exempt"], told["limit"]["rows_per_second"]) == (
+        ["crm", "pricing"],
+        True,
+        1000,
+    )
+    assert "influx" in listed
+    assert "http://influx.crm:8086" in listed
+    assert (used[0], "is used by sink crm" in used[2]) == (1, True)
+    assert gone[:2] == (0, "sink crm is deleted\n")
+    assert crm("sink", "list")[2] == "no registered sinks yet\n"
+
+
+def test_what_a_gateway_refuses_is_named_as_in_the_file(crm: Any) -> None:
+    text = SINK.replace('url: "http://influx.crm:8086"', 'url: "http://mine:8086"')
+    code, out, _ = crm("sink", "apply", crm.file("sink.yaml", text), "-o", "json")
+    [finding] = json.loads(out)["error"]["findings"]
+
+    assert code == 1
+    assert (finding["field"], finding["code"]) == ("influx.token", "SECRET_ADDRESS")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wrong"),
+    [
+        ("secret", SECRET.replace("kind: secret", "kind: team"), [("kind", 1)]),
+        ("secret", SECRET.replace("{file: /etc/daggers/crm/token}", "hunter2"), [("place", 4)]),
+        ("secret", SECRET.replace("team: crm", "teams: crm"), [("teams", 3)]),
+        ("sink", SINK.replace("crm-token}", "{env: T}, measurement: m}"), [("influx.measurement", 4)]),
+        ("sink", SINK + "kafka: {cluster: local}\n", [("", 1)]),
+        ("sink", "kind: sink\nname: crm\n", [("", 1)]),
+        ("sink", SINK.replace("1000", "none"), [("limit.rows_per_second", 5)]),
+    ],
+)
+def test_all_that_is_wrong_with_a_file_is_told_with_its_place(
+    shell: Any, kind: str, text: str, wrong: list[tuple[str, int]]
+) -> None:
+    code, out, _ = shell(kind, "apply", shell.file("file.yaml", text), "-o", "json")
+    findings = json.loads(out)["error"]["findings"]
+
+    assert code == 1
+    assert [(each["field"], each["line"]) for each in findings] == wrong
+    assert "hunter2" not in json.dumps(findings)
+
+
+@pytest.mark.parametrize("kind", ["secret", "sink"])
+@pytest.mark.parametrize("text", ["", "a: [", "- 1\n"])
+def test_what_is_no_such_file_is_refused_in_one_sentence(shell: Any, kind: str, text: str) -> None:
+    code, _, said = shell(kind, "apply", shell.file("it.yaml", text))
+
+    assert code == 1
+    assert "it.yaml" in said
+    assert "Traceback" not in said
+
+
+def test_what_is_shown_of_a_file_is_the_file() -> None:
+    assert sinkfile.shown_secret(sinkfile.secret(SECRET, "f")) == yaml.safe_load(SECRET)
+    assert sinkfile.shown_sink(sinkfile.sink(SINK, "f")) == yaml.safe_load(SINK)

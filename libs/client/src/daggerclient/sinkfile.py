@@ -1,0 +1,118 @@
+"""Registered sinks and secrets as they are written in YAML: `kind: sink` and `kind: secret`.
+
+kind: secret
+name: crm-token
+team: crm
+place: {file: /etc/daggers/crm/token}
+addresses: ["http://influx.crm:8086"]
+
+kind: sink
+name: crm
+teams: [crm, pricing]
+influx: {url: "http://influx.crm:8086", bucket: rows, token: crm-token}
+limit: {rows_per_second: 1000}
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from daggers.v1 import spec_pb2
+
+from daggerclient.daggerfile import sinks as sink_items
+from daggerclient.daggerfile.reader import Reader
+from daggerclient.errors import InvalidFileError
+from daggerclient.findings import headline
+from daggerspec import sinks
+from daggerspec.registered import addresses, where
+
+SECRET, SINK = "secret", "sink"
+LIMITS = ("rows_per_second", "requests_per_second", "max_in_flight")
+
+
+def secret(text: str, file: str) -> spec_pb2.Secret:
+    """The secret of a file. Raises InvalidFileError with everything that is wrong with it."""
+    reader, _, values = _begun(text, file, SECRET, ("team", "place", "addresses"))
+    made = spec_pb2.Secret()
+    if "name" in values:
+        made.name = reader.text(values["name"], "name")
+    if "team" in values:
+        made.team = reader.text(values["team"], "team")
+    if "place" in values:
+        made.place.CopyFrom(sink_items.place(reader, values["place"], "place"))
+    if "addresses" in values:
+        made.addresses.extend(_texts(reader, values["addresses"], "addresses"))
+    _ended(reader)
+    return made
+
+
+def shown_secret(value: spec_pb2.Secret) -> dict[str, Any]:
+    """What the file of a secret says: the inverse of `secret`."""
+    document: dict[str, Any] = {"kind": SECRET, "name": value.name}
+    if value.team:
+        document["team"] = value.team
+    if value.HasField("place"):
+        document["place"] = sink_items.shown_secret(value.place)
+    return document | {"addresses": list(value.addresses)}
+
+
+def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
+    """The registered sink of a file. Raises InvalidFileError with everything that is wrong with it."""
+    kinds = [name for name, kind in sinks.kinds().items() if addresses(kind.KEYS)]
+    reader, node, values = _begun(text, file, SINK, ("teams", "limit", *kinds))
+    made = spec_pb2.RegisteredSink()
+    if "name" in values:
+        made.name = reader.text(values["name"], "name")
+    if "teams" in values:
+        made.teams.extend(_texts(reader, values["teams"], "teams"))
+    if "limit" in values:
+        made.limit.SetInParent()
+        for key, number in reader.mapping(values["limit"], "limit", LIMITS).items():
+            setattr(made.limit, key, reader.integer(number, f"limit.{key}", least=1))
+    said = [kind for kind in kinds if kind in values]
+    if len(said) != 1:
+        why = f"a registered sink is of one kind: {' or '.join(kinds)}"
+        reader.fail(node, "", "WRONG_TYPE", why)
+    for kind in said:
+        message = getattr(made.sink, kind)
+        message.SetInParent()
+        sink_items.fill(reader, values[kind], kind, message, where(sinks.load(kind).KEYS))
+    _ended(reader)
+    return made
+
+
+def shown_sink(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
+    """What the file of a registered sink says: the inverse of `sink`."""
+    document: dict[str, Any] = {"kind": SINK, "name": value.name}
+    if value.teams:
+        document["teams"] = list(value.teams)
+    shown = sink_items.show(value.sink)
+    document |= shown if isinstance(shown, dict) else {}
+    limit = {key: getattr(value.limit, key) for key in LIMITS if getattr(value.limit, key)}
+    return document | ({"limit": limit} if limit else {})
+
+
+def _begun(
+    text: str, file: str, kind: str, keys: Sequence[str]
+) -> tuple[Reader, yaml.Node, dict[str, yaml.Node]]:
+    reader = Reader(file)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidFileError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
+    if node is None:
+        raise InvalidFileError(f"{file} holds no {kind}: it is empty")
+    reader.begin(node)
+    values = reader.mapping(node, "", ("kind", "name", *keys), ("kind", "name"))
+    if "kind" in values:
+        reader.choice(values["kind"], "kind", (kind,))
+    return reader, node, values
+
+
+def _ended(reader: Reader) -> None:
+    if reader.findings:
+        raise InvalidFileError(f"{reader.file}: {headline(reader.findings)}", reader.findings)
+
+
+def _texts(reader: Reader, node: yaml.Node, path: str) -> list[str]:
+    return [reader.text(item, item_path) for item_path, item in reader.items(node, path, of=path)]
