@@ -21,6 +21,7 @@ from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
 from fleet.observation import Policy
 from scheduler.drivers import Drivers
+from scheduler.secretplaces import SecretRule
 from scheduler.shell import Options, Scheduler
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
@@ -50,6 +51,7 @@ class World:
         max_drivers: int | None = 9,
         memory_mib: int | None = None,
         patience: float = 0.5,
+        secrets: SecretRule = SecretRule(),  # noqa: B008 - a constant
     ) -> Scheduler:
         return Scheduler(
             self.control,
@@ -66,6 +68,7 @@ class World:
                 leader_timeout=timedelta(seconds=patience),
                 tick=timedelta(milliseconds=50),
                 sweep=timedelta(milliseconds=100),
+                secrets=secrets,
             ),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -10,11 +10,9 @@ from typing import Final
 from daggers.v1 import access_pb2, spec_pb2
 
 from access.principal import Principal
-from daggerspec import sinks
 from daggerspec.places import Place, allowed
-from daggerspec.secrets import is_place
 from fleet import Fleet
-from fleet.resolve import Registered
+from fleet.resolve import own_secrets
 from fleet.tenancy import PLATFORM, SHOWN, administrators, some
 
 _ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
@@ -110,8 +108,8 @@ def may_send(
     if is_administrator(principal, fleet):
         return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
     living = fleet.living(name)
-    already = [] if living is None else [each[1:] for each in _sent(name, living.spec, fleet)]
-    for place, reference, to in _sent(name, spec, fleet):
+    already = [] if living is None else [each[1:] for each in own_secrets(fleet, name, living.spec)]
+    for place, reference, to in own_secrets(fleet, name, spec):
         if (reference, to) in already or allowed(places, reference, spec.team, to):
             continue
         text = (
@@ -121,17 +119,6 @@ def may_send(
         metadata = {"principal": principal.name, "team": spec.team, "field": place, "address": to}
         return Decision(False, "SECRET_PLACE", text, metadata)
     return _allowed("PLACE", f"team {spec.team} may have these secrets sent there")
-
-
-def _sent(
-    name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet
-) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that a specification finds by itself: the field, where they are, where they are sent."""
-    asked = sinks.Asked(name, spec, Registered(fleet))
-    for number, sink in enumerate(spec.sinks):
-        for field, reference, to in sinks.own_secrets(sink, asked):
-            if to and is_place(reference):
-                yield f"spec.sinks[{number}].{field}", reference, to
 
 
 def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:

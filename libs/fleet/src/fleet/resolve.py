@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -130,6 +132,17 @@ def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
 def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
     """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
     return sinks.resolve("", asked, sinks.Asked(name, spec, Registered(fleet)))[0]
+
+
+def own_secrets(
+    fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec
+) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
+    asked = sinks.Asked(name, spec, Registered(fleet))
+    for number, each in enumerate(spec.sinks):
+        for field, reference, to in sinks.own_secrets(each, asked):
+            if to and secrets.is_place(reference):
+                yield f"spec.sinks[{number}].{field}", reference, to
 
 
 def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:

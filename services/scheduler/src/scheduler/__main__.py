@@ -109,6 +109,7 @@ async def serve(
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
                 batches=told.batches(),
+                secrets=told.secret_rule(),
             ),
             appended=lambda fact: facts.labels(fact).inc(),
         )

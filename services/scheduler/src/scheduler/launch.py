@@ -24,6 +24,7 @@ from fleet import Applied, Dagger, Fleet
 from fleet.resolve import job
 from scheduler import retention
 from scheduler.drivers import Drivers
+from scheduler.secretplaces import SecretRule
 from scheduler.threads import to_its_end
 
 # (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
@@ -46,6 +47,7 @@ class Launcher:
         checkpoints: str,
         driver_memory_mib: int,
         batches: spec_pb2.BatchRule,
+        secrets: SecretRule,
     ) -> None:
         """`driver_memory_mib` is the heap of a driver whose dagger does not say; `batches` is for all."""
         self._follower = follower
@@ -56,6 +58,7 @@ class Launcher:
         self._checkpoints = checkpoints
         self._driver_memory_mib = driver_memory_mib
         self._batches = batches
+        self._secrets = secrets
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
         """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
@@ -67,6 +70,7 @@ class Launcher:
             gave_up = events_pb2.LaunchFailed if dagger.unanswered else events_pb2.Failed
             await write(dagger, gave_up(error=_user_error(error)))
             return
+        self._secrets.tell(self._fleet, dagger)
         intent = events_pb2.LaunchIntended(version=dagger.version)
         intended = self._read_back(name, await write(dagger, intent), still_leading)
         if intended is None:
@@ -92,6 +96,7 @@ class Launcher:
 
     def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
         fleet = self._fleet
+        self._secrets.check(fleet, dagger)
         prepared = job(
             fleet,
             dagger,

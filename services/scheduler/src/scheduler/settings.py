@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from daggers.v1 import spec_pb2
 from pydantic import Field, FilePath, field_validator, model_validator
@@ -11,10 +12,12 @@ from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_wildcard
 from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
+from daggerspec import places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
 from scheduler import retention
 from scheduler.command import ARCHIVE
+from scheduler.secretplaces import SecretRule
 
 
 class SchedulerSettings(KafkaSettings, MetricsSettings):
@@ -46,6 +49,12 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
     close. 0: they do not wait. Takes effect with the next launch of a dagger."""
     batch_records: int = Field(default=10_000, ge=1)
     """So many records do not wait. Takes effect with the next launch of a dagger."""
+    secrets: Literal["observe", "enforce"] = "observe"
+    """What becomes of launches whose dagger finds a secret by {file} or {env} in none of the secret places:
+    observe says so in the log, enforce refuses them. Registered secrets are launched with either way."""
+    secret_places: str = ""
+    """Where secrets may be that daggers find by themselves, as in the gateway's setting of this name: WHERE
+    TEAM ADDRESS … each, separated by semicolons. Empty: nowhere."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
     start_timeout_s: float = Field(default=120, gt=0)
@@ -106,6 +115,13 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
             host_and_port(value)
         return value
 
+    @field_validator("secret_places")
+    @classmethod
+    def _are_places(cls, text: str) -> str:
+        """Refuse what is no list of places."""
+        places.parse(text)
+        return text
+
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> SchedulerSettings:
         """Refuse to show logs and rows to whoever reaches this host."""
@@ -118,6 +134,10 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
         rule = spec_pb2.BatchRule(records=self.batch_records)
         rule.longest_wait.FromTimedelta(timedelta(seconds=self.batch_wait_s))
         return rule
+
+    def secret_rule(self) -> SecretRule:
+        """Where secrets may be that specifications find by themselves."""
+        return SecretRule(places.parse(self.secret_places), enforced=self.secrets == "enforce")
 
     def reached_at(self, port: int, host_name: str) -> str:
         """Where gateways reach what is bound to `port` of a host."""

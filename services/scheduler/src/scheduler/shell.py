@@ -31,6 +31,7 @@ from scheduler.drivers import Drivers
 from scheduler.launch import Command, Launcher
 from scheduler.observer import Observer
 from scheduler.process_watcher import ProcessWatcher
+from scheduler.secretplaces import SecretRule
 from scheduler.sweep import Sweeper, seen
 
 # Steps taken for one dagger before the others have their turn.
@@ -52,6 +53,8 @@ class Options:
     """Heap of a driver whose dagger does not say, in MiB."""
     batches: spec_pb2.BatchRule = field(default_factory=spec_pb2.BatchRule)
     """When the batches of its drivers are due."""
+    secrets: SecretRule = field(default_factory=SecretRule)
+    """Where secrets may be that specifications find by themselves."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -129,6 +132,7 @@ class Scheduler:
             checkpoints=checkpoints,
             driver_memory_mib=options.driver_memory_mib,
             batches=options.batches,
+            secrets=options.secrets,
         )
         self._processes = ProcessWatcher(self._look_at)
         room = Room(
