@@ -71,6 +71,21 @@ def test_a_sink_of_a_file_is_registered_shown_and_deleted(crm: Any) -> None:
     assert crm("sink", "list")[2] == "no registered sinks yet\n"
 
 
+def test_a_database_of_tables_is_registered_with_the_defaults_of_its_address(shell: Any) -> None:
+    secret = SECRET.replace("http://influx.crm:8086", "warehouse:5432")
+    text = (
+        "kind: sink\nname: tables\nteams: [crm]\npostgres:\n"
+        "  address: {host: warehouse, database: crm, user: writer, password: crm-token}\n"
+    )
+    shell("secret", "apply", shell.file("secret.yaml", secret))
+    code, _, said = shell("sink", "apply", shell.file("tables.yaml", text))
+    told = json.loads(shell("sink", "get", "tables", "-o", "json")[1])
+
+    assert (code, said) == (0, "")
+    assert told["sink"]["postgres"]["address"]["port"] == 5432
+    assert sinkfile.shown_sink(sinkfile.sink(text, "f")) == yaml.safe_load(text)
+
+
 def test_what_a_gateway_refuses_is_named_as_in_the_file(crm: Any) -> None:
     text = SINK.replace('url: "http://influx.crm:8086"', 'url: "http://mine:8086"')
     code, out, _ = crm("sink", "apply", crm.file("sink.yaml", text), "-o", "json")
