@@ -66,7 +66,7 @@ def text(codes: pa.Array) -> pa.Array:
 def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
     """Signed cell ids of points in degrees, all of them finite; all of one length."""
     face, u, v = _project(np.radians(latitude), np.radians(longitude))
-    return _at_level(_leaves(face, _square(u), _square(v)), level)
+    return _at_level(_leaves(face, _square(u), _square(v), int(level.max(initial=0))), level)
 
 
 def register(session: Registration) -> None:
@@ -83,12 +83,14 @@ def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
     flat = np.cos(lat)
     x, y, z = flat * np.cos(lng), flat * np.sin(lng), np.sin(lat)
     ax, ay, az = np.abs(x), np.abs(y), np.abs(z)
-    axis = np.where(ax > ay, np.where(ax > az, 0, 2), np.where(ay > az, 1, 2))
-    depth = np.choose(axis, [x, y, z])
-    face = np.where(depth < 0, axis + 3, axis)
-    u = np.choose(face, [y, -x, -x, z, z, -y]) / depth
-    v = np.choose(face, [z, z, -y, y, -x, -x]) / depth
-    return face.astype(np.int64), u, v
+    on_x = (ax > ay) & (ax > az)
+    on_y = ~on_x & (ay > az)
+    depth = np.where(on_x, x, np.where(on_y, y, z))
+    u = np.where(on_x, y, -x) / depth
+    v = np.where(on_x | on_y, z, -y) / depth
+    behind = depth < 0
+    face = np.where(on_x, 0, np.where(on_y, 1, 2)) + np.where(behind, 3, 0)
+    return face, np.where(behind, v, u), np.where(behind, u, v)
 
 
 def _square(coordinate: Floats) -> Ints:
@@ -99,12 +101,13 @@ def _square(coordinate: Floats) -> Ints:
     return whole
 
 
-def _leaves(face: Ints, i: Ints, j: Ints) -> npt.NDArray[np.uint64]:
-    """Leaf cell ids: the face, then the position along the Hilbert curve, then a one."""
+def _leaves(face: Ints, i: Ints, j: Ints, level: int) -> npt.NDArray[np.uint64]:
+    """Leaf cell ids: the face, the position along the Hilbert curve down to this level, then a one."""
     table = hilbert()
     cells = face.astype(np.uint64) << np.uint64(60)
     state = face & _SWAP
-    for step in range(7, -1, -1):
+    # Of the 32 bits that eight steps take a coordinate has 30.
+    for step in range(7, 7 - (level + 5) // _BITS, -1):
         state = (
             state | (((i >> (step * _BITS)) & _MASK) << (_BITS + 2)) | (((j >> (step * _BITS)) & _MASK) << 2)
         )
