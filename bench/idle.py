@@ -1,13 +1,14 @@
 """What daggers cost that have little to do: memory, CPU, the overhead of a batch, how many fit.
 
-    .venv/bin/python bench/idle.py [--daggers N] [--seconds S]
+    .venv/bin/python bench/idle.py [--daggers N] [--minutes M]
 
 N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
 this machine by memory, leaving 2 GiB to everything else. Then 10 records/s come, in event time as they are
 written: CPU, and how long after the end of its window a row is in the sink, the watermark's delay of 5 s
 included. Then 100 records/s come: the duration of a batch is all overhead, first of N daggers at once, then
-of one alone. Numbers of one dagger are medians.
+of one alone. Numbers of one dagger are medians. The light dagger is looked at for M minutes, 2 as a rule, the
+silent one for half of that (a minute after its last batch it has no worker), batches for a sixth.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ from stack import Stack, stack
 
 from scheduler.capacity import MIB, RESERVE_MIB
 
-LIGHT, LIGHT_S = 10, 240
+LIGHT = 10
 SHARES = {"p50": 0.5, "p95": 0.95, "longest": 1.0}
 TRICKLE = 100
-SETTLE_S = 30
+SETTLE_S = 15
 
 
 def main() -> None:
     """Print one line for each number."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--daggers", type=int, default=2)
-    arguments.add_argument("--seconds", type=int, default=60, help="time that is counted, twice")
+    arguments.add_argument("--minutes", type=float, default=2, help="how long the light dagger is looked at")
     given = arguments.parse_args()
+    half = given.minutes * 30
     print(header("pyspark", "pyarrow"), flush=True)
     names = [f"idle-{number}" for number in range(given.daggers)]
     with stack() as on:
@@ -53,7 +55,7 @@ def main() -> None:
         sessions = [on.driver_session(name) for name in names]
         workload.fill(on.kafka, dagger.TOPIC, 10_000, start=int(time.time()) - 3600)
         list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
-        cores = _cores(on, names[0], sessions, given.seconds)
+        cores = _cores(on, names[0], sessions, half)
         size = statistics.median(proportional_set_size(session) for session in sessions) // MIB
         print(f"idle dagger, 1 s trigger: {size:.0f} MiB, {cores:.3f} cores", flush=True)
         room = psutil.virtual_memory().total // MIB - RESERVE_MIB
@@ -64,7 +66,7 @@ def main() -> None:
         with _fed(on, LIGHT):
             list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
             since = time.time()
-            cores = _cores(on, names[0], sessions, max(given.seconds, LIGHT_S))
+            cores = _cores(on, names[0], sessions, 2 * half)
             late = sorted(_freshness(on, since))
         shares = ", ".join(f"{name} {_share(late, share):.1f} s" for name, share in SHARES.items())
         print(
@@ -73,10 +75,10 @@ def main() -> None:
             flush=True,
         )
         with _fed(on, TRICKLE):
-            _batches(on, names, given.seconds)
+            _batches(on, names, half / 3)
             for name in names[1:]:
                 on.daggers("delete", name, "--wait")
-            _batches(on, names[:1], given.seconds)
+            _batches(on, names[:1], half / 3)
 
 
 @contextmanager
@@ -109,7 +111,7 @@ def _share(numbers: list[float], share: float) -> float:
     return numbers[min(int(len(numbers) * share), len(numbers) - 1)]
 
 
-def _batches(on: Stack, names: list[str], seconds: int) -> None:
+def _batches(on: Stack, names: list[str], seconds: float) -> None:
     """Print how long the batches of the first dagger take while all of these run."""
     list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
     beats = list(dagger.heartbeats(on.kafka, names[0], seconds))
@@ -121,7 +123,7 @@ def _batches(on: Stack, names: list[str], seconds: int) -> None:
     )
 
 
-def _cores(on: Stack, name: str, sessions: list[int], seconds: int) -> float:
+def _cores(on: Stack, name: str, sessions: list[int], seconds: float) -> float:
     """Cores of one dagger during the next `seconds`."""
     with Meter(*sessions) as meter:
         before = meter.read()
