@@ -26,6 +26,8 @@ ROUTING_KEY = "daggers-local-stack-routing-key-"
 # What the monitor is told has this prefix; its limits are numbers, all else is whom it tells.
 MONITOR = "DAGGERS_MONITOR_"
 LIMITS = ("_S", "_PERCENT", "_RECORDS")
+# What people try here writes to databases of this machine.
+LOOPBACK = {"DAGGERS_ALLOWED_NETWORKS": "127.0.0.0/8, ::1/128"}
 
 
 def gateway_command() -> list[str]:
@@ -36,7 +38,7 @@ def gateway_command() -> list[str]:
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
     places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
-    return {**places, **_environment()} | {
+    return {**places, **LOOPBACK, **_environment()} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
@@ -70,13 +72,17 @@ def scheduler_command() -> list[str]:
 
 def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
     """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
-    return _environment() | {
-        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
-        "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
-        "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
-        "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
-        "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(host_token(stack)),
-    }
+    return (
+        LOOPBACK
+        | _environment()
+        | {
+            "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
+            "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
+            "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
+            "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
+            "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(host_token(stack)),
+        }
+    )
 
 
 def scheduler_leads(gateway: Gateway, since: int) -> bool:

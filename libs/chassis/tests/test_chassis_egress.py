@@ -237,7 +237,7 @@ def asked(
         return [parse(left.pop(0))]
 
     with urllib3.PoolManager(retries=urllib3.Retry(1), timeout=2.0) as manager:
-        manager.pool_classes_by_scheme = dict(pools(allowed, judge, resolver))
+        manager.pool_classes_by_scheme = pools(allowed, judge, resolver)
         return manager.request("POST", url, body=b"rows").status, names
 
 
@@ -285,7 +285,7 @@ async def test_a_pool_that_observes_connects_and_says_what_would_be_refused() ->
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]"])
 def test_a_pool_refuses_loopback_in_every_spelling(host: str) -> None:
     with urllib3.PoolManager(retries=False, timeout=2.0) as manager:
-        manager.pool_classes_by_scheme = dict(pools(NOBODY))
+        manager.pool_classes_by_scheme = pools(NOBODY)
         with pytest.raises(AddressRefused):
             manager.request("GET", f"https://{host}:1/")
 

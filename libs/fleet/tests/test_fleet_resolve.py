@@ -262,6 +262,22 @@ def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
     )
 
 
+def test_an_address_that_no_administrator_registered_is_held_to_rules() -> None:
+    said = spec_pb2.DaggerSpec()
+    said.CopyFrom(SPEC)
+    said.sinks.add(influx={"address": {"url": "http://elsewhere"}})
+    said.sinks.add(influx={"address": {"url": LOCAL.influx.url, "bucket": "other"}})
+    of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=said))
+    rules = spec_pb2.Egress(enforce=True, networks="10.0.0.0/8")
+
+    made = resolve.job(
+        of, of.daggers["d"], 42, platform=PLATFORM, checkpoint_root="/c", run_dir="/r", egress=rules
+    )
+
+    held = [each.egress if each.HasField("egress") else None for each in made.sinks]
+    assert held == [None, None, None, rules, None]
+
+
 def test_a_dagger_is_shown_with_its_findings_reasons_and_addresses() -> None:
     claim = events_pb2.SchedulerStarted(scheduler_id="s", host="here")
     of = fleet(claim)

@@ -67,10 +67,12 @@ def job(
     platform: spec_pb2.KafkaAddress,
     checkpoint_root: str,
     run_dir: str,
+    egress: spec_pb2.Egress | None = None,
 ) -> spec_pb2.JobSpec:
     """What the launch `generation` of a dagger needs, whole.
 
-    `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec.
+    `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec;
+    `egress` holds the connections to addresses that no administrator registered.
     Raises: Unresolved when a cluster, stream or message is not registered, or schemas contradict each other.
     """
     # What was asked before something could be said leaves it unsaid: a launch says all.
@@ -80,6 +82,9 @@ def job(
         raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
     asked = sinks.Asked(dagger.name, spec, catalogue)
     resolved = [sinks.resolve("", each, asked)[0] for each in spec.sinks]
+    for each in resolved:
+        if each.HasField("egress"):
+            each.egress.MergeFrom(egress or spec_pb2.Egress())
     streams = [_resolved_stream(fleet, each) for each in spec.streams]
     wanted = [each.stream.message for each in streams]
     wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]

@@ -110,6 +110,7 @@ async def serve(
                 driver_memory_mib=told.driver_memory_mib,
                 batches=told.batches(),
                 secrets=told.secret_rule(),
+                egress=told.rules(),
             ),
             appended=lambda fact: facts.labels(fact).inc(),
         )

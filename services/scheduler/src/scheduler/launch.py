@@ -48,8 +48,11 @@ class Launcher:
         driver_memory_mib: int,
         batches: spec_pb2.BatchRule,
         secrets: SecretRule,
+        egress: spec_pb2.Egress,
     ) -> None:
-        """`driver_memory_mib` is the heap of a driver whose dagger does not say; `batches` is for all."""
+        """`driver_memory_mib` is the heap of a driver whose dagger does not say; `batches` and `egress` are
+        for all.
+        """
         self._follower = follower
         self._fleet = fleet
         self._drivers = drivers
@@ -57,7 +60,7 @@ class Launcher:
         self._platform = platform
         self._checkpoints = checkpoints
         self._driver_memory_mib = driver_memory_mib
-        self._batches = batches
+        self._batches, self._egress = batches, egress
         self._secrets = secrets
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
@@ -104,6 +107,7 @@ class Launcher:
             platform=self._platform,
             checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
             run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
+            egress=self._egress,
         )
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         prepared.batches.CopyFrom(self._batches)

@@ -11,7 +11,7 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_wildcard
-from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
+from chassis.settings import EgressSettings, MetricsSettings, go_together, only_loopback_is_open
 from daggerspec import places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
@@ -20,7 +20,7 @@ from scheduler.command import ARCHIVE
 from scheduler.secretplaces import SecretRule
 
 
-class SchedulerSettings(KafkaSettings, MetricsSettings):
+class SchedulerSettings(EgressSettings, KafkaSettings, MetricsSettings):
     """Launches, adopts, relaunches and stops the drivers that the control topic asks for."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_SCHEDULER_")
@@ -55,6 +55,10 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
     secret_places: str = ""
     """Where secrets may be that daggers find by themselves, as in the gateway's setting of this name: WHERE
     TEAM ADDRESS … each, separated by semicolons. Empty: nowhere."""
+    egress: Literal["observe", "enforce"] = "observe"
+    """What becomes of connections of sinks to addresses that no administrator registered, and that are not
+    public and not allowed (docs/decisions/0064): observe makes them and says so in the log of the driver,
+    enforce refuses them. Takes effect with the next launch of a dagger."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
     start_timeout_s: float = Field(default=120, gt=0)
@@ -138,6 +142,11 @@ class SchedulerSettings(KafkaSettings, MetricsSettings):
     def secret_rule(self) -> SecretRule:
         """Where secrets may be that specifications find by themselves."""
         return SecretRule(places.parse(self.secret_places), enforced=self.secrets == "enforce")
+
+    def rules(self) -> spec_pb2.Egress:
+        """What drivers hold the addresses of sinks to."""
+        enforce = self.egress == "enforce"
+        return spec_pb2.Egress(enforce=enforce, hosts=self.allowed_hosts, networks=self.allowed_networks)
 
     def reached_at(self, port: int, host_name: str) -> str:
         """Where gateways reach what is bound to `port` of a host."""

@@ -55,6 +55,8 @@ class Options:
     """When the batches of its drivers are due."""
     secrets: SecretRule = field(default_factory=SecretRule)
     """Where secrets may be that specifications find by themselves."""
+    egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
+    """What its drivers hold the addresses of sinks to."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -133,6 +135,7 @@ class Scheduler:
             driver_memory_mib=options.driver_memory_mib,
             batches=options.batches,
             secrets=options.secrets,
+            egress=options.egress,
         )
         self._processes = ProcessWatcher(self._look_at)
         room = Room(

@@ -7,7 +7,7 @@ does. Redirects are followed by connections of the same pools, so they are check
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -19,7 +19,7 @@ from chassis.egress.addresses import PORTS, Address, AddressRefused, Allowed, pa
 Resolve = Callable[[str, int], list[Address]]
 Judge = Callable[[str], None]
 """Takes why nothing may be sent somewhere. Raises: AddressRefused; or not, and it is sent all the same."""
-Pools = Mapping[str, type[HTTPConnectionPool]]
+Pools = dict[str, type]
 
 
 def resolve(host: str, port: int) -> list[Address]:

@@ -52,7 +52,10 @@ class Kind(Protocol):
         """Say its defaults. Twice is as once."""
 
     def resolve(self, path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-        """Fill in addresses from clusters, and tell of names that stand for nothing; `path` is its own."""
+        """Fill in addresses from clusters, and tell of names that stand for nothing; `path` is its own.
+
+        An address that no administrator registered is held to rules: `egress` is set, and a launch fills it.
+        """
 
     def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
         """What else is wrong with it, addresses filled in; `path` is its own."""
@@ -225,6 +228,18 @@ def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
     """Full names of the Protobuf messages that a sink writes, by the fields that name them."""
     name = kind_of(sink)
     return load(name).messages(getattr(sink, name)) if name else {}
+
+
+def url(sink: spec_pb2.Sink) -> tuple[str, str]:
+    """Where a sink is reached, as its key `url` says, and the path of that field; empty where it has none."""
+    name = kind_of(sink)
+    key = next((each for each in load(name).KEYS if each.name == "url"), None) if name else None
+    if key is None:
+        return "", ""
+    value: Any = getattr(sink, name or "")
+    for field in key.field.split("."):
+        value = getattr(value, field)
+    return f"{name}.{key.field}", str(value)
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:

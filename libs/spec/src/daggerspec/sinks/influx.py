@@ -55,6 +55,8 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
     # A token belongs to its server: the cluster's is not sent to an address of the user's own.
     if not own.HasField("token") and default.HasField("token") and own.url == default.url:
         own.token.CopyFrom(default.token)
+    if own.url != default.url:  # nobody but who wrote the spec vouches for it
+        resolved.egress.SetInParent()
     for part in ("url", "bucket"):
         if not getattr(own, part):
             yield Violation(

@@ -26,14 +26,17 @@ from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
+from chassis.egress.addresses import AddressRefused
 from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
+from daggerspec.sinks.influx import DEFAULT_ORG
+from runtime.clients.egress import checked
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.encode.rows import Refusal
-from runtime.errors import TemporaryError, external
+from runtime.errors import JobError, TemporaryError, external
 from runtime.sinks import Outcome, Source, Target
 
 LINES_PER_REQUEST = 5000
@@ -58,14 +61,14 @@ def check(target: Target) -> None:
     """Raise `JobError` for rows that make no point, and when the database says no. Silence is no error."""
     encoder(target).encode(target.no_rows)
     try:
-        _post(address(target), "")
+        _post(target.resolved, "")
     except (TemporaryError, _RefusedError):
         return
 
 
 def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
-    return InfluxWriter(encoder(target), address(target))
+    return InfluxWriter(encoder(target), target.resolved)
 
 
 def encoder(target: Target) -> line_protocol.Encoder:
@@ -73,17 +76,12 @@ def encoder(target: Target) -> line_protocol.Encoder:
     return line_protocol.encoder(target.layout, target.resolved.sink.influx.measurement)
 
 
-def address(target: Target) -> spec_pb2.InfluxAddress:
-    """Where the target's points go."""
-    return target.resolved.sink.influx.address
-
-
 class InfluxWriter:
     """Writes lines in requests of a few thousand, and finds the ones that are refused."""
 
-    def __init__(self, encoder: line_protocol.Encoder, address: spec_pb2.InfluxAddress) -> None:
+    def __init__(self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink) -> None:
         self._encoder = encoder
-        self._address = address
+        self._sink = sink
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Write a batch; returns the rows that are no point or that the database refused."""
@@ -97,7 +95,7 @@ class InfluxWriter:
     def _post(self, rows: Sequence[tuple[int, str]]) -> list[Refusal]:
         """Write these lines. A refused request is halved until it is known which lines were meant."""
         try:
-            _post(self._address, "\n".join(line for _, line in rows))
+            _post(self._sink, "\n".join(line for _, line in rows))
         except _RefusedError as refused:
             if len(rows) == 1 or refused.dropped == len(rows):
                 return [Refusal(row, "SINK_REFUSED", refused.detail) for row, _ in rows]
@@ -116,13 +114,16 @@ class _RefusedError(Exception):
         self.dropped = int(told[1]) if told else None
 
 
-def _post(address: spec_pb2.InfluxAddress, lines: str) -> None:
+def _post(sink: spec_pb2.ResolvedSink, lines: str) -> None:
     """One request. Raises TemporaryError, _RefusedError, or JobError that says what to do."""
-    api = _write_api(address.url, address.org, address.token.SerializeToString())
+    address = sink.sink.influx.address
+    api = _write_api(sink.SerializeToString(deterministic=True))
     try:
         api.write(bucket=address.bucket, org=address.org, record=lines.encode())
     except ApiException as answer:
         raise _meaning(answer, address) from None
+    except AddressRefused as why:
+        raise _forbidden(address, why) from None
     except (HTTPError, OSError) as silence:
         detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None
@@ -159,13 +160,27 @@ def _words(answer: ApiException) -> str:
         return str(answer.reason or f"status {answer.status}")
 
 
+def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError:
+    detail = f"InfluxDB at {address.url} may not be reached: {why}. An administrator can register it."
+    return external("SINK_ADDRESS_REFUSED", detail, retryable=True)
+
+
 @lru_cache(maxsize=8)
-def _write_api(url: str, org: str, token: bytes) -> WriteApi:
+def _write_api(sink: bytes) -> WriteApi:
     """A client, kept by the worker between batches with its connections."""
-    reference = spec_pb2.SecretRef.FromString(token)
-    secret = resolve(reference, url) if reference.WhichOneof("source") else ""
-    client = InfluxDBClient(url=url, token=secret, org=org, timeout=TIMEOUT_MS)
-    return client.write_api(write_options=SYNCHRONOUS)
+    return _client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).write_api(write_options=SYNCHRONOUS)
+
+
+def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
+    """A client whose connections are held to what is said of the sink's address."""
+    address = sink.sink.influx.address
+    secret = resolve(address.token, address.url) if address.token.WhichOneof("source") else ""
+    org = address.org or DEFAULT_ORG
+    client = InfluxDBClient(url=address.url, token=secret, org=org, timeout=timeout_ms)
+    if sink.HasField("egress"):
+        manager = client.api_client.rest_client.pool_manager
+        manager.pool_classes_by_scheme = checked(sink.egress, f"InfluxDB at {address.url}")
+    return client
 
 
 # The client's finalizer fails when it runs after the modules it needs are gone.
@@ -186,14 +201,14 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
 def _looks(source: Source, wanted: Selection) -> Generator[list[Row]]:
     sink = source.resolved.sink.influx
     address = sink.address
-    secret = resolve(address.token, address.url) if address.token.WhichOneof("source") else ""
-    client = InfluxDBClient(url=address.url, token=secret, org=address.org or "-", timeout=READ_TIMEOUT_MS)
-    with client:
+    with _client(source.resolved, READ_TIMEOUT_MS) as client:
         while True:
             try:
                 tables = client.query_api().query(query(address.bucket, sink.measurement, wanted))
             except ApiException as answer:
                 raise _unreadable(answer, address) from None
+            except AddressRefused as why:
+                raise _forbidden(address, why) from None
             except (HTTPError, OSError):
                 detail = f"InfluxDB at {address.url} does not answer."
                 raise TemporaryError("INFLUX_UNREACHABLE", detail) from None
