@@ -22,7 +22,8 @@ import structlog
 from tests.gateways import served
 from tests.oidc.browser import walk
 
-from api_gateway.oidc import Provider, Verifier, fetched
+from api_gateway.oidc import Provider, Verifier, fetching
+from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
 from cli.login.kept import Login, Logins
 
@@ -40,7 +41,7 @@ def gateway(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Address of a gateway that trusts the provider, and enforces."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
-    verifier = Verifier(Provider(issuer, "daggers", "email"), fetched)
+    verifier = Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, Allowed()))
     endpoint = Endpoint("127.0.0.1:0", tokens=dict)
     with served(endpoint, f"sqlite:///{database}", verifier=verifier, enforce=True) as port:
         yield f"127.0.0.1:{port}"

@@ -10,7 +10,8 @@ import pytest
 from tests.oidc.browser import walk
 
 from access import Principal
-from api_gateway.oidc import Provider, Refused, Verifier, fetched
+from api_gateway.oidc import Provider, Refused, Verifier, fetching
+from chassis.egress.addresses import Allowed
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -41,7 +42,9 @@ def tokens(issuer: str) -> dict[str, Any]:
 
 
 async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[str, Any]) -> None:
-    found = await Verifier(Provider(issuer, "daggers"), fetched).principal(tokens["id_token"])
+    found = await Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed())).principal(
+        tokens["id_token"]
+    )
 
     assert found == Principal("user:ada", frozenset({"group:analysts", "group:riders"}))
 
@@ -49,7 +52,9 @@ async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[
 async def test_an_address_names_who_signed_in_where_it_is_asked_for(
     issuer: str, tokens: dict[str, Any]
 ) -> None:
-    found = await Verifier(Provider(issuer, "daggers", "email"), fetched).principal(tokens["id_token"])
+    found = await Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, Allowed())).principal(
+        tokens["id_token"]
+    )
 
     assert found.name == "user:ada@example.org"
 
@@ -65,4 +70,4 @@ async def test_what_the_provider_gave_for_something_else_names_nobody(
     token = tokens["access_token" if of == "an access token" else "id_token"]
 
     with pytest.raises(Refused):
-        await Verifier(provider, fetched).principal(token)
+        await Verifier(provider, fetching(provider.issuer, Allowed())).principal(token)

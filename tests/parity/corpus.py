@@ -153,6 +153,8 @@ REFUSED = (
     Case("back into its stream", kafka(topic="bookings-1"), one("sinks[0].kafka.topic", "LOOP")),
     Case("into a topic of the platform", kafka(topic="daggers.heartbeats"),
          one("sinks[0].kafka.topic", "RESERVED")),
+    Case("into Kafka's own topic", kafka(topic="__consumer_offsets"),
+         one("sinks[0].kafka.topic", "RESERVED")),
     Case("into a topic that is no name", kafka(topic="a b"), one("sinks[0].kafka.topic", "INVALID_TOPIC")),
     Case("into an unknown cluster", kafka(cluster="nowhere"),
          one("sinks[0].kafka.cluster", "UNKNOWN_CLUSTER")),

@@ -19,6 +19,7 @@ from api_gateway.hosts import HostAccess
 from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
+from api_gateway.reach import Bounds
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
@@ -161,6 +162,7 @@ class Harness:
         counted: Concern | None = None,
         tokens: Tokens | None = None,
         enforce: bool = False,
+        bounds: Bounds = Bounds(),  # noqa: B008 - a constant
         verifier: Verifier | None = None,
         limits: Limits = Limits(),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
@@ -184,6 +186,7 @@ class Harness:
                 counted=counted,
                 audits=lambda: nullcontext(self.audits),
                 enforce=enforce,
+                bounds=bounds,
                 verifier=verifier,
                 limits=limits,
             ) as gateway,

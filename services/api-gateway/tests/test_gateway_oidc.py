@@ -7,19 +7,22 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import jwt
 import pytest
+from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2
 
 from access import Principal
-from api_gateway.oidc import Provider, Refused, Verifier
+from api_gateway.oidc import Provider, Refused, Verifier, fetching
+from chassis.egress.addresses import Allowed
 from chassis.errors import ApiError
 from eventlog import Draft
 from eventlog.memory import MemoryLog
@@ -306,3 +309,40 @@ async def test_a_gateway_that_knows_a_provider_asks_everybody_who_they_are(
 
     assert error.code == grpc.StatusCode.UNAUTHENTICATED
     assert told == {"oidc_issuer": PROVIDER.issuer, "oidc_client_id": PROVIDER.audience}
+
+
+@pytest.mark.parametrize(
+    "keys", ["http://127.0.0.1:{other}/jwks", "https://127.0.0.1:{other}/jwks", "http://169.254.169.254/"]
+)
+async def test_a_provider_that_names_keys_inside_leads_nowhere(keys: str) -> None:
+    """It is on loopback itself, where its issuer is vouched for, and nothing else is."""
+    asked: list[str] = []
+
+    async def discovery(request: web.Request) -> web.Response:
+        return web.json_response({"issuer": f"http://{request.host}", "jwks_uri": keys.format(other=other)})
+
+    async def inside(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"keys": [jwk("k", RSA, "RS256")]})
+
+    async with listening(discovery) as port, listening(inside) as other:
+        issuer = f"http://127.0.0.1:{port}"
+        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed()))
+        with pytest.raises(Refused):
+            await verifier.principal(signed(iss=issuer))
+
+    assert asked == []
+
+
+@asynccontextmanager
+async def listening(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[int]:
+    """Port of a server on loopback."""
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

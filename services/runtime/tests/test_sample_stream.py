@@ -177,6 +177,17 @@ def test_without_records_only_the_missing_topics_are_told(kafka: str) -> None:
 
 
 @pytest.mark.integration
+def test_a_kafka_says_the_same_of_itself_by_every_address(kafka: str) -> None:
+    """Whoever asks for nothing but that names no topic."""
+    port = kafka.rpartition(":")[2]
+    told = [list(sample(*resolved(f"{host}:{port}"), 0)) for host in ("127.0.0.1", "localhost")]
+
+    ids = {step.kafka_id for steps in told for step in steps}
+    assert len(ids) == 1
+    assert ids != {""}
+
+
+@pytest.mark.integration
 def test_where_offsets_hold_no_records_it_reads_further_back(kafka: str) -> None:
     topic = written(kafka, 1, 3)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})

@@ -10,6 +10,7 @@ from typing import Final
 from daggers.v1 import access_pb2, spec_pb2
 
 from access.principal import Principal
+from daggerspec import topics
 from daggerspec.places import Place, allowed
 from fleet import Fleet
 from fleet.resolve import own_secrets
@@ -87,7 +88,8 @@ def may(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decisi
 def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Decision:
     """Whether daggers of a team may read a stream, when a principal asks for one."""
     grant = fleet.catalogue.grants.get(stream)
-    if grant is None or not grant.value.restricted or team in grant.value.teams:
+    restricted = _reads_platform(stream, fleet) if grant is None else grant.value.restricted
+    if not restricted or (grant is not None and team in grant.value.teams):
         return _allowed("GRANTED", f"team {team} may read stream {stream}")
     if is_administrator(principal, fleet):
         return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
@@ -119,6 +121,12 @@ def may_send(
         metadata = {"principal": principal.name, "team": spec.team, "field": place, "address": to}
         return Decision(False, "SECRET_PLACE", text, metadata)
     return _allowed("PLACE", f"team {spec.team} may have these secrets sent there")
+
+
+def _reads_platform(stream: str, fleet: Fleet) -> bool:
+    """Whether a stream has topics of the platform, which tell everything of every team."""
+    entry = fleet.streams.get(stream)
+    return entry is not None and any(map(topics.is_platform, entry.value.topics))
 
 
 def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:

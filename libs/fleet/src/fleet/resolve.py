@@ -82,9 +82,9 @@ def job(
         raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
     asked = sinks.Asked(dagger.name, spec, catalogue)
     resolved = [sinks.resolve("", each, asked)[0] for each in spec.sinks]
-    for each in resolved:
-        if each.HasField("egress"):
-            each.egress.MergeFrom(egress or spec_pb2.Egress())
+    for held in resolved:
+        if held.HasField("egress"):
+            held.egress.MergeFrom(egress or spec_pb2.Egress())
     streams = [_resolved_stream(fleet, each) for each in spec.streams]
     wanted = [each.stream.message for each in streams]
     wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]

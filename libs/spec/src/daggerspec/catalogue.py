@@ -8,7 +8,7 @@ from typing import Protocol
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 
-from daggerspec import fields, kafka, limits, master
+from daggerspec import fields, kafka, limits, master, topics
 from daggerspec.violation import Violation
 
 
@@ -66,6 +66,8 @@ def stream(path: str, value: spec_pb2.Stream) -> Iterator[Violation]:
         yield Violation(f"{path}.topics", f"must not be more than {limits.MAX_TOPICS}", "TOO_MANY")
     for number, topic_name in enumerate(value.topics):
         yield from fields.topic(f"{path}.topics[{number}]", topic_name)
+        if topic_name in topics.INTERNAL:
+            yield Violation(f"{path}.topics[{number}]", f"{topic_name} is Kafka's own", "RESERVED")
         if topic_name in value.topics[:number]:
             yield Violation(f"{path}.topics[{number}]", f"{topic_name} is named twice", "DUPLICATE")
 

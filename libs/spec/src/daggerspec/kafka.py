@@ -71,6 +71,12 @@ def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
         yield Violation(f"{path}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
 
 
+def is_same(one: spec_pb2.KafkaAddress, other: spec_pb2.KafkaAddress) -> bool:
+    """Whether two addresses are certainly of one Kafka: they name a server in common."""
+    servers = ({each.strip().lower() for each in its.bootstrap_servers.split(",")} for its in (one, other))
+    return bool(set.intersection(*servers) - {""})
+
+
 def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress) -> Iterator[Violation]:
     """The same when a cluster is registered: it sets what is listed, and what it set `before`."""
     wrong = list(address(path, value))

@@ -13,6 +13,12 @@ ALERTS: Final = "daggers.alerts"
 AUDIT: Final = "daggers.audit"
 
 
+INTERNAL: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
+"""Kafka's own."""
+
+
 def is_platform(topic: str) -> bool:
     """Whether a topic is the platform's: no dagger writes there."""
     return topic.startswith(PREFIX)

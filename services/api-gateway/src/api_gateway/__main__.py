@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from api_gateway.check_processes import check_processes
 from api_gateway.hosts import HostAccess
 from api_gateway.metrics import gauges
-from api_gateway.oidc import Verifier, fetched
+from api_gateway.oidc import Verifier, fetching
 from api_gateway.projection import Projection
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
@@ -98,10 +98,11 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             host_access=parts.access,
             counted=metrics.calls(),
             audits=partial(_audits, kafka),
-            verifier=Verifier(provider, fetched) if (provider := settings.provider) else None,
+            verifier=_verifier(settings),
             enforce=settings.access == "enforce",
             limits=settings.limits,
             checker=checker,
+            bounds=settings.bounds,
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
@@ -123,6 +124,11 @@ async def _audits(kafka: Connection) -> AsyncGenerator[Log]:
     await ensure_topics(kafka, (topics.AUDITS,))
     async with KafkaLog(kafka, topics.AUDIT) as log:
         yield log
+
+
+def _verifier(settings: GatewaySettings) -> Verifier | None:
+    provider = settings.provider
+    return Verifier(provider, fetching(provider.issuer, settings.allowed)) if provider else None
 
 
 def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:

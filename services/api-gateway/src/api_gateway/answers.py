@@ -23,14 +23,17 @@ def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.Validat
     """All of it: `more`, what is wrong beside the query, and what was found about the query."""
     findings = [_violation(each) for each in (*more, *judged.others)]
     findings += [_finding(f"{judged.path}.sql", each) for each in judged.query.findings]
+    findings += [_violation(each, gateway_pb2.SEVERITY_WARNING) for each in judged.observed]
     columns = judged.query.plan.columns if judged.query.plan else ()
     return gateway_pb2.ValidateResponse(findings=findings, columns=map(to_proto, columns))
 
 
-def _violation(violation: Violation) -> gateway_pb2.Finding:
+def _violation(
+    violation: Violation, severity: gateway_pb2.Severity.ValueType = gateway_pb2.SEVERITY_ERROR
+) -> gateway_pb2.Finding:
     return gateway_pb2.Finding(
         code=violation.reason,
-        severity=gateway_pb2.SEVERITY_ERROR,
+        severity=severity,
         message=violation.message,
         field=violation.field,
         suggestion=violation.suggestion or "",

@@ -71,14 +71,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> gateway_pb2.CreateDaggerResponse:
         """Create a dagger and ask it to run."""
         meta = events_pb2.RequestMeta(actor=actor(), expected_version=0)
-        dagger, sequence = await self._requests.specified(request, meta)
+        dagger, sequence = await self._requests.specified(request, meta, context)
         return gateway_pb2.CreateDaggerResponse(dagger=dagger, sequence=sequence)
 
     async def UpdateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.UpdateDaggerRequest, context: Context
     ) -> gateway_pb2.UpdateDaggerResponse:
         """Give a dagger a new revision, and ask it to run."""
-        dagger, sequence = await self._requests.specified(request, meta_of(request))
+        dagger, sequence = await self._requests.specified(request, meta_of(request), context)
         return gateway_pb2.UpdateDaggerResponse(dagger=dagger, sequence=sequence)
 
     async def ApplyDagger(  # noqa: N802 - gRPC's name
@@ -87,7 +87,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         """Bring a dagger to a specification: create it, revise it, start it, or leave it alone."""
         name, meta = request.name, meta_of(request)
         start = events_pb2.StartRequested(meta=meta, name=name)
-        answer, revise = await self._requests.asked(request, meta, start)
+        answer, revise = await self._requests.asked(request, meta, context, start)
         action = applying.action(self._fleet.living(name), revise.spec)
         if answer is None:
             event = start if action == applying.STARTED else revise
@@ -188,7 +188,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> gateway_pb2.ValidateResponse:
         """Everything that is found about a specification; what cannot run is an answer, not an error."""
         name, spec = request.name, filled(request.name, request.spec)
-        judged = await self._requests.judged(name, spec)
+        judged = await self._requests.judged(name, spec, context)
         event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=judged.warnings)
         wrong = list(fields.name("name", name)) if name else []
         if not judged.violations:

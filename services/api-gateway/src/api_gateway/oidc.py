@@ -11,9 +11,10 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import jwt
@@ -21,6 +22,8 @@ from jwt import PyJWK
 
 from access import Principal
 from access.principal import GROUP, USER
+from chassis.egress.addresses import PORTS, AddressRefused, Allowed
+from chassis.egress.transport import CheckedTransport
 from chassis.logging import logger
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
@@ -192,25 +195,39 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
     return keys
 
 
-async def fetched(url: str) -> Mapping[str, Any]:
-    """A JSON document of the provider. Raises: OSError, ValueError."""
-    body = bytearray()
-    try:
-        async with (
-            httpx.AsyncClient(timeout=_PATIENCE_S, follow_redirects=False) as client,
-            client.stream("GET", url) as answer,
-        ):
-            status = answer.status_code
-            async for chunk in answer.aiter_bytes():
-                body += chunk
-                if len(body) > _MAX_DOCUMENT:
-                    break
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OSError(f"{url} does not answer: {type(error).__name__}") from error
-    if status != httpx.codes.OK or len(body) > _MAX_DOCUMENT:
-        raise ValueError(f"{url} answers {status} and {len(body)} bytes")
-    document = json.loads(body)
-    return document if isinstance(document, dict) else {}
+def fetching(issuer: str, allowed: Allowed) -> Fetch:
+    """Reads documents of a provider: at its issuer, wherever that is, and else only where nothing is private.
+
+    The issuer says where its keys are, and is somebody else: that leads nowhere inside.
+    """
+    parts = urlsplit(issuer)
+    own = (parts.hostname or "", parts.port or PORTS.get(parts.scheme))
+    vouched, context = replace(allowed, hosts=allowed.hosts | {own}), httpx.create_ssl_context()
+
+    async def fetch(url: str) -> Mapping[str, Any]:
+        body = bytearray()
+        try:
+            async with (
+                httpx.AsyncClient(
+                    transport=CheckedTransport(vouched, context), timeout=_PATIENCE_S, follow_redirects=False
+                ) as client,
+                client.stream("GET", url) as answer,
+            ):
+                status = answer.status_code
+                async for chunk in answer.aiter_bytes():
+                    body += chunk
+                    if len(body) > _MAX_DOCUMENT:
+                        break
+        except AddressRefused as why:
+            raise OSError(f"{url} may not be read: {why}") from why
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise OSError(f"{url} does not answer: {type(error).__name__}") from error
+        if status != httpx.codes.OK or len(body) > _MAX_DOCUMENT:
+            raise ValueError(f"{url} answers {status} and {len(body)} bytes")
+        document = json.loads(body)
+        return document if isinstance(document, dict) else {}
+
+    return fetch
 
 
 def _instant(seconds: float) -> datetime | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -15,9 +17,11 @@ from api_gateway.authentication import principal
 from api_gateway.checks import Checks
 from api_gateway.gate import Gate
 from api_gateway.missing import no_dagger
+from api_gateway.reach import Reach
 from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
-from chassis.interceptors import actor
+from chassis.interceptors import Context, actor
+from chassis.logging import note
 from daggerspec import fields
 from daggerspec.columns import Column
 from daggerspec.defaults import filled
@@ -40,22 +44,22 @@ Specified: TypeAlias = (
 class Requests:
     """Makes daggers what calls ask for. Raises, from every method: ApiError."""
 
-    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate) -> None:
-        """`gate` is asked about what only a checked query tells."""
-        self._gate = gate
+    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate, reach: Reach) -> None:
+        """`gate` is asked about what only a checked query tells, `reach` about what a spec may reach."""
+        self._gate, self._reach = gate, reach
         self._fleet = fleet
         self._writer = writer
         self._checks = checks
 
     async def specified(
-        self, request: Specified, meta: events_pb2.RequestMeta
+        self, request: Specified, meta: events_pb2.RequestMeta, context: Context
     ) -> tuple[gateway_pb2.Dagger, int]:
         """Create or revise a dagger, or only check that: the dagger after it, and its place in the log.
 
         Raises: ApiError.
         """
         name = request.name
-        answer, event = await self.asked(request, meta)
+        answer, event = await self.asked(request, meta, context)
         if answer is None:
             after = self.decided(event)
             if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
@@ -66,7 +70,7 @@ class Requests:
         return self.shown(name), answer.sequence
 
     async def asked(
-        self, request: Specified, meta: events_pb2.RequestMeta, *others: Request
+        self, request: Specified, meta: events_pb2.RequestMeta, context: Context, *others: Request
     ) -> tuple[Answer | None, events_pb2.DaggerRequested]:
         """What the request was answered before, if it was, and the event that it is, checked.
 
@@ -86,7 +90,7 @@ class Requests:
         violations, event = [], before
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is None and (living is None or living.spec != spec):
-            judged = await self.judged(name, spec)
+            judged = await self.judged(name, spec, context)
             violations = judged.violations
             made = _made(judged)
             if made is not None:
@@ -125,13 +129,21 @@ class Requests:
             answer = await self._writer.write(request.name, event, request.request_id, path="name")
         return self.shown(request.name), answer.sequence
 
-    async def judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
-        """What is found about a spec whose defaults are filled in."""
+    async def judged(self, name: str, spec: spec_pb2.DaggerSpec, context: Context) -> specs.Judged:
+        """What is found about a spec whose defaults are filled in, and that who calls asks for."""
+        judged, reached = await asyncio.gather(
+            self._judged(name, spec), self._reach.found("spec", name, spec, principal(), context)
+        )
+        if reached.observed:
+            note(observed=sorted({each.reason for each in reached.observed}))
+        return replace(judged, others=(*judged.others, *reached.wrong), observed=tuple(reached.observed))
+
+    async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
 
     async def made(self, dagger: Dagger) -> Made | None:
         """What the rows of a dagger are made of; None where its query can no longer be checked."""
-        return _made(await self.judged(dagger.name, dagger.spec))
+        return _made(await self._judged(dagger.name, dagger.spec))
 
     async def columns(self, dagger: Dagger) -> Sequence[Column]:
         """The output columns of a dagger; none where its query can no longer be checked."""

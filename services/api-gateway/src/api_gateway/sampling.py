@@ -35,6 +35,8 @@ class Topics:
     """Those that are not there; of each the one that may be meant, or nothing."""
     unchecked: str = ""
     """Why that is not known; empty when it is."""
+    kafka_id: str = ""
+    """What their Kafka says that it is; empty when it says nothing."""
 
 
 class Samples:
@@ -43,6 +45,7 @@ class Samples:
     def __init__(self, hosts: Hosts, fleet: Fleet) -> None:
         self._hosts, self._fleet = hosts, fleet
         self._known: dict[tuple[str, int, tuple[str, ...]], tuple[float, Topics]] = {}
+        self._ids: dict[tuple[str, int], str] = {}
 
     def records(
         self, stream: spec_pb2.Stream, count: int, context: Context
@@ -72,6 +75,18 @@ class Samples:
         self._known[key] = clock() + FRESH_S, answer
         return answer
 
+    async def kafka_id(self, cluster: str, context: Context) -> str:
+        """What the Kafka of a cluster says that it is; empty when nobody answers, or it says nothing."""
+        entry = self._fleet.clusters.get(cluster)
+        if entry is None or not entry.value.kafka.bootstrap_servers:
+            return ""
+        if (cluster, entry.version) not in self._ids:
+            answer = await self.topics(spec_pb2.Stream(cluster=cluster), context, fresh=False)
+            if answer.kafka_id:
+                self._ids[cluster, entry.version] = answer.kafka_id
+            return answer.kafka_id
+        return self._ids[cluster, entry.version]
+
     async def look(
         self, spec: spec_pb2.DaggerSpec, answer: gateway_pb2.ValidateResponse, context: Context
     ) -> None:
@@ -91,12 +106,13 @@ class Samples:
         patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
         try:
             async with asyncio.timeout(patience_s), aclosing(self.records(stream, 0, context)) as steps:
-                missing = [each async for step in steps for each in step.missing_topics]
+                told = [step async for step in steps]
         except TimeoutError:
             return Topics({}, f"no host of drivers has answered in {max(patience_s, 0):.0f} s")
         except ApiError as error:
             return Topics({}, error.message)
-        return Topics({each.topic: each.suggestion for each in missing})
+        missing = {each.topic: each.suggestion for step in told for each in step.missing_topics}
+        return Topics(missing, kafka_id=next((step.kafka_id for step in told if step.kafka_id), ""))
 
 
 def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterator[gateway_pb2.Finding]:

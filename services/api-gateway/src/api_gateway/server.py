@@ -33,6 +33,7 @@ from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
+from api_gateway.reach import Bounds, Reach
 from api_gateway.reader import Reader
 from api_gateway.requests import Requests
 from api_gateway.sampling import Samples
@@ -98,6 +99,7 @@ async def serving(
     enforce: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - a constant
     checker: Checker = in_thread,
+    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -108,8 +110,8 @@ async def serving(
     `away` is as `Reader` takes it; `host_access`
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
-    audited; `limits` is how much one principal may ask; `checker` checks queries; `drain_s` is how many
-    seconds calls may take once the gateway drains.
+    audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker` checks
+    queries; `drain_s` is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -138,7 +140,10 @@ async def serving(
         reader = Reader(follower, fold, projector, away)
         gate = Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places)
         writer = Writer(follower, fold.fleet, source)
-        requests = Requests(fold.fleet, writer, Checks(checker), gate)
+        hosts = Hosts(follower, fold, host_access)
+        samples = Samples(hosts, fold.fleet)
+        reach = Reach(fold.fleet, samples, bounds, enforce=enforce)
+        requests = Requests(fold.fleet, writer, Checks(checker), gate, reach)
         masking = Masking(fold.fleet, requests.made)
         async with _served(
             log,
@@ -153,7 +158,9 @@ async def serving(
             masking,
             reference_places,
             secret_places,
-            Hosts(follower, fold, host_access),
+            hosts,
+            samples,
+            reach,
             heard,
             told,
             away,
@@ -229,6 +236,8 @@ async def _served(
     reference_places: Sequence[str],
     secret_places: Sequence[Place],
     hosts: Hosts,
+    samples: Samples,
+    reach: Reach,
     heard: Heard,
     alerts: Alerts,
     away: Callable[[], str],
@@ -250,7 +259,6 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
-    samples = Samples(hosts, fold.fleet)
     daggers = DaggerService(
         log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking
     )
@@ -259,7 +267,7 @@ async def _served(
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     access = AccessService(fold.fleet, writer, reader, heard)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
-    sinks = SinkService(fold.fleet, writer, reader, secret_places)
+    sinks = SinkService(fold.fleet, writer, reader, reach, secret_places)
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)

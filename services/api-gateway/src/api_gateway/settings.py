@@ -10,14 +10,15 @@ from pydantic_settings import SettingsConfigDict
 
 from access.limits import Limits
 from api_gateway.oidc import Provider
+from api_gateway.reach import Bounds
 from chassis.binding import host_and_port, is_loopback
-from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
+from chassis.settings import EgressSettings, MetricsSettings, go_together, only_loopback_is_open
 from daggerspec import places
 from daggerspec.places import Place
 from kafkaclient.settings import KafkaSettings
 
 
-class GatewaySettings(KafkaSettings, MetricsSettings):
+class GatewaySettings(EgressSettings, KafkaSettings, MetricsSettings):
     """The gRPC API of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
@@ -90,6 +91,10 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     env:PREFIX*; an ADDRESS is host:port or https://host; * is every team, or every address. Empty: nowhere.
     Administrators register secrets wherever they are."""
 
+    consumer_groups: str = ""
+    """Prefixes of the consumer groups that daggers may have beside daggers.NAME, comma-separated; in one,
+    {team} is the dagger's team. Administrators give a dagger any group."""
+
     drain_s: float = Field(default=10.0, ge=0, le=300)
     """How long calls that are going on may take after SIGTERM, in seconds."""
 
@@ -155,6 +160,11 @@ class GatewaySettings(KafkaSettings, MetricsSettings):
     def limits(self) -> Limits:
         """How much one principal may ask."""
         return Limits(self.requests_per_second, self.writes_per_second, self.streams)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What tenants may reach."""
+        return Bounds(self.allowed, _listed(self.consumer_groups))
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

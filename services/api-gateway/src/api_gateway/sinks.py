@@ -11,11 +11,13 @@ from access.decision import is_administrator
 from api_gateway import paging, removing, validation
 from api_gateway.authentication import principal
 from api_gateway.missing import meant, no_entry
+from api_gateway.reach import Reach
 from api_gateway.reader import Reader
 from api_gateway.registering import meta, put
 from api_gateway.requests import refuse
 from api_gateway.writer import Writer
 from chassis.interceptors import Context
+from chassis.logging import note
 from daggerspec import places, secrets, sinks
 from daggerspec.places import Place
 from daggerspec.violation import Violation
@@ -34,9 +36,13 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         fleet: Fleet,
         writer: Writer,
         reader: Reader,
+        reach: Reach,
         secret_places: Sequence[Place] = (),
     ) -> None:
-        """`secret_places`: where owners' secrets may be, for which team, and sent to which addresses."""
+        """`reach` judges addresses; `secret_places`: where owners may have secrets, for which team, and to
+        which addresses these may be sent.
+        """
+        self._reach = reach
         self._fleet, self._writer, self._reader = fleet, writer, reader
         self._places = secret_places
 
@@ -81,9 +87,12 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         sink = sinks.filled_registration(request.sink)
         sink.exempt = is_administrator(principal(), self._fleet)
         event = events_pb2.SinkRegistered(meta=meta(request), sink=sink)
+        reached = await self._reach.registered("sink.sink", sink)
+        if reached.observed:
+            note(observed=[each.reason for each in reached.observed])
         version, sequence = await put(
             self._writer, request, event, "sink", sink.name, self._fleet.catalogue.sinks,
-            lambda: self._wrong("sink", sink),
+            lambda: (*self._wrong("sink", sink), *reached.wrong),
         )  # fmt: skip
         return pb.RegisterSinkResponse(sink=sink, version=version, sequence=sequence)
 

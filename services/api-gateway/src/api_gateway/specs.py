@@ -30,6 +30,8 @@ class Judged:
     """What is wrong beside the query."""
     query: Checked
     """What was found about the query; nothing at all when its tables are not known."""
+    observed: tuple[Violation, ...] = ()
+    """What is not refused, and would be by a gateway that enforces; or is not known."""
 
     @property
     def violations(self) -> list[Violation]:
@@ -41,7 +43,8 @@ class Judged:
     def warnings(self) -> tuple[str, ...]:
         """What people should know of a spec that can run."""
         warnings = self.query.plan.warnings if self.query.plan else ()
-        return tuple(f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings)
+        told = [f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings]
+        return (*told, *(f"{each.reason}: {each.field} {each.message}" for each in self.observed))
 
 
 async def judge(

@@ -74,10 +74,15 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
         closing(kafka.consumer(stream.kafka, "daggers-sample", _READING)) as consumer,
         kafka.explained(stream.kafka),
     ):
-        there = consumer.list_topics(timeout=_METADATA_S).topics
+        kafka_has = consumer.list_topics(timeout=_METADATA_S)
+        there = kafka_has.topics
         topics = dict.fromkeys(stream.stream.topics)
         partitions = [(name, each) for name in topics if name in there for each in there[name].partitions]
-        yield _Step(missing_topics=missing(list(topics), there), partitions=len(partitions) if count else 0)
+        yield _Step(
+            missing_topics=missing(list(topics), there),
+            partitions=len(partitions) if count else 0,
+            kafka_id=kafka_has.cluster_id or "",
+        )
         if not count:
             return
         newest = Newest(count)

@@ -122,6 +122,9 @@ def resolve(
         if not _is_known(path, wrong):
             return resolved, wrong
     wrong += kind.resolve(f"{path}.{name}", resolved, asked)
+    held = asked.catalogue.sink(sink.registered) if sink.registered else None
+    if held is not None and held.exempt:
+        resolved.ClearField("egress")
     own, whole = getattr(sink, name), getattr(resolved.sink, name)
     wrong += registered.secrets(f"{path}.{name}", own, whole, kind.KEYS, team, asked.catalogue)
     return resolved, wrong

@@ -60,6 +60,8 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
     if topics.is_platform(sink.topic):
         text = f"topics that begin with {topics.PREFIX} are the platform's"
         yield Violation(f"{path}.topic", text, "RESERVED")
+    if sink.topic in topics.INTERNAL:
+        yield Violation(f"{path}.topic", f"{sink.topic} is Kafka's own", "RESERVED")
     for each in asked.spec.streams:
         stream = asked.catalogue.stream(each.stream)
         if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:

@@ -1,0 +1,105 @@
+"""Topics that a specification writes to: whether its own streams read them, or other teams write there.
+
+Topics are told apart by the Kafka that they are in, not by the name of its cluster: one Kafka may be
+registered under several names. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from daggers.v1 import spec_pb2
+
+from daggerspec.kafka import is_same
+from daggerspec.violation import Violation
+from fleet import Fleet
+from fleet.phases import DELETED
+
+Place: TypeAlias = tuple[str, str]
+"""A topic: the name of its cluster, and its own."""
+UNKNOWN = "KAFKA_UNKNOWN"
+"""It could not be found out whether two clusters are one Kafka."""
+
+
+def written(spec: spec_pb2.DaggerSpec) -> dict[str, Place]:
+    """The topics that a specification writes to, by the fields that name them."""
+    return {
+        f"sinks[{number}].kafka.topic": (each.kafka.cluster or spec.cluster, each.kafka.topic)
+        for number, each in enumerate(spec.sinks)
+        if each.HasField("kafka")
+    }
+
+
+def read(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> set[Place]:
+    """The topics of its streams."""
+    streams = [entry.value for each in spec.streams if (entry := fleet.streams.get(each.stream))]
+    return {(each.cluster, topic) for each in streams for topic in each.topics}
+
+
+def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
+    """The topics that daggers of other teams write to, and which team that is."""
+    return {
+        place: dagger.spec.team
+        for other, dagger in fleet.daggers.items()
+        if other != name and dagger.phase != DELETED and dagger.spec.team != team
+        for place in written(dagger.spec).values()
+    }
+
+
+def unclear(new: Mapping[str, Place], others: set[Place]) -> set[str]:
+    """The clusters whose Kafkas have to be told apart: topics of one name are in them."""
+    return {
+        cluster
+        for place in new.values()
+        for other in others
+        if place[1] == other[1] and place[0] != other[0]
+        for cluster in (place[0], other[0])
+    }
+
+
+class Kafkas:
+    """Which clusters are one Kafka."""
+
+    def __init__(self, fleet: Fleet, ids: Mapping[str, str]) -> None:
+        """`ids`: what Kafkas say that they are, by the names of clusters; empty where nobody answers."""
+        self._fleet, self._ids = fleet, ids
+
+    def same(self, one: str, other: str) -> bool | None:
+        """Whether two clusters are; None when nobody knows."""
+        ids = self._ids.get(one, ""), self._ids.get(other, "")
+        if one == other or all(ids):
+            return one == other or ids[0] == ids[1]
+        servers = [entry.value.kafka for each in (one, other) if (entry := self._fleet.clusters.get(each))]
+        return True if len(servers) == 2 and is_same(*servers) else None
+
+    def come_back(self, path: str, new: Mapping[str, Place], inputs: set[Place]) -> Iterator[Violation]:
+        """Topics that are inputs by another name of their cluster; by the same one the rule book says it."""
+        for field, (cluster, topic) in new.items():
+            for other in sorted(where for where, its in inputs if its == topic and where != cluster):
+                if same := self.same(cluster, other):
+                    text = (
+                        f"{topic} is read by this dagger: cluster {cluster} is the Kafka of cluster {other}"
+                    )
+                    yield Violation(f"{path}.{field}", text, "LOOP")
+                elif same is None:
+                    yield _unknown(f"{path}.{field}", cluster, other, f"whose {topic} this dagger reads")
+
+    def taken(self, path: str, new: Mapping[str, Place], others: Mapping[Place, str]) -> Iterator[Violation]:
+        """Topics that daggers of other teams write to."""
+        for field, (cluster, topic) in new.items():
+            for (where, its), team in sorted(others.items()):
+                if its != topic:
+                    continue
+                if same := self.same(cluster, where):
+                    text = (
+                        f"daggers of team {team} write to {topic}: write elsewhere, or ask an administrator"
+                    )
+                    yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
+                elif same is None:
+                    yield _unknown(f"{path}.{field}", cluster, where, f"to whose {topic} team {team} writes")
+
+
+def _unknown(field: str, cluster: str, other: str, why: str) -> Violation:
+    text = f"nobody answers whether cluster {cluster} is the Kafka of cluster {other}, {why}"
+    return Violation(field, text, UNKNOWN)

@@ -1,0 +1,166 @@
+"""What a specification may reach: addresses of its own, topics of other teams, groups of other services.
+
+It is judged when somebody asks for it, and by who asks. What a dagger has already it keeps: who changes
+something else of it is not asked about that again. A gateway that observes says what it would refuse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from daggers.v1 import spec_pb2
+
+from access import Principal
+from access.decision import is_administrator
+from api_gateway.kafkas import UNKNOWN, Kafkas, of_others, read, unclear, written
+from api_gateway.sampling import Samples
+from chassis.egress.addresses import PORTS, Address, Allowed, refusal
+from chassis.egress.pools import resolve
+from chassis.interceptors import Context
+from daggerspec import defaults, sinks, topics
+from daggerspec.violation import Violation
+from fleet import Fleet
+from fleet.resolve import Registered
+
+_PATIENCE_S: Final = 2.0
+_AT_ONCE: Final = 4
+_TEAM: Final = "{team}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an administrator allows tenants."""
+
+    allowed: Allowed = field(default_factory=Allowed)
+    """Addresses."""
+    groups: Sequence[str] = ()
+    """Prefixes of consumer groups; `{team}` stands for the dagger's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found about a specification."""
+
+    wrong: Sequence[Violation] = ()
+    """What is refused."""
+    observed: Sequence[Violation] = ()
+    """What would be refused, and what is not known."""
+
+
+class Reach:
+    """Judges specifications."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        samples: Samples,
+        bounds: Bounds,
+        *,
+        enforce: bool,
+        resolver: Callable[[str, int], list[Address]] = resolve,
+    ) -> None:
+        """`resolver` says the addresses of a host; it may block."""
+        self._fleet, self._samples, self._bounds, self._enforce = fleet, samples, bounds, enforce
+        self._resolver = resolver
+        # Of its own: names that are answered slowly must hold up nobody who waits for the database.
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
+
+    async def found(
+        self, path: str, name: str, spec: spec_pb2.DaggerSpec, who: Principal, context: Context
+    ) -> Found:
+        """What a principal may not reach by the spec of the dagger `name`, its defaults filled in."""
+        living = self._fleet.living(name)
+        before = defaults.filled(name, living.spec) if living else spec_pb2.DaggerSpec()
+        refused = [each async for each in self._addresses(path, name, spec, before)]
+        if spec.consumer_group != before.consumer_group and not is_administrator(who, self._fleet):
+            refused += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
+        loops, others = await self._topics(path, name, spec, before, who, context)
+        unknown = [each for each in (*loops, *others) if each.reason == UNKNOWN]
+        wrong = [each for each in loops if each.reason != UNKNOWN]
+        refused += [each for each in others if each.reason != UNKNOWN]
+        if self._enforce:
+            return Found((*wrong, *refused), unknown)
+        return Found(wrong, (*refused, *unknown))
+
+    async def _addresses(
+        self, path: str, name: str, spec: spec_pb2.DaggerSpec, before: spec_pb2.DaggerSpec
+    ) -> AsyncIterator[Violation]:
+        """Addresses that no administrator registered, and that lead where nobody may go."""
+        had = {sinks.url(each.sink) for each in self._held(name, before)}
+        for number, resolved in enumerate(self._held(name, spec)):
+            if resolved.HasField("egress") and sinks.url(resolved.sink) not in had:
+                for each in await self._refused(f"{path}.sinks[{number}]", resolved.sink):
+                    yield each
+
+    async def registered(self, path: str, sink: spec_pb2.RegisteredSink) -> Found:
+        """What may not be reached of a sink that is to be registered; administrators register any."""
+        refused = [] if sink.exempt else await self._refused(path, sink.sink)
+        return Found(refused) if self._enforce else Found((), refused)
+
+    def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.ResolvedSink]:
+        """Sinks with their addresses, and whether those are held to rules."""
+        asked = sinks.Asked(name, spec, Registered(self._fleet))
+        return [sinks.resolve("", each, asked)[0] for each in spec.sinks]
+
+    async def _refused(self, path: str, sink: spec_pb2.Sink) -> Sequence[Violation]:
+        """Why a sink may not be where its address says."""
+        field, url = sinks.url(sink)
+        why = await self._refusal(url) if url else None
+        if why is None:
+            return []
+        text = f"may not be reached: {why}; an administrator can register it"
+        return [Violation(f"{path}.{field}", text, "ADDRESS_REFUSED")]
+
+    async def _refusal(self, url: str) -> str | None:
+        """Why nothing may be sent to a URL; None when it may, or when that is not known here."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(_PATIENCE_S):
+                addresses = await loop.run_in_executor(self._threads, self._resolver, host, port)
+        except (OSError, ValueError):
+            return None  # drivers may know the host; they judge each connection
+        return refusal(parts.scheme, host, port, addresses, self._bounds.allowed)
+
+    async def _topics(
+        self,
+        path: str,
+        name: str,
+        spec: spec_pb2.DaggerSpec,
+        before: spec_pb2.DaggerSpec,
+        who: Principal,
+        context: Context,
+    ) -> tuple[Sequence[Violation], Sequence[Violation]]:
+        """Topics that come back, and those of other teams; administrators may write to these."""
+        had = set(written(before).values())
+        new = {field: place for field, place in written(spec).items() if place not in had}
+        if not new:
+            return (), ()
+        inputs = read(spec, self._fleet)
+        others = {} if is_administrator(who, self._fleet) else of_others(name, spec.team, self._fleet)
+        kafkas = Kafkas(self._fleet, await self._ids(unclear(new, {*inputs, *others}), context))
+        return tuple(kafkas.come_back(path, new, inputs)), tuple(kafkas.taken(path, new, others))
+
+    async def _ids(self, clusters: set[str], context: Context) -> Mapping[str, str]:
+        """What the Kafkas of clusters say that they are."""
+        said = await asyncio.gather(*(self._samples.kafka_id(each, context) for each in clusters))
+        return dict(zip(clusters, said, strict=True))
+
+
+def foreign_group(
+    path: str, name: str, spec: spec_pb2.DaggerSpec, prefixes: Sequence[str]
+) -> Iterator[Violation]:
+    """A group that may be somebody else's: committing in it moves where they read on."""
+    asked, own = spec.consumer_group, defaults.consumer_group(name)
+    allowed = [each.replace(_TEAM, spec.team) for each in prefixes if spec.team or _TEAM not in each]
+    if asked == own or (not topics.is_platform(asked) and any(map(asked.startswith, allowed))):
+        return
+    begins = f", or begin with {' or '.join(allowed)}" if allowed else ""
+    text = f"must be {own}{begins}: an administrator allows others (DAGGERS_GATEWAY_CONSUMER_GROUPS)"
+    yield Violation(path, text, "FOREIGN_GROUP", suggestion=own)
