@@ -21,6 +21,7 @@ from daggerspec.violation import Violation, unregistered
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 _END_OF_TIME_S: Final = 253_402_300_800
+_NANOS: Final = 1_000_000_000
 
 
 def violations(
@@ -123,7 +124,7 @@ def _reading(path: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
 
 
 def _instant(path: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
-    if not 0 <= start.at.seconds < _END_OF_TIME_S or start.at.nanos < 0:
+    if not (0 <= start.at.seconds < _END_OF_TIME_S and 0 <= start.at.nanos < _NANOS):
         yield Violation(path, "must be an instant from 1970 on", "OUT_OF_RANGE")
 
 
