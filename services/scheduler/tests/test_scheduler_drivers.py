@@ -10,6 +10,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
 from chassis import processes
+from daggerspec.catalogue import Unresolved
 from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.observation import Presence
@@ -52,6 +53,18 @@ async def test_a_driver_is_known_by_its_process_and_found_by_its_identity(tmp_pa
         await until(lambda: killed(ours, handle), "it lives on")
 
     assert ours.find("d", 5) is None
+
+
+@pytest.mark.parametrize("name", ["../d", "/tmp/d", "a/b", "..", "", "d\n", "D"])
+def test_a_name_of_the_log_that_leads_elsewhere_is_no_directory(tmp_path: Path, name: str) -> None:
+    ours = drivers(tmp_path)
+    job = spec_pb2.JobSpec(dagger=name, generation=5)
+    with pytest.raises(Unresolved, match="cannot be the name"):
+        ours.start(job, [sys.executable, "-c", ""], {})
+
+    assert ours.find(name, 5) is None
+    assert ours.lost(name, 5).run_dir == ""
+    assert list(tmp_path.rglob("*")) == []
 
 
 async def test_a_driver_whose_wrapper_was_killed_still_lives(tmp_path: Path) -> None:

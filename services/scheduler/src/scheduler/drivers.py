@@ -20,10 +20,18 @@ from chassis import drivers, processes
 from chassis.drivers import Identified
 from chassis.files import replace_bytes
 from daggerspec import rundir
+from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from fleet.observation import Presence
 from scheduler import exit_classification
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one directory below another, and no way to somewhere else."""
+    return _PLAIN.fullmatch(name) is not None
 
 
 def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
@@ -52,13 +60,18 @@ class Drivers:
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
-        """The directory of a launch."""
+        """The directory of a launch. Raises: Unresolved for a name that is none of a directory.
+
+        The gateway judges names; but what stands in the log is not believed where it becomes a path.
+        """
+        if not _is_plain(name):
+            raise Unresolved("INVALID_NAME", f"{name!r} cannot be the name of a dagger")
         return self.runs / name / str(generation)
 
     def start(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
     ) -> events_pb2.DriverHandle:
-        """Start a driver in a session of its own. Raises: OSError."""
+        """Start a driver in a session of its own. Raises: OSError, Unresolved."""
         run_dir = self.run_dir(job.dagger, job.generation)
         # A directory that exists is another launch's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
@@ -100,6 +113,8 @@ class Drivers:
     def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
         """The living driver of a launch."""
         self.reap()
+        if not _is_plain(name):
+            return None
         identity = drivers.read(self.run_dir(name, generation))
         if identity is None or not drivers.alive(identity):
             return None
@@ -107,7 +122,8 @@ class Drivers:
 
     def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
         """A launch of this host of which no process lives and only the directory is known."""
-        return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
+        run_dir = str(self.run_dir(name, generation)) if _is_plain(name) else ""
+        return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
 
     def living(self) -> list[DriverIdentity]:
         """Every launch below `runs` that has a living process."""
