@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import stat
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +33,9 @@ class Away(Exception):  # noqa: N818 - reads as what is wrong
 
 @pytest.fixture(autouse=True)
 def _logging() -> Iterator[None]:
+    before = os.umask(0o022)
     yield
+    os.umask(before)
     structlog.reset_defaults()
 
 
@@ -60,6 +64,17 @@ def test_a_signal_drains_it_and_it_ends_with_0(capsys: pytest.CaptureFixture[str
     assert [(line["event"], line["service"], line["exit_code"]) for line in lines] == [
         ("stopped", "an-oven", 0)
     ]
+
+
+def test_what_it_writes_is_its_users_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def serve(asked: asyncio.Event) -> None:
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / "spec.pb").touch()
+
+    ended(capsys, serve)
+
+    modes = [stat.filemode(each.stat().st_mode) for each in sorted(tmp_path.rglob("*"))]
+    assert modes == ["drwx------", "-rw-------"]
 
 
 def test_what_is_away_is_said_in_one_line_with_69(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ The last line of its log is the event `stopped`: the exit code, and what was wro
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -41,10 +42,13 @@ def run(
 ) -> int:
     """Run the service `name`, which `python -m NAME` starts; answers the exit code.
 
+    What it and its processes write is its user's alone: a state may hold what others must not see.
+
     `read` takes what the settings name: files, addresses; what it raises of OSError and ValueError is a bad
     setting. `serve` returns soon after the event is set. `away`, and Unavailable: what says that something
     is not there; their text is one sentence.
     """
+    os.umask(0o077)
     prog = f"python -m {name.replace('-', '_')}"
     loaded = settings.load(kind, argv, prog=prog)
     logging.configure(name)
