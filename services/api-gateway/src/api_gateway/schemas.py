@@ -105,7 +105,7 @@ def _problems(files: dp.FileDescriptorSet, own: dict[str, dp.FileDescriptorProto
     for name, file in own.items():
         if not name:
             yield Violation(_AT, "a file has no name", "INVALID_FILE")
-        for missing in file.FindInitializationErrors():
+        for missing in file.FindInitializationErrors():  # type: ignore[attr-defined] # not in the stubs
             yield Violation(_AT, f"{name} has no {missing}, which is required", "INVALID_FILE")
         for needed in file.dependency:
             if needed not in own and needed not in _WELL_KNOWN:
