@@ -218,14 +218,19 @@ async def test_who_is_not_granted_it_has_nothing_of_it_written(
         before = await seeing.client.log.end()
         errors = [
             await refusal(other.ask(method, name=name, spec=spec))
-            for method, name in (("CreateDagger", "mine"), ("ApplyDagger", "mine"), ("UpdateDagger", "plain"))
+            for method, name in (
+                ("CreateDagger", "mine"),
+                ("ApplyDagger", "mine"),
+                ("UpdateDagger", "plain"),
+                ("Validate", "mine"),
+            )
         ]
         same = await other.ask("ApplyDagger", name="seen", spec=spec)
         wrote = await seeing.client.log.end() - before
 
     assert [(each.code, each.reason) for each in errors] == [
         (grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_COLUMN")
-    ] * 3
+    ] * 4
     assert errors[0].metadata["path"] == "city"
     assert same.action == pb.ApplyDaggerResponse.ACTION_UNCHANGED
     assert wrote == 0

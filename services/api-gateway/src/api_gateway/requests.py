@@ -92,9 +92,7 @@ class Requests:
         if answer is None and (living is None or living.spec != spec):
             judged = await self.judged(name, spec, context)
             violations = judged.violations
-            made = _made(judged)
-            if made is not None:
-                self._gate.enters(sensitive.may_write(principal(), spec, made, self._fleet))
+            self.permit(spec, judged)
             # Meanwhile the same request may have come again, and been answered; or an older gateway wrote it.
             older = _judged(event, judged.warnings, all_registered=False)
             event = _judged(event, judged.warnings, all_registered=True)
@@ -140,6 +138,12 @@ class Requests:
 
     async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
+
+    def permit(self, spec: spec_pb2.DaggerSpec, judged: specs.Judged) -> None:
+        """Raises: ApiError when who calls may not have written what the rows are made of."""
+        made = _made(judged)
+        if made is not None:
+            self._gate.enters(sensitive.may_write(principal(), spec, made, self._fleet))
 
     async def made(self, dagger: Dagger) -> Made | None:
         """What the rows of a dagger are made of; None where its query can no longer be checked."""
