@@ -77,7 +77,7 @@ def place(postgres: str, tmp_path: Path) -> Iterator[Place]:
     made = Place(resolved, url, tmp_path / "password")
     made.sink.key[:] = ["id"]
     yield made
-    clients.drop(made.sink.address)
+    clients.drop(made.resolved)
 
 
 def refused(ask: Callable[[], Any]) -> JobError:
@@ -297,7 +297,7 @@ def test_rows_wait_while_the_server_is_away(place: Place) -> None:
         sinks.check(place.target())  # silence is no error
         way.open()
         place.write({"id": 3, "text": "x", "n": 1}, check=False)
-        clients.drop(address)
+        clients.drop(place.resolved)
 
     assert place.ids() == [1, 2, 3]
 
@@ -321,3 +321,26 @@ def test_rows_are_read_back_newest_first(place: Place, tmp_path: Path) -> None:
     assert [(row.time, row.tags, row.fields) for row in read] == [
         (NOON + timedelta(minutes=minute), {"tag_city": "a"}, {"n": 2**60 + minute}) for minute in (4, 3)
     ]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "2130706433", "0x7f.1", "127.1", "::ffff:127.0.0.1"]
+)
+def test_an_address_of_a_tenant_that_leads_inward_gets_no_row(place: Place, host: str) -> None:
+    place.write({"id": 1, "text": "x", "n": 1})
+    place.sink.address.host = host
+    place.resolved.egress.enforce = True
+
+    error = refused(lambda: place.write({"id": 2, "text": "x", "n": 1}, check=False)).error
+    assert (error.reason, error.retryable, place.ids()) == ("SINK_ADDRESS_REFUSED", True, [1])
+
+
+@pytest.mark.parametrize(
+    "egress", [spec_pb2.Egress(enforce=True, networks="127.0.0.0/8, ::1/128"), spec_pb2.Egress()]
+)
+def test_what_may_be_reached_gets_its_rows(place: Place, egress: spec_pb2.Egress) -> None:
+    place.sink.address.host = "localhost"
+    place.resolved.egress.CopyFrom(egress)
+
+    assert place.write({"id": 1, "text": "x", "n": 1}) == []
+    assert place.ids() == [1]

@@ -53,6 +53,10 @@ class Key:
         parts = [str(Key("", "", path).value(message)) for path in self.sent_to]
         return ":".join(f"[{part}]" if ":" in part and len(parts) > 1 else part for part in parts)
 
+    def is_addressed(self, message: Any) -> bool:
+        """Of a secret: whether a message says where it is sent to."""
+        return all(Key("", "", path).said(message) for path in self.sent_to)
+
     def take(self, message: Any, other: Any) -> None:
         """Have a message say what another one of its kind says here."""
         owner, name = _owner(message, self.field)

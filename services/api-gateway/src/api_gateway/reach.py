@@ -91,9 +91,9 @@ class Reach:
         self, path: str, name: str, spec: spec_pb2.DaggerSpec, before: spec_pb2.DaggerSpec
     ) -> AsyncIterator[Violation]:
         """Addresses that no administrator registered, and that lead where nobody may go."""
-        had = {sinks.url(each.sink) for each in self._held(name, before)}
+        had = {sinks.reached_at(each.sink) for each in self._held(name, before)}
         for number, resolved in enumerate(self._held(name, spec)):
-            if resolved.HasField("egress") and sinks.url(resolved.sink) not in had:
+            if resolved.HasField("egress") and sinks.reached_at(resolved.sink) not in had:
                 for each in await self._refused(f"{path}.sinks[{number}]", resolved.sink):
                     yield each
 
@@ -109,7 +109,7 @@ class Reach:
 
     async def _refused(self, path: str, sink: spec_pb2.Sink) -> Sequence[Violation]:
         """Why a sink may not be where its address says."""
-        field, url = sinks.url(sink)
+        field, url = sinks.reached_at(sink)
         why = await self._refusal(url) if url else None
         if why is None:
             return []
@@ -117,9 +117,11 @@ class Reach:
         return [Violation(f"{path}.{field}", text, "ADDRESS_REFUSED")]
 
     async def _refusal(self, url: str) -> str | None:
-        """Why nothing may be sent to a URL; None when it may, or when that is not known here."""
+        """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may, or
+        when that is not known here.
+        """
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(url if "://" in url else f"https://{url}")
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(_PATIENCE_S):

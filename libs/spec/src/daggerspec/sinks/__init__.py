@@ -20,7 +20,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, registered
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output
-from daggerspec.keys import Key
+from daggerspec.keys import Key, flat
 from daggerspec.secrets import wrong_use
 from daggerspec.violation import Violation
 
@@ -233,16 +233,16 @@ def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
     return load(name).messages(getattr(sink, name)) if name else {}
 
 
-def url(sink: spec_pb2.Sink) -> tuple[str, str]:
-    """Where a sink is reached, as its key `url` says, and the path of that field; empty where it has none."""
+def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
+    """Where a sink is reached, a URL or host:port, and the path of the field that says it; empty where it has
+    no address of its own. It is where its secret is sent.
+    """
     name = kind_of(sink)
-    key = next((each for each in load(name).KEYS if each.name == "url"), None) if name else None
+    key = next((each for each in flat(load(name).KEYS) if each.sent_to), None) if name else None
     if key is None:
         return "", ""
-    value: Any = getattr(sink, name or "")
-    for field in key.field.split("."):
-        value = getattr(value, field)
-    return f"{name}.{key.field}", str(value)
+    own = getattr(sink, name or "")
+    return f"{name}.{key.sent_to[0]}", key.destination(own) if key.is_addressed(own) else ""
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:

@@ -7,18 +7,32 @@ from functools import lru_cache
 
 from daggers.v1 import spec_pb2
 
-from chassis.egress.addresses import Allowed
-from chassis.egress.pools import Pools, pools, refuse
+from chassis.egress.addresses import Allowed, refusal
+from chassis.egress.pools import Judge, Pools, pools, refuse, resolve
 
 _log = logging.getLogger(__name__)
 
 
 def checked(egress: spec_pb2.Egress, what: str) -> Pools:
     """Pools of urllib3 for connections to `what`, as a person knows it. They raise AddressRefused."""
-    allowed = Allowed.parse(egress.hosts, egress.networks)
+    return pools(Allowed.parse(egress.hosts, egress.networks), _judge(egress, what))
 
+
+def addresses(egress: spec_pb2.Egress, what: str, host: str, port: int) -> list[str]:
+    """The addresses of a host, for a client that encrypts and connects to no others.
+
+    Raises: OSError where it has none, AddressRefused.
+    """
+    found = resolve(host, port)
+    why = refusal("https", host, port, found, Allowed.parse(egress.hosts, egress.networks))
+    if why is not None:
+        _judge(egress, what)(why)
+    return list(map(str, found))
+
+
+def _judge(egress: spec_pb2.Egress, what: str) -> Judge:
     @lru_cache(maxsize=8)  # a reason that goes on is said once
     def tell(why: str) -> None:
         _log.warning("%s would be refused: %s", what, why)
 
-    return pools(allowed, refuse if egress.enforce else tell)
+    return refuse if egress.enforce else tell

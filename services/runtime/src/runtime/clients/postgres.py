@@ -13,7 +13,9 @@ import psycopg
 from daggers.v1 import spec_pb2
 from psycopg import errors
 
+from chassis.egress.addresses import AddressRefused
 from daggerspec.sinks import postgres
+from runtime.clients import egress
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
 
@@ -44,31 +46,32 @@ class RefusedError(Exception):
 
 
 @contextmanager
-def connected(address: spec_pb2.PostgresAddress) -> Iterator[psycopg.Connection]:
+def connected(sink: spec_pb2.ResolvedSink) -> Iterator[psycopg.Connection]:
     """A connection of this process, kept for the next who asks, and made anew after each error of its own.
 
     So a password that was rotated is read again. Autocommit is on: `transaction()` begins one.
     Raises: TemporaryError, JobError, RefusedError for what happens inside.
     """
-    key = address.SerializeToString(deterministic=True)
+    key = _key(sink)
     try:
         connection = _open.get(key)
         if connection is None or connection.closed:
-            connection = _open[key] = connect(address)
+            connection = _open[key] = _connect(sink)
         yield connection
     except psycopg.Error as error:
-        raised = meaning(error, address)
+        raised = meaning(error, sink.sink.postgres.address)
         if not isinstance(raised, RefusedError):
-            drop(address)
+            drop(sink)
         raise raised from None
 
 
-def connect(address: spec_pb2.PostgresAddress) -> psycopg.Connection:
-    """A new connection. Raises: psycopg.Error, JobError for a secret that is not there."""
+def _connect(sink: spec_pb2.ResolvedSink) -> psycopg.Connection:
+    """A new connection. Raises: psycopg.Error; JobError for a secret that is not there, or an address."""
+    address = sink.sink.postgres.address
     ca = address.tls.ca_file
     trusted = "prefer" if postgres.is_here(address.host) and not ca else "verify-full"
     return psycopg.connect(
-        host=address.host,
+        **_hosts(sink),
         port=address.port,
         dbname=address.database,
         user=address.user,
@@ -90,9 +93,36 @@ def place(address: spec_pb2.PostgresAddress) -> str:
     return f"{host}:{address.port}"
 
 
-def drop(address: spec_pb2.PostgresAddress) -> None:
-    """Close what is kept for this address."""
-    connection = _open.pop(address.SerializeToString(deterministic=True), None)
+def _hosts(sink: spec_pb2.ResolvedSink) -> dict[str, str]:
+    """What libpq is told of the host: its name, and the addresses that were checked, once for each.
+
+    Raises: JobError.
+    """
+    address = sink.sink.postgres.address
+    if not sink.HasField("egress"):
+        return {"host": address.host}
+    what = f"PostgreSQL at {place(address)}"
+    try:
+        found = egress.addresses(sink.egress, what, address.host, address.port)
+    except OSError:
+        raise TemporaryError("SINK_UNAVAILABLE", f"{what} has no address.") from None
+    except AddressRefused as refused:
+        raise external(
+            "SINK_ADDRESS_REFUSED", f"{what} may not be reached: {refused}.", retryable=True
+        ) from None
+    return {"host": ",".join([address.host] * len(found)), "hostaddr": ",".join(found)}
+
+
+def _key(sink: spec_pb2.ResolvedSink) -> bytes:
+    """Of a kept connection: what it was made of."""
+    made_of = spec_pb2.ResolvedSink(egress=sink.egress if sink.HasField("egress") else None)
+    made_of.sink.postgres.address.CopyFrom(sink.sink.postgres.address)
+    return made_of.SerializeToString(deterministic=True)
+
+
+def drop(sink: spec_pb2.ResolvedSink) -> None:
+    """Close what is kept for this sink."""
+    connection = _open.pop(_key(sink), None)
     if connection is not None:
         with suppress(psycopg.Error):
             connection.close()

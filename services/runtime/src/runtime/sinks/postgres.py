@@ -58,7 +58,7 @@ def check(target: Target) -> None:
     table = _Table(target)
     _columns(target.layout, target.no_rows)
     try:
-        with postgres.connected(table.address) as connection:
+        with postgres.connected(target.resolved) as connection:
             table.prepare(connection)
     except TemporaryError:
         return
@@ -81,7 +81,7 @@ class PostgresWriter:
         columns = _columns(self._table.layout, batch)
         rows = pa.table({"row": pa.array(range(batch.num_rows), pa.int64()), **columns})
         rows, refusals = (_spaced(rows), []) if self._table.sink.nul_to_space else _without_nul(rows)
-        with postgres.connected(self._table.address) as connection:
+        with postgres.connected(self._table.resolved) as connection:
             self._table.stage(connection)
             for start in range(0, rows.num_rows, ROWS_PER_STATEMENT):
                 refusals += self._write(connection, rows.slice(start, ROWS_PER_STATEMENT))
@@ -107,7 +107,8 @@ class _Table:
     """The table of one sink, and the statements about it."""
 
     def __init__(self, target: Target) -> None:
-        self.sink = target.resolved.sink.postgres
+        self.resolved = target.resolved
+        self.sink = self.resolved.sink.postgres
         self.layout = target.layout
         self._dagger = target.dagger
 
@@ -256,7 +257,7 @@ def _texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
 def read(source: Source, wanted: Selection) -> list[Row]:
     """The newest rows by their times; without a time as the table has them."""
     sink = source.resolved.sink.postgres
-    with postgres.connected(sink.address) as connection, connection.transaction():
+    with postgres.connected(source.resolved) as connection, connection.transaction():
         return wanted.first(row for row in _rows(connection, sink) if wanted.wants(row))
 
 
