@@ -23,11 +23,11 @@ def addresses(egress: spec_pb2.Egress, what: str, host: str, port: int) -> list[
 
     Raises: OSError where it has none, AddressRefused.
     """
-    found = resolve(host, port)
-    why = refusal("https", host, port, found, Allowed.parse(egress.hosts, egress.networks))
+    resolved = resolve(host, port)
+    why = refusal("https", host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
     if why is not None:
         _judge(egress, what)(why)
-    return list(map(str, found))
+    return list(map(str, resolved))
 
 
 def _judge(egress: spec_pb2.Egress, what: str) -> Judge:

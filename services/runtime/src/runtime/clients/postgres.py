@@ -103,14 +103,14 @@ def _hosts(sink: spec_pb2.ResolvedSink) -> dict[str, str]:
         return {"host": address.host}
     what = f"PostgreSQL at {place(address)}"
     try:
-        found = egress.addresses(sink.egress, what, address.host, address.port)
+        checked = egress.addresses(sink.egress, what, address.host, address.port)
     except OSError:
         raise TemporaryError("SINK_UNAVAILABLE", f"{what} has no address.") from None
     except AddressRefused as refused:
         raise external(
             "SINK_ADDRESS_REFUSED", f"{what} may not be reached: {refused}.", retryable=True
         ) from None
-    return {"host": ",".join([address.host] * len(found)), "hostaddr": ",".join(found)}
+    return {"host": ",".join([address.host] * len(checked)), "hostaddr": ",".join(checked)}
 
 
 def _key(sink: spec_pb2.ResolvedSink) -> bytes:

@@ -195,11 +195,11 @@ class _Table:
         others = [quoted(each) for each in self.columns.values() if each not in self.key]
         upserts = self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT and others
         put = ", ".join(f"{each} = excluded.{each}" for each in others)
-        found = f"DO UPDATE SET {put}" if upserts else "DO NOTHING"
+        conflict = f"DO UPDATE SET {put}" if upserts else "DO NOTHING"
         order = "DESC" if self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT else "ASC"
         rows = f"SELECT DISTINCT ON ({key}) {self._list} FROM {self._staged}"  # noqa: S608 - names
         ordered = f"{rows} ORDER BY {key}, {_ROW} {order}"
-        return f"INSERT INTO {self.name} ({self._list}) {ordered} ON CONFLICT ({key}) {found}"
+        return f"INSERT INTO {self.name} ({self._list}) {ordered} ON CONFLICT ({key}) {conflict}"
 
     def _wrong(self, what: str) -> JobError:
         return user("SINK_SCHEMA", f"The table {self.name} of {self._place} {what}.")

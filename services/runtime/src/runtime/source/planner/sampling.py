@@ -132,12 +132,12 @@ def crossing(time: int, start: int, end: int) -> Generator[int, Sample | None, i
     middle whenever that left more than half. A sample is older than `time` when its greatest time is, so that
     single records that are out of order do not lead astray.
     """
-    low, high, found = start, end, None
+    low, high, crossed = start, end, None
     older: tuple[int, int] | None = None
     newer: tuple[int, int] | None = None
-    at, left = start, 2 * (end - start)
+    looked, left = start, 2 * (end - start)
     while low < high:
-        records = [record for record in (yield at) or () if record.offset < end]
+        records = [record for record in (yield looked) or () if record.offset < end]
         times = [(record.offset, record.time) for record in records if record.time is not None]
         first = next((offset for offset, one in times if one >= time), None)
         if first is None and times:
@@ -145,18 +145,18 @@ def crossing(time: int, start: int, end: int) -> Generator[int, Sample | None, i
         elif first is not None and times[0][0] < first:
             return first
         else:
-            high = at
+            high = looked
             if first is not None:
-                found, newer = first, times[0]
-        if at == start:
-            at = max(low, end - SAMPLE)
+                crossed, newer = first, times[0]
+        if looked == start:
+            looked = max(low, end - SAMPLE)
             continue
-        at = (low + high) // 2
+        looked = (low + high) // 2
         if older is not None and newer is not None and 2 * (high - low) <= left:
             share = (time - older[1]) / max(1, newer[1] - older[1])
-            at = older[0] + int(share * (newer[0] - older[0])) - SAMPLE // 2
-        at, left = max(low, min(at, high - 1)), high - low
-    return found
+            looked = older[0] + int(share * (newer[0] - older[0])) - SAMPLE // 2
+        looked, left = max(low, min(looked, high - 1)), high - low
+    return crossed
 
 
 def _before(end: int, sample: Sample) -> tuple[int | None, int]:
