@@ -68,10 +68,12 @@ def connected(sink: spec_pb2.ResolvedSink) -> Iterator[psycopg.Connection]:
 def _connect(sink: spec_pb2.ResolvedSink) -> psycopg.Connection:
     """A new connection. Raises: psycopg.Error; JobError for a secret that is not there, or an address."""
     address = sink.sink.postgres.address
+    host, checked = _hosts(sink)
     ca = address.tls.ca_file
     trusted = "prefer" if postgres.is_here(address.host) and not ca else "verify-full"
     return psycopg.connect(
-        **_hosts(sink),
+        host=host,
+        hostaddr=checked,
         port=address.port,
         dbname=address.database,
         user=address.user,
@@ -93,14 +95,14 @@ def place(address: spec_pb2.PostgresAddress) -> str:
     return f"{host}:{address.port}"
 
 
-def _hosts(sink: spec_pb2.ResolvedSink) -> dict[str, str]:
-    """What libpq is told of the host: its name, and the addresses that were checked, once for each.
+def _hosts(sink: spec_pb2.ResolvedSink) -> tuple[str, str | None]:
+    """What libpq is told of the host: its name, once for each address that was checked, and these.
 
     Raises: JobError.
     """
     address = sink.sink.postgres.address
     if not sink.HasField("egress"):
-        return {"host": address.host}
+        return address.host, None
     what = f"PostgreSQL at {place(address)}"
     try:
         checked = egress.addresses(sink.egress, what, address.host, address.port)
@@ -110,7 +112,7 @@ def _hosts(sink: spec_pb2.ResolvedSink) -> dict[str, str]:
         raise external(
             "SINK_ADDRESS_REFUSED", f"{what} may not be reached: {refused}.", retryable=True
         ) from None
-    return {"host": ",".join([address.host] * len(checked)), "hostaddr": ",".join(checked)}
+    return ",".join([address.host] * len(checked)), ",".join(checked)
 
 
 def _key(sink: spec_pb2.ResolvedSink) -> bytes:
