@@ -261,6 +261,19 @@ async def test_a_topic_of_another_team_is_refused_by_every_name_of_its_kafka(
     assert "daggers of team delivery write to rows" in error.violations[0].message
 
 
+async def test_a_registered_sink_is_in_the_kafka_that_it_was_registered_with(
+    enforcing: World, samples: Any, refusal: Refused
+) -> None:
+    sink = spec_pb2.RegisteredSink(name="topics", sink={"kafka": {"cluster": "again"}})
+    await enforcing.root.RegisterSink(pb.RegisterSinkRequest(sink=sink))
+    await enforcing.bot("stranger").CreateDagger(create(to(samples, "rows", team="delivery"), "theirs"))
+    asked = [spec(samples, registered="topics", kafka={"topic": topic}) for topic in ("rows", "bookings-1")]
+
+    errors = [await refusal(enforcing.bot("editor").CreateDagger(create(each))) for each in asked]
+
+    assert [[reason for _, reason in found(each)] for each in errors] == [["FOREIGN_TOPIC"], ["LOOP"]]
+
+
 async def test_a_topic_of_that_name_in_another_kafka_is_free(enforcing: World, samples: Any) -> None:
     await enforcing.bot("stranger").CreateDagger(create(to(samples, "rows", team="delivery"), "theirs"))
 

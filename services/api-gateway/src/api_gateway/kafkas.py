@@ -22,13 +22,19 @@ UNKNOWN = "KAFKA_UNKNOWN"
 """It could not be found out whether two clusters are one Kafka."""
 
 
-def written(spec: spec_pb2.DaggerSpec) -> dict[str, Place]:
+def written(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
     """The topics that a specification writes to, by the fields that name them."""
     return {
-        f"sinks[{number}].kafka.topic": (each.kafka.cluster or spec.cluster, each.kafka.topic)
+        f"sinks[{number}].kafka.topic": (_cluster(each, fleet) or spec.cluster, each.kafka.topic)
         for number, each in enumerate(spec.sinks)
         if each.HasField("kafka")
     }
+
+
+def _cluster(sink: spec_pb2.Sink, fleet: Fleet) -> str:
+    """The cluster that a sink says, itself or by its registration."""
+    entry = fleet.catalogue.sinks.get(sink.registered)
+    return sink.kafka.cluster or (entry.value.sink.kafka.cluster if entry else "")
 
 
 def read(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> set[Place]:
@@ -43,7 +49,7 @@ def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
         place: dagger.spec.team
         for other, dagger in fleet.daggers.items()
         if other != name and dagger.phase != DELETED and dagger.spec.team != team
-        for place in written(dagger.spec).values()
+        for place in written(dagger.spec, fleet).values()
     }
 
 

@@ -140,8 +140,8 @@ class Reach:
         context: Context,
     ) -> tuple[Sequence[Violation], Sequence[Violation]]:
         """Topics that come back, and those of other teams; administrators may write to these."""
-        had = set(written(before).values())
-        new = {field: place for field, place in written(spec).items() if place not in had}
+        had = set(written(before, self._fleet).values())
+        new = {field: place for field, place in written(spec, self._fleet).items() if place not in had}
         if not new:
             return (), ()
         inputs = read(spec, self._fleet)
