@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -195,3 +197,39 @@ def test_fields_whose_names_differ_in_case_are_two_columns(session: SparkSession
 def _helpers() -> list[str]:
     """The command lines of the processes below this one."""
     return [command_line(one) for one in psutil.Process().children(recursive=True)]
+
+
+class Runs:
+    """Something that Java can call back."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def run(self) -> None:
+        """As java.lang.Runnable says."""
+        self.times += 1
+
+    class Java:
+        """What it is to Java."""
+
+        implements = ("java.lang.Runnable",)
+
+
+def test_only_who_knows_the_token_calls_python_back(session: SparkSession) -> None:
+    gateway: Any = session.sparkContext._gateway
+    runs = Runs()
+    proxy = gateway.gateway_property.pool.put(runs)
+    thread = gateway.jvm.java.lang.Thread(runs)
+    thread.start()
+    thread.join(10_000)
+    by_java = runs.times
+    command = f"c\n{proxy}\nrun\ne\n".encode()
+    for said in (command, b"A\nnot-the-token\n" + command):
+        # What arrives without a token is one HTTP request as good as another.
+        with socket.create_connection(("127.0.0.1", gateway._callback_server.port), 10) as stranger:
+            stranger.sendall(said)
+            with suppress(ConnectionResetError):
+                while stranger.recv(1024):
+                    pass
+
+    assert (by_java, runs.times) == (1, 1)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.spark import names, planners, queries
+from runtime.spark import callbacks, names, planners, queries
 
 _SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
@@ -71,6 +71,7 @@ def start() -> SparkSession:
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    callbacks.ask_for_token(session)
     planners.serve(session)
     _no_data_sources(session)
     _prepare(session)
