@@ -116,7 +116,10 @@ def request(notify, settings):
 def outcome(answer):
     return Sent() if answer.status == 204 else refused(answer, "")
 '''
-    )
+    ),
+    "libs/spec/src/daggerspec/receivers.py": behind(
+        '    "pagerduty": {"routing_key": True, "url": False},\n', '    "dummy": {"url": True},\n'
+    ),
 }
 FUNCTION: Final[Mapping[str, Change]] = {
     "libs/daggersql/src/daggersql/functions/own/dummy.py": whole(

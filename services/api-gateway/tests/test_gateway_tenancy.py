@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from chassis.errors import ApiError
@@ -305,3 +305,36 @@ async def test_a_quota_that_cannot_be_kept_is_refused_where_it_stands(root: Call
     assert [(each.field, each.reason) for each in error.violations] == [
         ("team.quotas.daggers.soft", "OUT_OF_RANGE"), ("team.quotas.records_per_second.hard", "WARNED_ONLY"),
     ]  # fmt: skip
+
+
+def with_receiver(kind: str, **secrets: spec_pb2.SecretRef) -> access_pb2.Team:
+    return access_pb2.Team(name="pricing", receivers=[access_pb2.TeamReceiver(kind=kind, secrets=secrets)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "secrets", "wrong"),
+    [
+        ("slak", {}, ("team.receivers[0].kind", "UNKNOWN_KIND")),
+        ("slack", {}, ("team.receivers[0].secrets.url", "REQUIRED")),
+        ("slack", {"url": {"env": "HOOK"}}, ("team.receivers[0].secrets.url", "INVALID_REFERENCE")),
+        ("slack", {"url": {"file": "hook"}}, ("team.receivers[0].secrets.url.file", "INVALID_REFERENCE")),
+    ],
+)  # fmt: skip
+async def test_a_receiver_that_cannot_be_reached_so_is_refused(
+    root: Caller, refusal: Refused, kind: str, secrets: dict[str, dict[str, str]], wrong: tuple[str, str]
+) -> None:
+    places = {key: spec_pb2.SecretRef(**place) for key, place in secrets.items()}
+    error = await refusal(root.ask("RegisterTeam", team=with_receiver(kind, **places)))
+
+    assert [(each.field, each.reason) for each in error.violations] == [wrong]
+
+
+async def test_where_receivers_have_their_secrets_is_told_to_administrators_and_survives_a_grant(
+    bot: Caller, root: Caller
+) -> None:
+    await root.ask("RegisterTeam", team=with_receiver("slack", url=spec_pb2.SecretRef(file="/run/hook")))
+    granted = await root.ask("GrantRole", team="pricing", principal="account:boss", role=VIEWER)
+    theirs = (await bot.ask("GetTeam", name="pricing")).team
+
+    assert granted.team.receivers[0].secrets["url"].file == "/run/hook"
+    assert [(each.kind, len(each.secrets)) for each in theirs.receivers] == [("slack", 0)]

@@ -75,7 +75,7 @@ class World:
     async def run_dagger(self) -> None:
         """A dagger that runs."""
         await self.tell(events_pb2.SchedulerStarted(scheduler_id="s"))
-        await self.tell(events_pb2.DaggerRequested(name="bookings", spec=spec_pb2.DaggerSpec()))
+        await self.tell(events_pb2.DaggerRequested(name="bookings", spec=spec_pb2.DaggerSpec(team="pricing")))
         await self.relaunch(version=1)
 
     async def relaunch(self, version: int) -> None:
@@ -210,6 +210,7 @@ class Running:
             for channel in self.monitor.channels:
                 await self._timer(partial(self.monitor.deliveries.notify, channel))
                 await self._timer(partial(self.monitor.deliveries.notify_outage, channel))
+            await self._timer(self.monitor.team_deliveries.notify)
 
     async def _timer(self, body: Callable[[], Awaitable[None]]) -> None:
         """As `host.every` runs it."""

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from chassis.settings import explain
+from daggerspec.receivers import KINDS
 from health_monitor import receivers, reference
 from health_monitor.settings import monitor_settings
 
@@ -128,3 +130,16 @@ def test_the_contract_suite_finds_a_new_kind(pigeon: Path) -> None:
 
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout.splitlines()[-1]
+
+
+def test_the_secrets_that_a_team_may_name_are_up_to_date() -> None:
+    secrets = {
+        kind: {
+            name: field.is_required()
+            for name, field in receivers.kind(kind).Settings.model_fields.items()
+            if field.annotation is SecretStr
+        }
+        for kind in receivers.names()
+    }
+
+    assert {kind: dict(keys) for kind, keys in KINDS.items()} == secrets

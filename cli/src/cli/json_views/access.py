@@ -4,7 +4,7 @@ from typing import Any
 
 from daggers.v1 import access_pb2, gateway_pb2
 
-from daggerclient.teamfile import quotas_shown, role_name
+from daggerclient.teamfile import quotas_shown, receivers_shown, role_name
 from daggerclient.times import iso
 
 
@@ -12,7 +12,13 @@ def team(what: access_pb2.Team) -> dict[str, Any]:
     """A team."""
     members = [{"principal": each.principal, "role": role_name(each.role)} for each in what.members]
     quotas = quotas_shown(what.quotas)
-    return {"name": what.name, "contact": what.contact, "members": members, "quotas": quotas}
+    return {
+        "name": what.name,
+        "contact": what.contact,
+        "members": members,
+        "receivers": receivers_shown(what.receivers),
+        "quotas": quotas,
+    }
 
 
 def usage(name: str, what: gateway_pb2.GetTeamUsageResponse) -> dict[str, Any]:

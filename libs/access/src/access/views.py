@@ -144,6 +144,8 @@ def _secret(principal: Principal, secret: spec_pb2.Secret, fleet: Fleet) -> None
 def _team(principal: Principal, team: access_pb2.Team, fleet: Fleet) -> None:
     if not may(principal, Action.READ, team.name, fleet).allowed:
         del team.members[:]
+    if not is_administrator(principal, fleet):
+        _strip(team)
 
 
 def _dagger(principal: Principal, dagger: gateway_pb2.Dagger, fleet: Fleet) -> gateway_pb2.Dagger:

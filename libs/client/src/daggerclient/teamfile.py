@@ -1,5 +1,5 @@
 """A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what,
-and how much its daggers may take.
+who is told of alerts, and how much its daggers may take.
 
 kind: team
 name: pricing
@@ -7,11 +7,14 @@ contact: "#pricing"
 members:
   - {user: ada@example.org, role: owner}
   - {group: analysts, role: viewer}
+receivers:
+  - slack: {url: {file: /run/daggers/receivers/pricing-slack}}
 quotas:
   daggers: {soft: 40, hard: 50}
   memory: {hard: 64g}
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -19,8 +22,10 @@ from daggers.v1 import access_pb2
 
 from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
+from daggerclient.daggerfile.sinks import secret, shown_secret
 from daggerclient.errors import InvalidFileError
 from daggerclient.findings import headline
+from daggerspec.receivers import KINDS
 
 KIND = "team"
 COUNT = Form(lambda reader, node, path: reader.integer(node, path, most=2**53), lambda value: value)
@@ -51,7 +56,9 @@ def parse(text: str, file: str) -> access_pb2.Team:
     if node is None:
         raise InvalidFileError(f"{file} holds no team: it is empty")
     reader.begin(node)
-    values = reader.mapping(node, "", ("kind", "name", "contact", "members", "quotas"), ("kind", "name"))
+    values = reader.mapping(
+        node, "", ("kind", "name", "contact", "members", "receivers", "quotas"), ("kind", "name")
+    )
     team = access_pb2.Team()
     if "kind" in values:
         reader.choice(values["kind"], "kind", (KIND,))
@@ -62,6 +69,9 @@ def parse(text: str, file: str) -> access_pb2.Team:
     if "members" in values:
         for path, item in reader.items(values["members"], "members", of="members"):
             _member(reader, item, path, team)
+    if "receivers" in values:
+        for path, item in reader.items(values["receivers"], "receivers", of="receivers"):
+            _receiver(reader, item, path, team)
     if "quotas" in values:
         _quotas(reader, values["quotas"], team)
     if reader.findings:
@@ -76,6 +86,18 @@ def _quotas(reader: Reader, node: yaml.Node, team: access_pb2.Team) -> None:
         quota: access_pb2.Quota = getattr(team.quotas, field)
         for bound, said in reader.mapping(value, f"quotas.{key}", ("soft", "hard")).items():
             setattr(quota, bound, form.read(reader, said, f"quotas.{key}.{bound}"))
+
+
+def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
+    kinds = reader.mapping(node, path, tuple(KINDS))
+    if len(kinds) > 1:
+        reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(KINDS)}")
+    for kind, settings in kinds.items():
+        known = KINDS[kind]
+        needed = tuple(key for key, required in known.items() if required)
+        receiver = team.receivers.add(kind=kind)
+        for key, value in reader.mapping(settings, f"{path}.{kind}", tuple(known), needed).items():
+            receiver.secrets[key].CopyFrom(secret(reader, value, f"{path}.{kind}.{key}"))
 
 
 def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
@@ -96,8 +118,18 @@ def shown(team: access_pb2.Team) -> dict[str, Any]:
         document["contact"] = team.contact
     if team.members:
         document["members"] = [_shown(member) for member in team.members]
+    if team.receivers:
+        document["receivers"] = receivers_shown(team.receivers)
     quotas = quotas_shown(team.quotas)
     return document | ({"quotas": quotas} if quotas else {})
+
+
+def receivers_shown(receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
+    """Receivers as the file has them."""
+    return [
+        {each.kind: {key: shown_secret(each.secrets[key]) for key in sorted(each.secrets)}}
+        for each in receivers
+    ]
 
 
 def quotas_shown(quotas: access_pb2.Quotas) -> dict[str, Any]:

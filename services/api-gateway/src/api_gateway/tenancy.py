@@ -21,7 +21,7 @@ from api_gateway.requests import refuse
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import fields
+from daggerspec import fields, receivers
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet, Refusal, quotas, tenancy
 from fleet.answers import Code
@@ -342,6 +342,7 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
         yield Violation("team.members", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
     for number, member in enumerate(team.members):
         yield from principal.violations(f"team.members[{number}].principal", member.principal)
+    yield from receivers.violations("team.receivers", team.receivers)
     for name, quota in ((each.name, value) for each, value in team.quotas.ListFields()):
         if name in quotas.WARNED_ONLY and quota.HasField("hard"):
             text = "has no hard bound: nothing stops records that flow; say soft"

@@ -6,10 +6,10 @@ In the log; during an outage of Kafka in the journal, which the log gets later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from chassis.logging import logger
 from eventlog import LogUnavailable
@@ -17,9 +17,13 @@ from fleet.alert import Notify
 from health_monitor import alert
 from health_monitor.journal import KeptOutage
 from health_monitor.leadership import Leadership
+from health_monitor.receivers import Outcome, Permanent, Temporary
 from health_monitor.webhook import Channel, Webhooks
 
 _APPEND_AGAIN_S: Final = 1.0
+
+Reached: TypeAlias = Callable[[], Awaitable[Channel | Temporary | Permanent]]
+"""Gives a receiver as it is now, or why it cannot be told."""
 
 
 class Deliveries:
@@ -41,15 +45,23 @@ class Deliveries:
 
     async def notify(self, channel: Channel) -> None:
         """Send a receiver its next notification, and record what became of it. Raises: LogUnavailable."""
+
+        async def reached() -> Channel:
+            return channel
+
+        await self.notify_named(channel.name, channel.receiver.PACE, reached)
+
+    async def notify_named(self, receiver: str, pace: timedelta, reached: Reached) -> None:
+        """The same, of a receiver that is looked up when there is something to tell it."""
         leadership = self._leadership
-        if not leadership.begins or self._kept.current is not None or self._due_to(channel) is None:
+        if not leadership.begins or self._kept.current is not None or self._due_to(receiver, pace) is None:
             return
         # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
         await leadership.follower.catch_up()
-        due = self._due_to(channel)
+        due = self._due_to(receiver, pace)
         if due is None or not leadership.leads:
             return
-        await self._unbroken(self._deliver(channel, due))
+        await self._unbroken(self._deliver(reached, due))
 
     async def notify_outage(self, channel: Channel) -> None:
         """Tell a receiver that Kafka is away, while it is: the outcome is kept in the journal."""
@@ -65,9 +77,8 @@ class Deliveries:
         if self.under_way:
             await asyncio.wait(self.under_way, timeout=grace.total_seconds())
 
-    def _due_to(self, channel: Channel) -> Notify | None:
-        ledger = self._leadership.ledger
-        return ledger.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
+    def _due_to(self, receiver: str, pace: timedelta) -> Notify | None:
+        return self._leadership.ledger.next_notification(receiver, pace=pace, now=self._clock())
 
     async def _unbroken(self, delivery: Coroutine[None, None, None]) -> None:
         """Not cancelled with its timer: what was sent shall be recorded."""
@@ -76,8 +87,11 @@ class Deliveries:
         task.add_done_callback(self.under_way.discard)
         await asyncio.shield(task)
 
-    async def _deliver(self, channel: Channel, due: Notify) -> None:
-        outcome = await self._webhooks.send(channel, due, now=self._clock())
+    async def _deliver(self, reached: Reached, due: Notify) -> None:
+        there = await reached()
+        outcome: Outcome = (
+            await self._webhooks.send(there, due, now=self._clock()) if isinstance(there, Channel) else there
+        )
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
         while self._leadership.leads:  # sent again only if this process dies before the log takes it
             with suppress(LogUnavailable):

@@ -90,6 +90,7 @@ def build(
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
     every(app, PROBE_S, "probe", monitor.observer.probe)
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
+    every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
     told = monitor.deliveries
     for channel in monitor.channels:
         every(app, NOTIFY_S, f"notify {channel.name}", partial(told.notify, channel))

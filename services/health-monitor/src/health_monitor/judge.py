@@ -5,7 +5,7 @@ It holds on every monitor, so who comes to lead knows as much as who led.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from daggers.v1 import alerts_pb2
@@ -20,8 +20,10 @@ from health_monitor.finding import Finding
 class Judge:
     """What was found of everything that is watched."""
 
-    def __init__(self, ledger: Ledger, *, receivers: Sequence[str], policy: alert.Policy) -> None:
-        """`receivers`: who is told of what fires."""
+    def __init__(
+        self, ledger: Ledger, *, receivers: Callable[[Dagger | None], Sequence[str]], policy: alert.Policy
+    ) -> None:
+        """`receivers`: who is told of what fires about a dagger; of None: about the platform."""
         self._ledger, self._receivers, self._policy = ledger, receivers, policy
         self._held: dict[tuple[str, Condition], alert.Held] = {}
 
@@ -46,7 +48,7 @@ class Judge:
                 self._ledger.alert(name, condition),
                 held,
                 dagger=dagger,
-                receivers=self._receivers,
+                receivers=self._receivers(dagger),
                 now=now,
                 policy=self._policy,
                 change=change,

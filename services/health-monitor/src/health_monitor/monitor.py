@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from election import Beats, proven_dead
 from eventlog import Log, Record
 from eventlog.follower import Follower
-from fleet import Fleet
+from fleet import Dagger, Fleet
 from fleet.alert import PLATFORM
 from fleet.health import Limits
 from fleet.ledger import Ledger
@@ -36,6 +36,7 @@ from health_monitor.judge import Judge
 from health_monitor.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.observer import Observer
 from health_monitor.outage import Journal, Outage
+from health_monitor.team_receivers import TeamDeliveries, of_team
 from health_monitor.watchdog import INTERVAL, Watchdog
 from health_monitor.webhook import Channel, Webhooks
 
@@ -70,12 +71,13 @@ class Monitor:
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self.observer.folded)
-        receivers = [channel.name for channel in channels]
-        self._judge = Judge(self.leadership.ledger, receivers=receivers, policy=policy)
+        self._platforms = [channel.name for channel in channels]
+        self._judge = Judge(self.leadership.ledger, receivers=self._told, policy=policy)
         self._kept = KeptOutage(journal)
         self.deliveries = Deliveries(
             self.leadership, self._kept, webhooks=webhooks, policy=policy, clock=clock
         )
+        self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership)
         self._watchdog = Watchdog(watchdog, webhooks, clock)
         self._limits, self._clock = limits, clock
         self._judged: datetime | None = None
@@ -143,6 +145,9 @@ class Monitor:
         )
         return turn if self.leadership.begins else None
 
+    def _told(self, dagger: Dagger | None) -> Sequence[str]:
+        return of_team(self.fleet, dagger) or self._platforms
+
     async def judge_platform(self) -> None:
         """Look at Kafka itself. What begins is journaled until the log has it. Raises: LogUnavailable."""
         if not self.observer.begun:
@@ -186,4 +191,5 @@ class Monitor:
     async def drain(self, grace: timedelta) -> None:
         """Begin nothing more, and let what is under way be recorded; the followers must still run."""
         self.leadership.draining = True
+        self.team_deliveries.stop()
         await self.deliveries.drain(grace)

@@ -1,0 +1,50 @@
+"""The file of a team: what it says is registered, and what is wrong with it is told with its place."""
+
+import pytest
+from daggers.v1 import access_pb2, spec_pb2
+
+from daggerclient import InvalidFileError, teamfile
+
+WHOLE = """\
+kind: team
+name: pricing
+contact: "#pricing"
+members:
+  - {user: ada@example.org, role: owner}
+receivers:
+  - slack: {url: {file: /run/hook}}
+  - pagerduty: {routing_key: {file: /run/key}}
+quotas:
+  memory: {hard: 64g}
+"""
+
+
+def test_what_a_file_says_of_receivers_is_registered_and_shown_the_same() -> None:
+    team = teamfile.parse(WHOLE, "team.yaml")
+
+    assert list(team.receivers) == [
+        access_pb2.TeamReceiver(kind="slack", secrets={"url": spec_pb2.SecretRef(file="/run/hook")}),
+        access_pb2.TeamReceiver(
+            kind="pagerduty", secrets={"routing_key": spec_pb2.SecretRef(file="/run/key")}
+        ),
+    ]
+    assert teamfile.shown(team)["receivers"] == [
+        {"slack": {"url": {"file": "/run/hook"}}},
+        {"pagerduty": {"routing_key": {"file": "/run/key"}}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("receiver", "code"),
+    [
+        ("slak: {url: {file: /run/hook}}", "UNKNOWN_KEY"),
+        ("slack: {}", "MISSING_KEY"),
+        ("slack: {url: https://hooks.slack.com/services/T0}", "INLINE_SECRET"),
+        ("{slack: {url: {file: /a}}, pagerduty: {routing_key: {file: /b}}}", "WRONG_TYPE"),
+    ],
+)
+def test_a_receiver_that_is_none_is_told_with_its_place(receiver: str, code: str) -> None:
+    with pytest.raises(InvalidFileError) as caught:
+        teamfile.parse(f"kind: team\nname: pricing\nreceivers:\n  - {receiver}\n", "team.yaml")
+
+    assert [(each["code"], each["line"]) for each in caught.value.findings] == [(code, 4)]

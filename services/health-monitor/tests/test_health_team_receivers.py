@@ -1,0 +1,135 @@
+"""A team's receivers are told of its daggers' alerts, else the platform's; they are what the log says now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
+
+WAIT_S = 30
+
+
+@pytest.fixture
+def slack_file(world: Any, tmp_path: Path) -> Path:
+    """The file with the URL of the team's channel."""
+    file = tmp_path / "pricing-slack"
+    file.write_text(f"{world.receiver.slack_url}?of=pricing\n")
+    return file
+
+
+def team(*files: Mapping[str, Path], kind: str = "slack", name: str = "pricing") -> Any:
+    """Registers a team with a receiver for each of these secrets."""
+    told = [
+        access_pb2.TeamReceiver(
+            kind=kind, secrets={key: spec_pb2.SecretRef(file=str(path)) for key, path in each.items()}
+        )
+        for each in files
+    ]
+    return events_pb2.TeamRegistered(team=access_pb2.Team(name=name, receivers=told))
+
+
+def emptied(file: Path) -> str:
+    """What stood in a file that is there no more."""
+    text = file.read_text()
+    file.unlink()
+    return text
+
+
+def filled(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+async def until(world: Any, running: Any, wanted: str) -> list[str]:
+    """What the log of alerts says once it says this."""
+    async with asyncio.timeout(WAIT_S):
+        while wanted not in (told := await world.events()):
+            await running.step()
+            await asyncio.sleep(0.01)  # what is told is under way beside the timers
+    return list(told)
+
+
+async def test_a_teams_receiver_is_told_what_begins_and_what_is_over_and_the_platforms_is_not(
+    world: Any, slack_file: Path
+) -> None:
+    await world.tell(team({"url": slack_file}))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationSent pricing/slack")
+        await world.mend_dagger()
+        await running.steps(4)
+        async with asyncio.timeout(WAIT_S):
+            while (await world.events()).count("NotificationSent pricing/slack") < 2:
+                await running.step()
+                await asyncio.sleep(0.01)
+        events = await world.events()
+    texts = [each.body["text"] for each in world.receiver.received]
+
+    assert sorted(events) == sorted(
+        ["MonitorStarted", "AlertFired", "AlertResolved", *["NotificationSent pricing/slack"] * 2]
+    )
+    assert ["resolved" in each for each in texts] == [False, True]
+
+
+@pytest.mark.parametrize("registered", [None, team(), team(name="supply")])
+async def test_a_team_without_receivers_is_told_through_the_platforms(world: Any, registered: Any) -> None:
+    if registered is not None:
+        await world.tell(registered)
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await running.steps(6)
+
+    assert sorted(await world.events())[1:] == [
+        "MonitorStarted", "NotificationSent pagerduty", "NotificationSent slack",
+    ]  # fmt: skip
+
+
+async def test_a_file_that_is_not_there_is_said_and_tried_again_until_it_is(
+    world: Any, slack_file: Path
+) -> None:
+    url = emptied(slack_file)
+    await world.tell(team({"url": slack_file}))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationFailed pricing/slack")
+        failed = [
+            each.message
+            async for each in world.alerts.replay()
+            if isinstance(each.message, alerts_pb2.NotificationFailed)
+        ]
+        filled(slack_file, url)
+        await until(world, running, "NotificationSent pricing/slack")
+
+    assert failed[0].reason == "NOT_CONFIGURED"
+    assert str(slack_file) in failed[0].detail
+    assert len(world.receiver.received) == 1
+
+
+async def test_what_stands_in_a_file_is_never_said(world: Any, slack_file: Path) -> None:
+    filled(slack_file, "a secret that is no URL")
+    await world.tell(team({"url": slack_file}))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationFailed pricing/slack")
+        records = [each.value async for each in world.alerts.replay()]
+
+    assert not any(b"a secret" in each for each in records)
+
+
+async def test_a_receiver_that_the_team_has_no_more_is_given_up(world: Any, slack_file: Path) -> None:
+    emptied(slack_file)
+    await world.tell(team({"url": slack_file}))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationFailed pricing/slack")
+        await world.tell(team())
+        async with asyncio.timeout(WAIT_S):
+            while (await world.events()).count("NotificationFailed pricing/slack") < 2:
+                await running.step()
+                await asyncio.sleep(0.01)
+        last = [each.message async for each in world.alerts.replay()][-1]
+
+    assert (last.reason, last.HasField("not_before")) == ("NOT_A_RECEIVER", False)
