@@ -123,7 +123,9 @@ async def test_what_services_there_are_is_told_to_who_shows_a_token(channel: Any
         response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
     )
     request = reflection_pb2.ServerReflectionRequest(list_services="")
-    refused = reflect(iter([request]), timeout=_PATIENCE_S)
+    refused = reflect(
+        timeout=_PATIENCE_S
+    )  # says nothing: who writes to a call that has ended is told so instead
     shows = (("authorization", f"Bearer {TOKEN}"),)
     told = await reflect(iter([request]), timeout=_PATIENCE_S, metadata=shows).read()
 

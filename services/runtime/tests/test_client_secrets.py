@@ -73,7 +73,9 @@ def canary(tmp_path: Path) -> Path:
 
 def written(url: str, token: spec_pb2.SecretRef) -> None:
     """What a worker does with a point for this address."""
-    influx_sink._post(spec_pb2.InfluxAddress(url=url, org="-", bucket="b", token=token), "m n=1i 1")
+    sink = spec_pb2.ResolvedSink()
+    sink.sink.influx.address.CopyFrom(spec_pb2.InfluxAddress(url=url, org="-", bucket="b", token=token))
+    influx_sink._post(sink, "m n=1i 1")
 
 
 def test_a_token_goes_to_its_own_address(canary: Path) -> None:

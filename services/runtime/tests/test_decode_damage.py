@@ -73,7 +73,8 @@ def test_paths_prune_nested_messages_and_a_whole_message_wins() -> None:
 
     assert (narrow, whole) == (
         "struct<name:string,influx:struct<url:string>>",
-        "struct<influx:struct<url:string,org:string,bucket:string,token:struct<env:string,file:string>>>",
+        "struct<influx:struct<url:string,org:string,bucket:string,"
+        "token:struct<env:string,file:string,name:string,addresses:array<string>>>>",
     )
 
 

@@ -57,9 +57,11 @@ def key_columns(query: Result) -> tuple[str, ...]:
     if isinstance(query, Union):
         return ()
     own = identity(query)
-    seen = {sql(each.value): each.name for each in reversed(query.outputs) if each.name}
-    window = [seen[sql(bound)] for bound in reversed(own.window or ()) if sql(bound) in seen]
-    names = [*window[:1], *(seen.get(sql(key)) for key in own.keys)]
+    seen: dict[Ref | None, str] = {
+        each.value.ref: each.name for each in reversed(query.outputs) if each.value.ref and each.name
+    }
+    window = [seen[bound.ref] for bound in reversed(own.window or ()) if bound.ref in seen]
+    names = [*window[:1], *(seen.get(key.ref) for key in own.keys)]
     told = all(names) and bool(window or not own.window)
     return tuple(name for name in names if name) if told else ()
 
