@@ -84,7 +84,8 @@ test: lint setup ## Everything CI runs: lint, types, contracts, unit and integra
 PART ?= all
 .PHONY: test-long
 test-long: setup ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
-	@$(BIN)/pytest -q --part "$(PART)" --hypothesis-profile explore --durations 30
+	@$(BIN)/pytest -q --part "$(PART)" --hypothesis-profile explore \
+	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 SEEDS ?= 200
 FIRST ?= 1
