@@ -13,7 +13,6 @@ influx: {url: "http://influx.crm:8086", bucket: rows, token: crm-token}
 limit: {rows_per_second: 1000}
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -21,8 +20,7 @@ from daggers.v1 import spec_pb2
 
 from daggerclient.daggerfile import sinks as sink_items
 from daggerclient.daggerfile.reader import Reader
-from daggerclient.errors import InvalidFileError
-from daggerclient.findings import headline
+from daggerclient.entryfile import begun, ended
 from daggerspec import sinks
 from daggerspec.registered import addresses, where
 
@@ -32,7 +30,7 @@ LIMITS = ("rows_per_second", "requests_per_second", "max_in_flight")
 
 def secret(text: str, file: str) -> spec_pb2.Secret:
     """The secret of a file. Raises InvalidFileError with everything that is wrong with it."""
-    reader, _, values = _begun(text, file, SECRET, ("team", "place", "addresses"))
+    reader, _, values = begun(text, file, SECRET, ("team", "place", "addresses"))
     made = spec_pb2.Secret()
     if "name" in values:
         made.name = reader.text(values["name"], "name")
@@ -42,7 +40,7 @@ def secret(text: str, file: str) -> spec_pb2.Secret:
         made.place.CopyFrom(sink_items.place(reader, values["place"], "place"))
     if "addresses" in values:
         made.addresses.extend(_texts(reader, values["addresses"], "addresses"))
-    _ended(reader)
+    ended(reader)
     return made
 
 
@@ -59,7 +57,7 @@ def shown_secret(value: spec_pb2.Secret) -> dict[str, Any]:
 def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
     """The registered sink of a file. Raises InvalidFileError with everything that is wrong with it."""
     kinds = [name for name, kind in sinks.kinds().items() if addresses(kind.KEYS)]
-    reader, node, values = _begun(text, file, SINK, ("teams", "limit", *kinds))
+    reader, node, values = begun(text, file, SINK, ("teams", "limit", *kinds))
     made = spec_pb2.RegisteredSink()
     if "name" in values:
         made.name = reader.text(values["name"], "name")
@@ -77,7 +75,7 @@ def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
         message = getattr(made.sink, kind)
         message.SetInParent()
         sink_items.fill(reader, values[kind], kind, message, where(sinks.load(kind).KEYS))
-    _ended(reader)
+    ended(reader)
     return made
 
 
@@ -90,28 +88,6 @@ def shown_sink(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
     document |= shown if isinstance(shown, dict) else {}
     limit = {key: getattr(value.limit, key) for key in LIMITS if getattr(value.limit, key)}
     return document | ({"limit": limit} if limit else {})
-
-
-def _begun(
-    text: str, file: str, kind: str, keys: Sequence[str]
-) -> tuple[Reader, yaml.Node, dict[str, yaml.Node]]:
-    reader = Reader(file)
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidFileError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
-    if node is None:
-        raise InvalidFileError(f"{file} holds no {kind}: it is empty")
-    reader.begin(node)
-    values = reader.mapping(node, "", ("kind", "name", *keys), ("kind", "name"))
-    if "kind" in values:
-        reader.choice(values["kind"], "kind", (kind,))
-    return reader, node, values
-
-
-def _ended(reader: Reader) -> None:
-    if reader.findings:
-        raise InvalidFileError(f"{reader.file}: {headline(reader.findings)}", reader.findings)
 
 
 def _texts(reader: Reader, node: yaml.Node, path: str) -> list[str]:

@@ -23,8 +23,7 @@ from daggers.v1 import access_pb2
 from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.daggerfile.sinks import secret, shown_secret
-from daggerclient.errors import InvalidFileError
-from daggerclient.findings import headline
+from daggerclient.entryfile import begun, ended
 from daggerspec.receivers import KINDS
 
 KIND = "team"
@@ -48,20 +47,8 @@ ROLES = {
 
 def parse(text: str, file: str) -> access_pb2.Team:
     """The team of a file. Raises InvalidFileError with everything that is wrong with it."""
-    reader = Reader(file)
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidFileError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
-    if node is None:
-        raise InvalidFileError(f"{file} holds no team: it is empty")
-    reader.begin(node)
-    values = reader.mapping(
-        node, "", ("kind", "name", "contact", "members", "receivers", "quotas"), ("kind", "name")
-    )
+    reader, _, values = begun(text, file, KIND, ("contact", "members", "receivers", "quotas"))
     team = access_pb2.Team()
-    if "kind" in values:
-        reader.choice(values["kind"], "kind", (KIND,))
     if "name" in values:
         team.name = reader.text(values["name"], "name")
     if "contact" in values:
@@ -74,8 +61,7 @@ def parse(text: str, file: str) -> access_pb2.Team:
             _receiver(reader, item, path, team)
     if "quotas" in values:
         _quotas(reader, values["quotas"], team)
-    if reader.findings:
-        raise InvalidFileError(f"{file}: {headline(reader.findings)}", reader.findings)
+    ended(reader)
     return team
 
 

@@ -1,0 +1,33 @@
+"""A file of one thing that is registered: `kind:`, its name, and what else it has."""
+
+from collections.abc import Sequence
+
+import yaml
+
+from daggerclient.daggerfile.reader import Reader
+from daggerclient.errors import InvalidFileError
+from daggerclient.findings import headline
+
+
+def begun(
+    text: str, file: str, kind: str, keys: Sequence[str]
+) -> tuple[Reader, yaml.Node, dict[str, yaml.Node]]:
+    """The reader of a file, its document, and the values of its keys. Raises: InvalidFileError."""
+    reader = Reader(file)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidFileError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
+    if node is None:
+        raise InvalidFileError(f"{file} holds no {kind}: it is empty")
+    reader.begin(node)
+    values = reader.mapping(node, "", ("kind", "name", *keys), ("kind", "name"))
+    if "kind" in values:
+        reader.choice(values["kind"], "kind", (kind,))
+    return reader, node, values
+
+
+def ended(reader: Reader) -> None:
+    """Raises: InvalidFileError with everything that is wrong with what was read."""
+    if reader.findings:
+        raise InvalidFileError(f"{reader.file}: {headline(reader.findings)}", reader.findings)
