@@ -13,8 +13,9 @@ from access.principal import Principal
 from daggerspec import topics
 from daggerspec.places import Place, allowed
 from fleet import Fleet
+from fleet.answers import some
 from fleet.resolve import own_secrets
-from fleet.tenancy import PLATFORM, SHOWN, administrators, some
+from fleet.tenancy import PLATFORM, SHOWN, administrators
 
 _ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
 _OWNER: Final = access_pb2.ROLE_OWNER
@@ -181,7 +182,7 @@ def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> D
         text = f"{principal.name} may not {action} of {where}, which is not registered: {who} can do that"
         return Decision(False, "TEAM_UNKNOWN", text, metadata)
     owners = [each.principal for each in fleet.catalogue.teams[team].value.members if each.role == _OWNER]
-    who = f"an owner ({some(owners)})" if owners else who
+    who = f"an owner ({some(owners, SHOWN)})" if owners else who
     needs = f"the role {word(least)}, which {who} can grant"
     text = f"{principal.name} may not {action} of {where}: that needs {needs}"
     return Decision(False, "ROLE_MISSING", text, {**metadata, "granted_by": ",".join(owners[:SHOWN])})

@@ -108,6 +108,12 @@ def worded(kind: str, name: str) -> str:
     return f"{_WORDS.get(kind, kind)} {name}"
 
 
+def some(names: list[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def about(kind: str, name: str) -> dict[str, str]:
     """Which object a refusal is about, for programs: a dagger, cluster, stream, reference or message."""
     return {"kind": kind, "name": name}

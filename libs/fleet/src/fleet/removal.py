@@ -15,7 +15,7 @@ from daggers.v1 import events_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from fleet.answers import Code, Refusal, about, missing, version_mismatch, worded
+from fleet.answers import Code, Refusal, about, missing, some, version_mismatch, worded
 from fleet.catalogue import REMOVALS, Catalogue, Removal
 from fleet.dagger import Dagger
 from fleet.phases import DELETED
@@ -50,7 +50,7 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
     return Refusal(
         Code.FAILED_PRECONDITION,
         "IN_USE",
-        f"{worded(kind, name)} is used by {_list(users)}: delete or change what uses it first",
+        f"{worded(kind, name)} is used by {some(users, _SHOWN)}: delete or change what uses it first",
         # The fold keeps it: as much as a person reads, and no list of a thousand names.
         {
             **about(kind, name),
@@ -135,8 +135,3 @@ def _uses(dagger: Dagger, kind: str, name: str) -> bool:
         # As a launch takes tables: whatever text of the query may be one.
         return f"'{name}'" in dagger.spec.sql
     return name in names_of(dagger.spec, kind)
-
-
-def _list(users: list[str]) -> str:
-    more = len(users) - _SHOWN
-    return ", ".join(users[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, get_args
 from daggers.v1 import access_pb2, events_pb2
 from google.protobuf.message import Message
 
-from fleet.answers import Code, Refusal, about, missing, version_mismatch
+from fleet.answers import Code, Refusal, about, missing, some, version_mismatch
 from fleet.catalogue import Catalogue
 
 PLATFORM: Final = ""
@@ -191,13 +191,7 @@ def administrators(catalogue: Catalogue) -> str:
     """Whom a sentence sends people to."""
     entry = catalogue.teams.get(PLATFORM)
     names = [each.principal for each in entry.value.members] if entry else []
-    return f"an administrator ({some(names)})" if names else "an administrator"
-
-
-def some(names: list[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f"an administrator ({some(names, SHOWN)})" if names else "an administrator"
 
 
 def _with(team: access_pb2.Team, principal: str, role: access_pb2.Role.ValueType) -> access_pb2.Team:
