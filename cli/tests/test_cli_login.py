@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login import device, provider
-from cli.login.kept import Kept, Login, Logins, TokenFile
+from cli.login.kept import Login, Logins
 from cli.progress import Steps
 
 GATEWAY = "https://daggers.example:50051"
@@ -62,8 +62,8 @@ def answering(*answers: dict[str, object]) -> Iterator[str]:
             thread.join()
 
 
-@pytest.mark.parametrize("kept", [LOGIN, replace(LOGIN, refresh_token=None), TokenFile("/run/token")])
-def test_what_is_kept_is_read_however_its_gateway_is_written(tmp_path: Path, kept: Kept) -> None:
+@pytest.mark.parametrize("kept", [LOGIN, replace(LOGIN, refresh_token=None)])
+def test_what_is_kept_is_read_however_its_gateway_is_written(tmp_path: Path, kept: Login) -> None:
     Logins(tmp_path).keep(GATEWAY, kept)
 
     assert Logins(tmp_path).read("https://Daggers.example:50051/") == kept

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.extension import Extension
-from cli.login.kept import Login, Logins, TokenFile
+from cli.login.kept import Logins
 from cli.output import Format, Printer
 from cli.parsing import Command
 from cli.settings import Settings
@@ -74,12 +74,11 @@ class Session:
         from cli.gateway import Gateway  # a client: not for commands that make no call
 
         settings, address = self.settings, self.address()
-        kept = None if settings.token_file else self.logins.read(address)
         return Gateway(
             address,
             ca_file=settings.ca_file,
-            token_file=Path(kept.token_file) if isinstance(kept, TokenFile) else settings.token_file,
-            token=self.logins.token(address) if isinstance(kept, Login) else None,
+            token_file=settings.token_file,
+            token=None if settings.token_file else self.logins.token(address),
             flags=flags,
             warn=self.out.warn,
         )

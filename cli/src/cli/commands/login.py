@@ -11,7 +11,7 @@ from cli.errors import RefusedError, UnreachableError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.login import device, loopback, provider
-from cli.login.kept import Login, TokenFile
+from cli.login.kept import Login
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 from daggerclient import ClientError
@@ -61,12 +61,9 @@ def logout(session: Session) -> None:
         kept = logins.read(address)
     except RefusedError:  # what cannot be read is removed all the same
         kept = None
-    if isinstance(kept, TokenFile):
-        text = f"at {address} the token of {kept.token_file} is used, which is no login"
-        raise RefusedError(text, reason="NO_LOGIN")
     forgotten = logins.forget(address)
     told = False
-    if isinstance(kept, Login):
+    if kept is not None:
         try:
             told = provider.revoked(kept)
         except (RefusedError, UnreachableError, provider.ProviderError) as error:

@@ -3,7 +3,6 @@
 from daggers.v1 import gateway_pb2
 
 from cli.group import group
-from cli.login.kept import Login
 from cli.session import Session, command
 from daggerclient.teamfile import role_name
 from daggerclient.times import iso
@@ -18,7 +17,7 @@ def whoami(session: Session) -> None:
         answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
         address = gateway.address
     kept = None if session.settings.token_file else session.logins.read(address)
-    renews = isinstance(kept, Login) and bool(kept.refresh_token)
+    renews = kept is not None and bool(kept.refresh_token)
 
     def text(_: object) -> None:
         out = session.out

@@ -1,4 +1,4 @@
-"""What is shown to which gateway: a login that renews itself, or a token's file. One private file for each.
+"""Logins that renew themselves, one for each gateway, each in a private file.
 
 Nothing here loads more than a command without a login needs: renewing does, when it is due.
 """
@@ -35,14 +35,6 @@ class Login:
     """When the token ends, in seconds since 1970."""
 
 
-@dataclass(frozen=True)
-class TokenFile:
-    """A file with a token that somebody else made, such as `daggers local up`."""
-
-    token_file: str
-
-
-Kept: TypeAlias = Login | TokenFile
 Renew: TypeAlias = Callable[[Login], Login]
 
 
@@ -53,23 +45,22 @@ class Logins:
         """`clock`: seconds since 1970."""
         self._folder, self._clock = state_home / "daggers" / "logins", clock
 
-    def read(self, gateway: str) -> Kept | None:
-        """What is kept for a gateway. Raises: RefusedError when its file is damaged."""
+    def read(self, gateway: str) -> Login | None:
+        """The login at a gateway. Raises: RefusedError when its file is damaged."""
         file = self._file(gateway)
         try:
-            said = json.loads(file.read_text(encoding="utf-8"))
-            return TokenFile(**said) if "token_file" in said else Login(**said)
+            return Login(**json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError) as error:
             text = f"{file} cannot be read as a login: `daggers logout` removes it"
             raise RefusedError(text, reason="BAD_LOGIN") from error
 
-    def keep(self, gateway: str, kept: Kept) -> None:
+    def keep(self, gateway: str, login: Login) -> None:
         """Keep it, readable for this user alone. Raises: RefusedError."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_text(self._file(gateway), json.dumps(asdict(kept)) + "\n", private=True)
+            replace_text(self._file(gateway), json.dumps(asdict(login)) + "\n", private=True)
         except OSError as error:
             text = f"{error.filename or self._folder}: {error.strerror or error}"
             raise RefusedError(text, reason="NOT_KEPT") from error
@@ -82,13 +73,13 @@ class Logins:
         return there
 
     def token(self, gateway: str, renew: Renew | None = None) -> Callable[[], str] | None:
-        """Gives, at each call, a token that is good; None when there is no login.
+        """Gives, at each call, a token that is good; None where there is no login.
 
         Who calls it meets RefusedError when the login has ended, UnreachableError when the provider that
         should renew it does not answer.
         """
-        login = self.read(gateway)
-        return partial(self._good, gateway, renew or _at_the_provider) if isinstance(login, Login) else None
+        there = self.read(gateway) is not None
+        return partial(self._good, gateway, renew or _at_the_provider) if there else None
 
     def _good(self, gateway: str, renew: Renew) -> str:
         login = self._login(gateway)
@@ -108,7 +99,7 @@ class Logins:
 
     def _login(self, gateway: str) -> Login:
         login = self.read(gateway)
-        if not isinstance(login, Login):
+        if login is None:
             raise RefusedError(f"there is no login at {gateway} any more: `daggers login`", reason="NO_LOGIN")
         return login
 
