@@ -12,8 +12,8 @@ from api_gateway.masking import Masking
 from api_gateway.missing import meant
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
-from api_gateway.registering import meta, put
-from api_gateway.requests import refuse
+from api_gateway.registering import put
+from api_gateway.requests import meta_of, refuse
 from api_gateway.sampling import Samples, warnings
 from api_gateway.writer import Writer
 from chassis.errors import invalid
@@ -49,7 +49,7 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterClusterResponse:
         """Register a cluster, or replace one."""
         cluster = filled_cluster(request.cluster)
-        event = events_pb2.ClusterRegistered(meta=meta(request), cluster=cluster)
+        event = events_pb2.ClusterRegistered(meta=meta_of(request), cluster=cluster)
         entry = self._fleet.clusters.get(cluster.name)
         before = entry.value if entry else None
         version, sequence = await put(
@@ -62,7 +62,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteClusterRequest, context: Context
     ) -> gateway_pb2.DeleteClusterResponse:
         """Remove a cluster that nothing names."""
-        event = events_pb2.ClusterRemoved(meta=meta(request), name=request.name)
+        event = events_pb2.ClusterRemoved(meta=meta_of(request), name=request.name)
         return gateway_pb2.DeleteClusterResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
@@ -100,7 +100,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteSchemaRequest, context: Context
     ) -> gateway_pb2.DeleteSchemaResponse:
         """Remove a message that nothing names."""
-        event = events_pb2.SchemaRemoved(meta=meta(request), name=request.message)
+        event = events_pb2.SchemaRemoved(meta=meta_of(request), name=request.message)
         return gateway_pb2.DeleteSchemaResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
@@ -110,7 +110,7 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterStreamResponse:
         """Register a stream, or replace one."""
         stream = request.stream
-        event = events_pb2.StreamRegistered(meta=meta(request), stream=stream)
+        event = events_pb2.StreamRegistered(meta=meta_of(request), stream=stream)
         version, sequence = await put(
             self._writer, request, event, "stream", stream.name, self._fleet.streams,
             lambda: (*catalogue.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
@@ -129,7 +129,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteStreamRequest, context: Context
     ) -> gateway_pb2.DeleteStreamResponse:
         """Remove a stream that no dagger reads."""
-        event = events_pb2.StreamRemoved(meta=meta(request), name=request.name)
+        event = events_pb2.StreamRemoved(meta=meta_of(request), name=request.name)
         return gateway_pb2.DeleteStreamResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
@@ -139,7 +139,7 @@ class CatalogService(CatalogReads):
     ) -> gateway_pb2.RegisterReferenceResponse:
         """Register a reference table, or replace one."""
         table = request.reference
-        event = events_pb2.ReferenceRegistered(meta=meta(request), reference=table)
+        event = events_pb2.ReferenceRegistered(meta=meta_of(request), reference=table)
         version, sequence = await put(
             self._writer, request, event, "reference", table.name, self._fleet.references,
             lambda: references.violations("reference", table, self._places),
@@ -150,7 +150,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.DeleteReferenceRequest, context: Context
     ) -> gateway_pb2.DeleteReferenceResponse:
         """Remove a reference table that no query names."""
-        event = events_pb2.ReferenceRemoved(meta=meta(request), name=request.name)
+        event = events_pb2.ReferenceRemoved(meta=meta_of(request), name=request.name)
         return gateway_pb2.DeleteReferenceResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )

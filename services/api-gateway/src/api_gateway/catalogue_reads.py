@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
-from api_gateway import describing, paging, prototext, schemas, validation
+from api_gateway import describing, paging, prototext, registered, schemas, validation
 from api_gateway.masking import Masking
-from api_gateway.missing import no_entry
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.sampling import Samples
@@ -20,7 +19,6 @@ from chassis.interceptors import Context
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.catalogue import Entry
 
 _ALL: Final = 100_000
 E = TypeVar("E", bound=paging.Sized | str)
@@ -49,7 +47,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.GetClusterRequest, context: Context
     ) -> gateway_pb2.GetClusterResponse:
         """One cluster, and its version."""
-        entry, sequence = await self._entry(request, context, "cluster", request.name)
+        entry, sequence = await registered.one(self._reader, request, context, "cluster", request.name)
         return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=sequence)
 
     async def ListSchemas(  # noqa: N802 - gRPC's name
@@ -64,7 +62,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     ) -> gateway_pb2.GetSchemaResponse:
         """One message's file and all it imports."""
         name = request.message
-        entry, sequence = await self._entry(request, context, "message", name)
+        entry, sequence = await registered.one(self._reader, request, context, "message", name)
         schema = schemas.of_message(entry.value, name)
         text = prototext.message(schema.files, name)
         return gateway_pb2.GetSchemaResponse(schema=schema, sequence=sequence, text=text)
@@ -82,14 +80,14 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.GetStreamRequest, context: Context
     ) -> gateway_pb2.GetStreamResponse:
         """One stream, and its version."""
-        entry, sequence = await self._entry(request, context, "stream", request.name)
+        entry, sequence = await registered.one(self._reader, request, context, "stream", request.name)
         return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=sequence)
 
     async def DescribeStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DescribeStreamRequest, context: Context
     ) -> gateway_pb2.DescribeStreamResponse:
         """What a query can read of one stream."""
-        entry, sequence = await self._entry(request, context, "stream", request.name)
+        entry, sequence = await registered.one(self._reader, request, context, "stream", request.name)
         answer = describing.stream(entry.value, self._fleet)
         answer.sequence = sequence
         return answer
@@ -102,10 +100,12 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         if not 0 < count <= MAX_SAMPLED_RECORDS:
             text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
             raise invalid([Violation("last_records", text, "OUT_OF_RANGE")])
-        stream = self._registered("stream", request.name).value
+        stream = registered.entry(self._fleet, "stream", request.name).value
         async with aclosing(self._samples.records(stream, count, context)) as steps:
             async for step in steps:
-                self._masking.sample(self._registered("stream", request.name).value, step.records)
+                self._masking.sample(
+                    registered.entry(self._fleet, "stream", request.name).value, step.records
+                )
                 yield step
 
     async def ListReferences(  # noqa: N802 - gRPC's name
@@ -119,7 +119,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.GetReferenceRequest, context: Context
     ) -> gateway_pb2.GetReferenceResponse:
         """One reference table, and its version."""
-        entry, sequence = await self._entry(request, context, "reference", request.name)
+        entry, sequence = await registered.one(self._reader, request, context, "reference", request.name)
         return gateway_pb2.GetReferenceResponse(
             reference=entry.value, version=entry.version, sequence=sequence
         )
@@ -141,33 +141,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         )
         return *page.cut(entries, paging.name), sequence
 
-    async def _entry(self, request: Read, context: Context, kind: str, name: str) -> tuple[Entry[Any], int]:
-        """One thing that is registered, and the sequence it is of. Raises: ApiError."""
-        check_sequence(request.min_sequence)
-        fleet = await self._reader.state(context, request.min_sequence)
-        return self._registered(kind, name), fleet.sequence
 
-    def _registered(self, kind: str, name: str) -> Entry[Any]:
-        """One thing that is registered. Raises: ApiError."""
-        entries = self._fleet.catalogue.entries(kind)
-        if name not in entries:
-            raise no_entry(kind, name, entries)
-        return entries[name]
-
-
-def check_sequence(min_sequence: int) -> None:
-    """Raises: ApiError for a min_sequence that cannot be."""
-    if wrong := list(validation.sequence("min_sequence", min_sequence)):
-        raise invalid(wrong)
-
-
-Read: TypeAlias = (
-    gateway_pb2.GetClusterRequest
-    | gateway_pb2.GetSchemaRequest
-    | gateway_pb2.GetStreamRequest
-    | gateway_pb2.DescribeStreamRequest
-    | gateway_pb2.GetReferenceRequest
-)
 Listed: TypeAlias = (
     gateway_pb2.ListClustersRequest
     | gateway_pb2.ListSchemasRequest

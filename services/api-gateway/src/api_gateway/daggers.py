@@ -10,7 +10,6 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
 from api_gateway import answers, applying, filters, masking, paging, validation, vitals
-from api_gateway.catalogue_reads import check_sequence
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
@@ -18,6 +17,7 @@ from api_gateway.hosts import Asking, Hosts
 from api_gateway.masking import Masking
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
+from api_gateway.registered import check_sequence
 from api_gateway.requests import Requests, meta_of, refuse
 from api_gateway.routes import Route, ignores_selection, living, remembered
 from api_gateway.sampling import Samples

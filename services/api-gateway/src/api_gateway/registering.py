@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
-from api_gateway import removing, validation
+from api_gateway import validation
 from api_gateway.requests import refuse
 from api_gateway.writer import Writer, refused
-from chassis.interceptors import actor
 from daggerspec.violation import Violation
 from fleet.answers import version_mismatch
 from fleet.catalogue import Entry
@@ -53,14 +52,6 @@ async def put(
             return 0, 0
         answer = await writer.write(name, event, request.request_id, path=kind)
     return answer.version, answer.sequence
-
-
-def meta(request: Versioned | removing.Removing) -> events_pb2.RequestMeta:
-    """Who asks, and for which version."""
-    made = events_pb2.RequestMeta(actor=actor())
-    if request.HasField("expected_version"):
-        made.expected_version = request.expected_version
-    return made
 
 
 def _envelope(request: Versioned) -> Iterator[Violation]:

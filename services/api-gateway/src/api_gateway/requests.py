@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
@@ -172,10 +172,8 @@ def _made(judged: specs.Judged) -> Made | None:
     return Made(plan.columns, plan.origins, plan.key_origins) if plan else None
 
 
-def meta_of(
-    request: Named | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest,
-) -> events_pb2.RequestMeta:
-    """Who asks, and for which version."""
+def meta_of(request: Any) -> events_pb2.RequestMeta:
+    """Who asks, and for which version: of every request that may expect one."""
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from access.decision import is_administrator
-from api_gateway import paging, removing, validation
+from api_gateway import registered, removing
 from api_gateway.authentication import principal
-from api_gateway.missing import meant, no_entry
+from api_gateway.missing import meant
 from api_gateway.reach import Reach
 from api_gateway.reader import Reader
-from api_gateway.registering import meta, put
-from api_gateway.requests import refuse
+from api_gateway.registering import put
+from api_gateway.requests import meta_of
 from api_gateway.writer import Writer
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -22,7 +21,6 @@ from daggerspec import places, secrets, sinks
 from daggerspec.places import Place
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.catalogue import Entry
 from fleet.resolve import Registered
 
 pb = gateway_pb2
@@ -51,7 +49,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
     ) -> pb.RegisterSecretResponse:
         """Register a secret, or replace one."""
         secret = request.secret
-        event = events_pb2.SecretRegistered(meta=meta(request), secret=secret)
+        event = events_pb2.SecretRegistered(meta=meta_of(request), secret=secret)
         version, sequence = await put(
             self._writer, request, event, "secret", secret.name, self._fleet.catalogue.secrets,
             lambda: (*secrets.violations("secret", secret), *self._forbidden("secret", secret)),
@@ -62,21 +60,21 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         self, request: pb.GetSecretRequest, context: Context
     ) -> pb.GetSecretResponse:
         """One secret, and its version."""
-        entry, sequence = await self._entry(request, context, "secret")
+        entry, sequence = await registered.one(self._reader, request, context, "secret", request.name)
         return pb.GetSecretResponse(secret=entry.value, version=entry.version, sequence=sequence)
 
     async def ListSecrets(  # noqa: N802 - gRPC's name
         self, request: pb.ListSecretsRequest, context: Context
     ) -> pb.ListSecretsResponse:
         """All secrets, by name."""
-        listed, more, sequence = await self._page(request, context, "secret")
+        listed, more, sequence = await registered.page(self._reader, request, context, "secret", of="secret")
         return pb.ListSecretsResponse(secrets=listed, next_page_token=more, sequence=sequence)
 
     async def DeleteSecret(  # noqa: N802 - gRPC's name
         self, request: pb.DeleteSecretRequest, context: Context
     ) -> pb.DeleteSecretResponse:
         """Remove a secret that nothing names."""
-        event = events_pb2.SecretRemoved(meta=meta(request), name=request.name)
+        event = events_pb2.SecretRemoved(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.DeleteSecretResponse(sequence=sequence)
 
@@ -86,7 +84,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         """Register a sink, or replace one."""
         sink = sinks.filled_registration(request.sink)
         sink.exempt = is_administrator(principal(), self._fleet)
-        event = events_pb2.SinkRegistered(meta=meta(request), sink=sink)
+        event = events_pb2.SinkRegistered(meta=meta_of(request), sink=sink)
         reached = await self._reach.registered("sink.sink", sink)
         if reached.observed:
             note(observed=[each.reason for each in reached.observed])
@@ -100,21 +98,21 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         self, request: pb.GetSinkRequest, context: Context
     ) -> pb.GetSinkResponse:
         """One registered sink, and its version."""
-        entry, sequence = await self._entry(request, context, "sink")
+        entry, sequence = await registered.one(self._reader, request, context, "sink", request.name)
         return pb.GetSinkResponse(sink=entry.value, version=entry.version, sequence=sequence)
 
     async def ListSinks(  # noqa: N802 - gRPC's name
         self, request: pb.ListSinksRequest, context: Context
     ) -> pb.ListSinksResponse:
         """All registered sinks, by name."""
-        listed, more, sequence = await self._page(request, context, "sink")
+        listed, more, sequence = await registered.page(self._reader, request, context, "sink", of="sink")
         return pb.ListSinksResponse(sinks=listed, next_page_token=more, sequence=sequence)
 
     async def DeleteSink(  # noqa: N802 - gRPC's name
         self, request: pb.DeleteSinkRequest, context: Context
     ) -> pb.DeleteSinkResponse:
         """Remove a registered sink that nothing names."""
-        event = events_pb2.SinkRemoved(meta=meta(request), name=request.name)
+        event = events_pb2.SinkRemoved(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.DeleteSinkResponse(sequence=sequence)
 
@@ -140,27 +138,3 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         if was is not None and kind is not None and was != kind:
             text = f"must stay {was}, which those who name it are: register another name"
             yield Violation(f"{path}.sink", text, "WRONG_KIND")
-
-    async def _entry(
-        self, request: pb.GetSecretRequest | pb.GetSinkRequest, context: Context, kind: str
-    ) -> tuple[Entry[Any], int]:
-        """One thing that is registered, and the sequence it is of. Raises: ApiError."""
-        refuse(list(validation.sequence("min_sequence", request.min_sequence)))
-        fleet = await self._reader.state(context, request.min_sequence)
-        entries = fleet.catalogue.entries(kind)
-        if request.name not in entries:
-            raise no_entry(kind, request.name, entries)
-        return entries[request.name], fleet.sequence
-
-    async def _page(self, request: Listed, context: Context, kind: str) -> tuple[list[Any], str, int]:
-        """A page of what is registered of a kind; the token of the next one; the sequence."""
-        page, wrong = paging.asked(request, kind)
-        refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
-        fleet = await self._reader.state(context, request.min_sequence)
-        entries = fleet.catalogue.entries(kind)
-        names = sorted(name for name in entries if name > page.after)
-        listed, more = page.cut([entries[name].value for name in names[: page.limit]], paging.name)
-        return list(listed), more, fleet.sequence
-
-
-Listed: TypeAlias = pb.ListSecretsRequest | pb.ListSinksRequest

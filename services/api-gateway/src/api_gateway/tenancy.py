@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
 
 from access import decision, principal, tokens
-from api_gateway import paging, removing, validation
+from api_gateway import registered, removing, validation
 from api_gateway.authentication import principal as caller
 from api_gateway.heard import Heard
 from api_gateway.missing import no_entry
 from api_gateway.reader import Reader
-from api_gateway.requests import refuse
+from api_gateway.requests import meta_of, refuse
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
@@ -25,7 +25,6 @@ from daggerspec import fields, receivers
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet, Refusal, quotas, tenancy
 from fleet.answers import Code
-from fleet.catalogue import Entry
 
 _TEXT: Final = 200
 _MEMBERS: Final = 1_000
@@ -56,7 +55,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.RegisterTeamRequest, context: Context
     ) -> pb.RegisterTeamResponse:
         """Register a team, or replace one."""
-        event = events_pb2.TeamRegistered(meta=_meta(request), team=request.team)
+        event = events_pb2.TeamRegistered(meta=meta_of(request), team=request.team)
         answer = await self._asked(request, event, field="team", wrong=lambda: _team(request.team))
         if answer is None:
             return pb.RegisterTeamResponse(team=request.team)
@@ -79,7 +78,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.ListTeamsRequest, context: Context
     ) -> pb.ListTeamsResponse:
         """All teams, by name."""
-        listed, more, sequence = await self._page(request, context, "teams", "", lambda each: each.name)
+        listed, more, sequence = await registered.page(self._reader, request, context, "team")
         return pb.ListTeamsResponse(teams=listed, next_page_token=more, sequence=sequence)
 
     async def GetTeamUsage(  # noqa: N802 - gRPC's name
@@ -89,8 +88,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         team = request.team
         refuse([*fields.name("team", team), *validation.sequence("min_sequence", request.min_sequence)])
         fleet = await self._reader.state(context, request.min_sequence)
-        if team not in fleet.catalogue.teams:
-            raise no_entry("team", team, fleet.catalogue.teams)
+        registered.entry(fleet, "team", team)
         uses = self._heard.uses(team)
         return pb.GetTeamUsageResponse(
             uses=[
@@ -105,7 +103,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.DeleteTeamRequest, context: Context
     ) -> pb.DeleteTeamResponse:
         """Remove a team that nothing is of."""
-        event = events_pb2.TeamRemoved(meta=_meta(request), name=request.name)
+        event = events_pb2.TeamRemoved(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.DeleteTeamResponse(sequence=sequence)
 
@@ -114,7 +112,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.GrantRoleResponse:
         """Give somebody a role."""
         event = events_pb2.RoleGranted(
-            meta=_meta(request), team=request.team, principal=request.principal, role=request.role
+            meta=meta_of(request), team=request.team, principal=request.principal, role=request.role
         )
         wrong = lambda: principal.violations("principal", request.principal)  # noqa: E731 - asked of a new one
         answer = await self._asked(request, event, field="principal", wrong=wrong)
@@ -125,7 +123,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.RevokeRoleRequest, context: Context
     ) -> pb.RevokeRoleResponse:
         """Take a role away."""
-        event = events_pb2.RoleRevoked(meta=_meta(request), team=request.team, principal=request.principal)
+        event = events_pb2.RoleRevoked(meta=meta_of(request), team=request.team, principal=request.principal)
         answer = await self._asked(request, event, field="principal")
         team, version = self._held("team", request.team)
         return pb.RevokeRoleResponse(team=team, version=version, sequence=_sequence(answer))
@@ -168,7 +166,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
             ]
         )
         token, kept = self._token(request.name, request)
-        event = events_pb2.ServiceAccountRotated(meta=_meta(request), name=request.name, token=kept)
+        event = events_pb2.ServiceAccountRotated(meta=meta_of(request), name=request.name, token=kept)
         event.overlap_until.FromDatetime(self._clock() + request.overlap.ToTimedelta())
         answer = await self._asked(request, event, field="name")
         account, _ = self._held("account", request.name)
@@ -180,7 +178,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.RevokeServiceAccountRequest, context: Context
     ) -> pb.RevokeServiceAccountResponse:
         """Take an account away."""
-        event = events_pb2.ServiceAccountRevoked(meta=_meta(request), name=request.name)
+        event = events_pb2.ServiceAccountRevoked(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.RevokeServiceAccountResponse(sequence=sequence)
 
@@ -188,9 +186,9 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
         """Accounts by name."""
-        listed, more, sequence = await self._page(
-            request, context, "accounts", request.team, lambda each: each.name,
-            lambda each: request.team in ("", each.team),
+        listed, more, sequence = await registered.page(
+            self._reader, request, context, "account", of=request.team,
+            wanted=lambda each: request.team in ("", each.team),
         )  # fmt: skip
         accounts = [_public(each) for each in listed]
         return pb.ListServiceAccountsResponse(accounts=accounts, next_page_token=more, sequence=sequence)
@@ -201,7 +199,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.SetStreamGrantRequest, context: Context
     ) -> pb.SetStreamGrantResponse:
         """Say which teams may read a stream."""
-        event = events_pb2.GrantChanged(meta=_meta(request), grant=request.grant)
+        event = events_pb2.GrantChanged(meta=meta_of(request), grant=request.grant)
         answer = await self._asked(request, event, field="grant", wrong=lambda: _grant(request.grant))
         grant, version = self._held("grant", request.grant.stream)
         return pb.SetStreamGrantResponse(grant=grant, version=version, sequence=_sequence(answer))
@@ -210,7 +208,9 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, request: pb.ListStreamGrantsRequest, context: Context
     ) -> pb.ListStreamGrantsResponse:
         """What was said of streams, by stream."""
-        listed, more, sequence = await self._page(request, context, "grants", "", lambda each: each.stream)
+        listed, more, sequence = await registered.page(
+            self._reader, request, context, "grant", key=lambda each: each.stream
+        )
         return pb.ListStreamGrantsResponse(grants=listed, next_page_token=more, sequence=sequence)
 
     # ---- The caller ----------------------------------------------------------------------------------------
@@ -305,24 +305,6 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         entry = self._fleet.catalogue.entries(kind).get(name)
         return (entry.value, entry.version) if entry else (None, 0)
 
-    async def _page(
-        self,
-        request: Listed,
-        context: Context,
-        kind: str,
-        of: str,
-        key: Callable[[Any], str],
-        wanted: Callable[[Any], bool] = lambda _: True,
-    ) -> tuple[list[Any], str, int]:
-        """A page of what is registered, without the platform; the token of the next one; the sequence."""
-        page, wrong = paging.asked(request, of)
-        refuse([*wrong, *validation.sequence("min_sequence", request.min_sequence)])
-        fleet = await self._reader.state(context, request.min_sequence)
-        entries: Mapping[str, Entry[Any]] = getattr(fleet.catalogue, kind)
-        names = sorted(name for name in entries if name > page.after and wanted(entries[name].value))
-        listed, more = page.cut([entries[name].value for name in names[: page.limit]], key)
-        return list(listed), more, fleet.sequence
-
 
 def _public(account: access_pb2.ServiceAccount | None) -> access_pb2.ServiceAccount:
     """An account without what its tokens are known by."""
@@ -371,15 +353,5 @@ def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:
 _LONGEST: Final = timedelta(days=3_660)
 
 
-def _meta(request: Any) -> events_pb2.RequestMeta:
-    meta = events_pb2.RequestMeta(actor=actor())
-    if request.HasField("expected_version"):
-        meta.expected_version = request.expected_version
-    return meta
-
-
 def _sequence(answer: Answer | None) -> int:
     return answer.sequence if answer else 0
-
-
-Listed: TypeAlias = pb.ListTeamsRequest | pb.ListServiceAccountsRequest | pb.ListStreamGrantsRequest
