@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -129,9 +128,8 @@ class Requests:
 
     async def judged(self, name: str, spec: spec_pb2.DaggerSpec, context: Context) -> specs.Judged:
         """What is found about a spec whose defaults are filled in, and that who calls asks for."""
-        judged, reached = await asyncio.gather(
-            self._judged(name, spec), self._reach.found("spec", name, spec, principal(), context)
-        )
+        judged = await self._judged(name, spec)
+        reached = await self._reach.found("spec", name, spec, principal(), context)
         if reached.observed:
             note(observed=sorted({each.reason for each in reached.observed}))
         return replace(judged, others=(*judged.others, *reached.wrong), observed=tuple(reached.observed))
