@@ -17,8 +17,9 @@ from daggers.v1 import gateway_pb2_grpc as rpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from chassis.errors import ApiError, from_rpc_error, invalid
-from chassis.interceptors import Tokens, actor, authentication, interceptor, read_tokens
+from chassis.interceptors import actor, authentication, interceptor
 from chassis.logging import configure, note
+from chassis.tokenfile import Tokens, read_tokens
 from daggerspec.violation import Violation
 
 TOKEN = "a-token-of-good-length"

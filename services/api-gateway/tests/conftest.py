@@ -23,7 +23,8 @@ from api_gateway.reach import Bounds
 from api_gateway.server import Gateway, serving
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from chassis.interceptors import Concern, Tokens
+from chassis.interceptors import Concern
+from chassis.tokenfile import Tokens
 from daggerspec import places
 from eventlog import Log
 from eventlog.memory import MemoryLog

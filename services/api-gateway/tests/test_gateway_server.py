@@ -21,7 +21,7 @@ from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import CannotBind, Endpoint
 from chassis.errors import from_rpc_error
-from chassis.interceptors import read_tokens
+from chassis.tokenfile import read_tokens
 from eventlog.memory import MemoryLog
 from kafkaclient import Connection
 

@@ -22,7 +22,7 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from chassis import lines
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from chassis.interceptors import first_token, read_tokens
+from chassis.tokenfile import first_token, read_tokens
 from scheduler.hostservice import DRAIN_S, READING, HostService, serving
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings

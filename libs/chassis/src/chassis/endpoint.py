@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import grpc
 
-from chassis.interceptors import read_tokens
 from chassis.logging import logger
 from chassis.rotation import Rotated
 from chassis.service import Unavailable
+from chassis.tokenfile import read_tokens
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Endpoint:
     credentials: grpc.ServerCredentials | None = None
     """None: without TLS."""
     tokens: Callable[[], Mapping[bytes, str]] | None = field(default=None, repr=False)
-    """Asked at each call: as `chassis.interceptors.read_tokens` answers. None: everybody is anonymous."""
+    """Asked at each call: as `chassis.tokenfile.read_tokens` answers. None: everybody is anonymous."""
 
     @property
     def tls(self) -> bool:

@@ -18,14 +18,12 @@ token where others do.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, cast
 
@@ -37,10 +35,10 @@ from structlog.contextvars import bind_contextvars
 
 from chassis.errors import ApiError
 from chassis.logging import logger, note, unit_of_work
+from chassis.tokenfile import Tokens, name_of
 
 ANONYMOUS: Final = "anonymous"
 REQUEST_ID: Final = "x-request-id"
-_MIN_TOKEN_LENGTH: Final = 16
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _actor: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
 
@@ -63,8 +61,6 @@ class Call:
 
 
 Concern = Callable[[Call], AbstractAsyncContextManager[None]]
-Tokens = Callable[[], Mapping[bytes, str]]
-"""The tokens there are now, as `read_tokens` answers."""
 
 
 class Guard(Protocol):
@@ -316,12 +312,6 @@ def bearer(call: Call) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def name_of(token: str, tokens: Mapping[bytes, str]) -> str | None:
-    """Whose token it is; None when it is nobody's."""
-    # Looked up by digest: how long it takes tells nothing about the tokens.
-    return tokens.get(_digest(token))
-
-
 def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -> ApiError:
     """Who calls did not say who it is. `how`: where a token is to be had, for programs."""
     return ApiError(
@@ -330,40 +320,6 @@ def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -
         "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
         {"method": call.method, **how},
     )
-
-
-def read_tokens(path: Path) -> dict[bytes, str]:
-    """Tokens of a file with one NAME:TOKEN a line: digest of the token -> name. `#` begins a comment line.
-
-    Raises: ValueError naming the line, never its token; OSError.
-    """
-    return {_digest(token): name for name, token in _token_lines(path)}
-
-
-def first_token(path: Path) -> str:
-    """The token that a caller shows: the first one of such a file. Raises: ValueError, OSError."""
-    return _token_lines(path)[0][1]
-
-
-def _token_lines(path: Path) -> list[tuple[str, str]]:
-    tokens: list[tuple[str, str]] = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, _, token = (part.strip() for part in line.partition(":"))
-        if not name or len(token) < _MIN_TOKEN_LENGTH:
-            raise ValueError(
-                f"line {number} of {path} is not NAME:TOKEN with a token of at least"
-                f" {_MIN_TOKEN_LENGTH} characters"
-            )
-        tokens.append((name, token))
-    if not tokens:
-        raise ValueError(f"{path} holds no token: write one NAME:TOKEN a line")
-    return tokens
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 async def _received(requests: AsyncIterator[bytes]) -> bytes:

@@ -27,8 +27,8 @@ from api_gateway.settings import GatewaySettings
 from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import tune_gc
-from chassis.interceptors import first_token
 from chassis.metrics import Metrics
+from chassis.tokenfile import first_token
 from eventlog import Log, LogError, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog

@@ -12,8 +12,9 @@ from typing import Final
 from access import Principal, tokens
 from api_gateway.fold import Fold
 from api_gateway.oidc import Refused, Verifier
-from chassis.interceptors import ANONYMOUS, Call, Concern, Tokens, acts, bearer, name_of, unauthenticated
+from chassis.interceptors import ANONYMOUS, Call, Concern, acts, bearer, unauthenticated
 from chassis.logging import note
+from chassis.tokenfile import Tokens, name_of
 
 # Where no token is asked for, which only loopback may be without, everybody is who set it up.
 _NOBODY: Final = Principal(ANONYMOUS, administrator=True)
