@@ -29,7 +29,7 @@ from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint, endpoint
-from chassis.interceptors import first_token
+from chassis.tokenfile import first_token
 from cli.__main__ import run
 from devstack import ports
 from eventlog import Draft

@@ -23,8 +23,8 @@ from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
-from chassis.interceptors import first_token, read_tokens
 from chassis.lines import line
+from chassis.tokenfile import first_token, read_tokens
 from cli.__main__ import run
 from eventlog import Draft
 from eventlog.memory import MemoryLog
