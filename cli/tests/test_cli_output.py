@@ -9,7 +9,7 @@ import cli
 import devstack.commands
 from cli.output import Format, Printer
 
-PRINTS = re.compile(r"\.print\(|\bprint\(|\bConsole\(|stdout\.write|\becho\(")
+PRINTS = re.compile(r"\.print\(|\bprint\(|(?<!class )\bConsole\(|stdout\.write|\becho\(")
 # reference.py prints a page of the documentation, for `make commands-doc`.
 PRINTERS = {"output.py", "progress.py", "reference.py"}
 

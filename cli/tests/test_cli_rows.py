@@ -14,9 +14,10 @@ from cli.commands.rows import unseen
 from cli.errors import UnreachableError
 from cli.instants import instant
 from cli.live import show_live
-from cli.output import Format, Printer, printable
+from cli.output import Format, Printer
 from cli.rows import COMPARISONS, Look, condition, document, order, text
 from cli.sparkline import Series, sparkline, table
+from cli.visible import printable
 from daggerspec.exactjson import dumps
 from daggerspec.row import Row, from_proto
 

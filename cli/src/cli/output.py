@@ -1,6 +1,7 @@
 """What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr.
 
 What draws on a terminal (rich) is loaded when something is drawn there: to load it takes as long as a call.
+Nothing is printed but here, and what others wrote is escaped where it could not be seen (`cli.visible`).
 """
 
 import sys
@@ -8,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
+from cli import visible
 from cli.errors import CliError
 from daggerspec.exactjson import dumps
 from daggerspec.nearest import hint
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from cli.progress import Steps
 
 PIPE_WIDTH = 10_000
-MOVES: Final = dict.fromkeys((7, 8, 11, 12, 13))
-"""What rings, or moves what follows it."""
 T = TypeVar("T")
 
 
@@ -53,7 +53,7 @@ class Printer:
     @cached_property
     def console(self) -> "Console":
         """Draws on stdout."""
-        from rich.console import Console
+        from cli.console import Console
 
         # a pipe has no width: what reads it wants a row on a line
         return self._terminal or Console(width=None if self.terminal else PIPE_WIDTH)
@@ -61,7 +61,7 @@ class Printer:
     @cached_property
     def messages(self) -> "Console":
         """Draws on stderr."""
-        from rich.console import Console
+        from cli.console import Console
 
         return Console(stderr=True)
 
@@ -88,7 +88,7 @@ class Printer:
         begun = failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{',' if begun else '['}\n{dumps(document(item))}")
+                sys.stdout.write(f"{',' if begun else '['}\n{visible.json(dumps(document(item)))}")
                 sys.stdout.flush()
                 begun = True
         except CliError as error:
@@ -101,7 +101,7 @@ class Printer:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
         """Print a table, or the sentence that says why there is none."""
-        listed = [[str(cell) for cell in row] for row in rows]
+        listed = [[visible.visible(str(cell)) for cell in row] for row in rows]
         if not listed:
             self.note(empty)
         elif self.terminal:
@@ -129,11 +129,11 @@ class Printer:
             self.line("")
 
     def line(self, text: str) -> None:
-        """Print a line, or several, as they are, however long: what others wrote is no markup."""
+        """Print a line, or several, however long: what others wrote is no markup."""
         print_text(text)
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Print lines as they are."""
+        """Print lines."""
         for line in lines:
             self.line(line)
 
@@ -160,7 +160,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as lines whose columns begin at the same place; a cell may have several lines."""
     from rich.cells import cell_len
 
-    cells = [[cell.translate(MOVES).split("\n") for cell in row] for row in rows]
+    cells = [[visible.visible(cell).split("\n") for cell in row] for row in rows]
     widths = [max(cell_len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
     return [
         "  ".join(
@@ -171,24 +171,19 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def printable(text: str) -> str:
-    """A text of somebody else on a line: what would not be seen is escaped, as Python writes it."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 def print_text(text: str) -> None:
-    """A line, or several, on stdout, as they are."""
+    """A line, or several, on stdout."""
     _write(sys.stdout, text)
 
 
 def _write(file: TextIO, text: str) -> None:
-    file.write(f"{text.translate(MOVES)}\n")
+    file.write(f"{visible.visible(text)}\n")
     file.flush()
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(f"{dumps(document, indent=2)}\n")
+    sys.stdout.write(f"{visible.json(dumps(document, indent=2))}\n")
     sys.stdout.flush()
 
 
@@ -196,8 +191,9 @@ def print_error(error: CliError, *, as_json: bool) -> None:
     """Say on stderr, or as the JSON document on stdout, why the command ends early."""
     if as_json and not error.answered:
         print_json(error.document())
-    from rich.console import Console
     from rich.text import Text
+
+    from cli.console import Console
 
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message))

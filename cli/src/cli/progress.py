@@ -30,8 +30,10 @@ class Steps:
             return
         started = time.monotonic()
         if self._console.is_terminal:
+            from rich.markup import escape
+
             with self._console.status(title) as status:
-                yield lambda detail: status.update(f"{title} [dim]{detail}[/dim]")
+                yield lambda detail: status.update(f"{title} [dim]{escape(detail)}[/dim]")
         else:
             yield self._plain(title)
         self._console.print(

@@ -11,9 +11,9 @@ from daggers.v1 import gateway_pb2
 from cli.arguments import Name
 from cli.group import group
 from cli.instants import instant
-from cli.output import printable
 from cli.rows import Look, condition, document, order, read, remember, text, watched
 from cli.session import Session, command
+from cli.visible import printable
 from daggerclient.times import iso
 from daggerspec import sinks
 from daggerspec.exactjson import dumps

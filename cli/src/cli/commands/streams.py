@@ -15,8 +15,9 @@ from cli.json_views.findings import finding as finding_view
 from cli.json_views.streams import description as description_view
 from cli.json_views.streams import sample as sample_view
 from cli.json_views.streams import stream as stream_view
-from cli.output import Printer, printable
+from cli.output import Printer
 from cli.session import Session, command
+from cli.visible import printable
 from cli.vitals import ago
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.nearest import hint

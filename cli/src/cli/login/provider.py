@@ -13,7 +13,7 @@ import httpx
 from chassis.binding import is_loopback
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login.kept import Login
-from cli.output import printable
+from cli.visible import printable
 
 PATIENCE_S: Final = 15.0
 WANTED: Final = ("openid", "email", "groups", "offline_access")

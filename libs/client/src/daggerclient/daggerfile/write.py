@@ -6,8 +6,13 @@ import yaml
 
 
 def to_yaml(document: dict[str, Any]) -> str:
-    """The text of a dagger file; several lines of SQL become a block."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    """The text of a dagger file; several lines of SQL become a block. What could not be seen is an escape."""
+    text = _dump(document, allow_unicode=True)
+    return text if text.replace("\n", "").isprintable() else _dump(document, allow_unicode=False)
+
+
+def _dump(document: dict[str, Any], *, allow_unicode: bool) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=120)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,0 +1,40 @@
+"""Texts of others as a person can see them: escape sequences, overrides of direction and the like as escapes.
+
+All that a command prints goes through here (`cli.output`, `cli.console`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LAYOUT: Final = frozenset("\n\t")
+
+
+def printable(text: str) -> str:
+    """A text on a line: what would not be seen is escaped, as Python writes it."""
+    return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def visible(text: str) -> str:
+    """The same of several lines, which may have tabs."""
+    if text.isprintable():
+        return text
+    return "".join(each if each in _LAYOUT else _escape(each) for each in text)
+
+
+def json(text: str) -> str:
+    """The same of a JSON document, which means what it meant."""
+    if text.isprintable():
+        return text
+    return "".join(each if each == "\n" else _escape_json(each) for each in text)
+
+
+def _escape(each: str) -> str:
+    return each if each.isprintable() else each.encode("unicode_escape").decode()
+
+
+def _escape_json(each: str) -> str:
+    if each.isprintable():
+        return each
+    units = each.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[start : start + 2].hex()}" for start in range(0, len(units), 2))
