@@ -106,7 +106,7 @@ async def test_a_check_that_takes_too_much_is_ended_and_nothing_is_left_behind()
 
 
 async def test_one_caller_takes_no_process_from_another(checks: CheckProcesses) -> None:
-    hostile = [by("hostile", checks, COSTLY) for _ in range(4)]
+    hostile = [by("hostile", checks, asked(f"{COSTLY.sql} -- {number}")) for number in range(4)]
     await by("other", checks, EASY)
     answered = sum(each.done() for each in hostile)
     await asyncio.gather(*hostile)
@@ -116,13 +116,21 @@ async def test_one_caller_takes_no_process_from_another(checks: CheckProcesses) 
 
 async def test_who_asks_for_too_many_checks_at_once_is_refused(checks: CheckProcesses) -> None:
     most = AT_ONCE + MOST_WAITING
-    found = await asyncio.gather(
-        *(by("hostile", checks, EASY) for _ in range(most + 1)), return_exceptions=True
-    )
+    questions = [asked(f"{EASY.sql} -- {number}") for number in range(most + 1)]
+    found = await asyncio.gather(*(by("hostile", checks, each) for each in questions), return_exceptions=True)
     refused = [each.reason for each in found if isinstance(each, ApiError)]
 
     assert refused == ["TOO_MANY_CHECKS"]
     assert (await checks(EASY)).findings
+
+
+async def test_what_one_caller_asks_many_times_at_once_is_checked_once(checks: CheckProcesses) -> None:
+    first, *others = [by("busy", checks, EASY) for _ in range(2 * MOST_WAITING)]
+    found = await first
+
+    assert found.findings
+    assert all([await each is found for each in others])
+    assert await by("another", checks, EASY) is not found
 
 
 async def test_who_goes_away_takes_no_process_with_them(checks: CheckProcesses) -> None:

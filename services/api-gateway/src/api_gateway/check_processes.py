@@ -59,23 +59,25 @@ class CheckProcesses:
         self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
         """None: one that has to be started."""
         self._callers: defaultdict[str, _Caller] = defaultdict(_Caller)
-        self._going_on: set[asyncio.Task[Checked]] = set()
+        self._going_on: dict[tuple[str, Question], asyncio.Task[Checked]] = {}
+        """By who asked what."""
         self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
 
     async def __call__(self, question: Question) -> Checked:
         """What is found about the query; CHECK_TOO_COSTLY for one that took too much.
 
-        Raises: ApiError.
+        What somebody asks again meanwhile is one check. Raises: ApiError.
         """
         who = principal().name
-        caller = self._callers[who]
-        if caller.asked >= AT_ONCE + MOST_WAITING:
-            raise _busy()
-        caller.asked += 1
+        task = self._going_on.get((who, question))
+        if task is None:
+            caller = self._callers[who]
+            if caller.asked >= AT_ONCE + MOST_WAITING:
+                raise _busy()
+            caller.asked += 1
+            task = self._going_on[who, question] = asyncio.create_task(self._checked(question, caller))
+            task.add_done_callback(lambda done: self._ended(done, who, question))
         # Who goes away takes no process with them: what they asked ends by itself, and soon.
-        task = asyncio.create_task(self._checked(question, caller))
-        self._going_on.add(task)
-        task.add_done_callback(lambda done: self._ended(done, who))
         return await asyncio.shield(task)
 
     async def _start(self) -> None:
@@ -88,15 +90,15 @@ class CheckProcesses:
 
     async def stop(self) -> None:
         """End all of them, and what they are doing."""
-        tasks = [*self._starting, *self._going_on]
+        tasks = [*self._starting, *self._going_on.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         while not self._idle.empty():
             await _end(self._idle.get_nowait())
 
-    def _ended(self, task: asyncio.Task[Checked], who: str) -> None:
-        self._going_on.discard(task)
+    def _ended(self, task: asyncio.Task[Checked], who: str, question: Question) -> None:
+        del self._going_on[who, question]
         caller = self._callers[who]
         caller.asked -= 1
         if not caller.asked:
