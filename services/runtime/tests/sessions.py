@@ -14,12 +14,13 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 from tests.conformance.corpus import HERE, compiled, tables
 
 from daggersql import Plan, Table, check
 from runtime import functions
-from runtime.decode.columns import select, spark_schema
+from runtime.decode.columns import arrow_schema, select
 from runtime.spark import session as spark
 from runtime.values.registration import Registration
 
@@ -80,7 +81,7 @@ def answer(session: SparkSession, sql: str, records: Sequence[dict[str, Any]], t
 def schema(table: Table, paths: Sequence[str]) -> StructType:
     """The schema of a stream's view, as the runtime makes it."""
     fields = [path for path in paths if not path.startswith("__")]
-    return StructType([*spark_schema(select(table.message, fields)).fields, *COMMON])
+    return StructType([*from_arrow_schema(arrow_schema(select(table.message, fields))).fields, *COMMON])
 
 
 def stream(session: SparkSession, plan: Plan, folder: Path) -> DataFrame:

@@ -8,10 +8,11 @@ from google.protobuf import any_pb2, descriptor_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from daggerspec.protobuf import RECURSION_LIMIT
-from runtime.decode.columns import select, spark_schema
+from runtime.decode.columns import arrow_schema, select
 from runtime.decode.damage import prefix
 from runtime.decode.json_text import renderer
 from runtime.errors import JobError
@@ -68,8 +69,10 @@ def test_a_path_the_message_does_not_have_is_named() -> None:
 
 
 def test_paths_prune_nested_messages_and_a_whole_message_wins() -> None:
-    narrow = spark_schema(select(CLUSTER, ["influx.url", "name"])).simpleString()
-    whole = spark_schema(select(CLUSTER, ["influx.url", "influx.token", "influx"])).simpleString()
+    narrow = from_arrow_schema(arrow_schema(select(CLUSTER, ["influx.url", "name"]))).simpleString()
+    whole = from_arrow_schema(
+        arrow_schema(select(CLUSTER, ["influx.url", "influx.token", "influx"]))
+    ).simpleString()
 
     assert (narrow, whole) == (
         "struct<name:string,influx:struct<url:string>>",
@@ -79,7 +82,8 @@ def test_paths_prune_nested_messages_and_a_whole_message_wins() -> None:
 
 
 def test_a_recursive_message_ends_where_it_is_cut() -> None:
-    schema = spark_schema(select(descriptor_pb2.DescriptorProto.DESCRIPTOR, ["name", "nested_type"]))
+    columns = select(descriptor_pb2.DescriptorProto.DESCRIPTOR, ["name", "nested_type"])
+    schema = from_arrow_schema(arrow_schema(columns))
     depth, inner = 0, schema
     while "nested_type" in inner.fieldNames():
         below = inner["nested_type"].dataType.elementType

@@ -18,9 +18,10 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from daggersql.ir import types
-from runtime.decode.columns import Column, Kind, select, spark_schema
+from runtime.decode.columns import Column, Kind, arrow_schema, select
 from runtime.decode.decoder import Decoder, find_message, message_pool
 
 PROTOS = Path(__file__).with_name("protos")
@@ -228,11 +229,17 @@ def rows_of(decoder: Decoder, values: list[bytes]) -> list[dict[str, Any]]:
 def test_columns_have_the_types_the_dialect_promises(every_type: Descriptor) -> None:
     promised = types.of_message(every_type).fields()
 
-    schema = spark_schema(select(every_type, promised))
+    schema = from_arrow_schema(arrow_schema(select(every_type, promised)))
 
     assert {field.name: field.dataType.simpleString() for field in schema} == {
         name: kind.spark for name, kind in promised.items()
     }
+
+
+def test_columns_have_the_arrow_types_that_spark_has_for_them(every_type: Descriptor) -> None:
+    schema = arrow_schema(select(every_type, [field.name for field in every_type.fields]))
+
+    assert to_arrow_schema(from_arrow_schema(schema), timezone="UTC").equals(schema, check_metadata=True)
 
 
 @EXAMPLES

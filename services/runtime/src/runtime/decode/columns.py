@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
 
 from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIMESTAMP, WRAPPERS
 from runtime.errors import user
@@ -107,12 +105,7 @@ def message_of(field: FieldDescriptor) -> Descriptor:
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """The Arrow schema of these columns, every one of them nullable, exactly as Spark expects it."""
-    return to_arrow_schema(spark_schema(columns), timezone="UTC")
-
-
-def spark_schema(columns: Iterable[Column]) -> StructType:
-    """The Spark schema of these columns, every one of them nullable."""
-    return from_arrow_schema(pa.schema([pa.field(column.name, column.type) for column in columns]))
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 
 def _add(selection: _Selection, names: list[str]) -> None:
