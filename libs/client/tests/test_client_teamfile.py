@@ -1,9 +1,13 @@
 """The file of a team: what it says is registered, and what is wrong with it is told with its place."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from daggers.v1 import access_pb2, spec_pb2
 
 from daggerclient import InvalidFileError, teamfile
+from daggerspec import receivers
 
 WHOLE = """\
 kind: team
@@ -48,3 +52,26 @@ def test_a_receiver_that_is_none_is_told_with_its_place(receiver: str, code: str
         teamfile.parse(f"kind: team\nname: pricing\nreceivers:\n  - {receiver}\n", "team.yaml")
 
     assert [(each["code"], each["line"]) for each in caught.value.findings] == [(code, 4)]
+
+
+def test_a_kind_that_is_dropped_in_is_read_and_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pigeon.py").write_text('SECRETS = {"ring": True, "paper": False}\n')
+    monkeypatch.setattr(receivers, "__path__", [*receivers.__path__, str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "daggerspec.receivers.pigeon", None)
+    monkeypatch.delitem(sys.modules, "daggerspec.receivers.pigeon")
+
+    team = teamfile.parse(
+        "kind: team\nname: t\nreceivers:\n  - pigeon: {ring: {file: /run/ring}}\n", "team.yaml"
+    )
+    bare = access_pb2.TeamReceiver(kind="pigeon")
+    misspelt = access_pb2.TeamReceiver(kind="pigon")
+    wrong = receivers.violations("team.receivers", [*team.receivers, bare, misspelt])
+
+    assert [each.kind for each in team.receivers] == ["pigeon"]
+    assert [(each.field, each.reason, each.suggestion) for each in wrong] == [
+        ("team.receivers[1]", "DUPLICATE", None),
+        ("team.receivers[1].secrets.ring", "REQUIRED", None),
+        ("team.receivers[2].kind", "UNKNOWN_KIND", "pigeon"),
+    ]

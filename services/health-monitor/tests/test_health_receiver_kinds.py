@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from chassis.settings import explain
-from daggerspec.receivers import KINDS
+from daggerspec import receivers as of_teams
 from health_monitor import receivers, reference
 from health_monitor.settings import monitor_settings
 
@@ -142,4 +142,4 @@ def test_the_secrets_that_a_team_may_name_are_up_to_date() -> None:
         for kind in receivers.names()
     }
 
-    assert {kind: dict(keys) for kind, keys in KINDS.items()} == secrets
+    assert {kind: of_teams.secrets(kind) for kind in of_teams.names()} == secrets

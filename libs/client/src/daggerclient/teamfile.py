@@ -24,7 +24,7 @@ from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.daggerfile.sinks import secret, shown_secret
 from daggerclient.entryfile import begun, ended
-from daggerspec.receivers import KINDS
+from daggerspec import receivers
 
 KIND = "team"
 COUNT = Form(lambda reader, node, path: reader.integer(node, path, most=2**53), lambda value: value)
@@ -75,11 +75,11 @@ def _quotas(reader: Reader, node: yaml.Node, team: access_pb2.Team) -> None:
 
 
 def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
-    kinds = reader.mapping(node, path, tuple(KINDS))
+    kinds = reader.mapping(node, path, receivers.names())
     if len(kinds) > 1:
-        reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(KINDS)}")
+        reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(receivers.names())}")
     for kind, settings in kinds.items():
-        known = KINDS[kind]
+        known = receivers.secrets(kind)
         needed = tuple(key for key, required in known.items() if required)
         receiver = team.receivers.add(kind=kind)
         for key, value in reader.mapping(settings, f"{path}.{kind}", tuple(known), needed).items():
@@ -110,11 +110,10 @@ def shown(team: access_pb2.Team) -> dict[str, Any]:
     return document | ({"quotas": quotas} if quotas else {})
 
 
-def receivers_shown(receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
+def receivers_shown(told: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
     """Receivers as the file has them."""
     return [
-        {each.kind: {key: shown_secret(each.secrets[key]) for key in sorted(each.secrets)}}
-        for each in receivers
+        {each.kind: {key: shown_secret(each.secrets[key]) for key in sorted(each.secrets)}} for each in told
     ]
 
 

@@ -1,12 +1,14 @@
-"""Whom a team has told of its daggers' alerts: the kinds of receivers, and what has to be known of each.
-
-Receivers themselves are `health_monitor.receivers`; a test there holds that both say the same.
+"""Whom a team has told of its daggers' alerts. This folder is the registry: `receivers/slack.py` is what has
+to be known of a team's receiver `slack`. How it is told is `health_monitor/receivers/slack.py`; a test there
+holds that both name the same secrets. Nothing else lists kinds.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Protocol, cast
 
 from daggers.v1 import access_pb2
 
@@ -14,11 +16,22 @@ from daggerspec import fields
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
-KINDS: Final[Mapping[str, Mapping[str, bool]]] = {
-    "pagerduty": {"routing_key": True, "url": False},
-    "slack": {"url": True},
-}
-"""By kind, its secrets; whether it needs each."""
+
+class Kind(Protocol):
+    """What a module of this folder has."""
+
+    SECRETS: Mapping[str, bool]
+    """Its secrets; whether it needs each."""
+
+
+def names() -> tuple[str, ...]:
+    """The kinds there are."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def secrets(kind: str) -> Mapping[str, bool]:
+    """The secrets of a kind that there is, and whether it needs each."""
+    return cast(Kind, importlib.import_module(f"{__name__}.{kind}")).SECRETS
 
 
 def name(team: str, kind: str) -> str:
@@ -28,18 +41,18 @@ def name(team: str, kind: str) -> str:
 
 def violations(path: str, receivers: Iterable[access_pb2.TeamReceiver]) -> Iterator[Violation]:
     """What is wrong with the receivers of a team."""
-    seen = set[str]()
+    seen, known = set[str](), names()
     for number, receiver in enumerate(receivers):
         where = f"{path}[{number}]"
         if receiver.kind in seen:
             yield Violation(where, f"a team has one receiver of the kind {receiver.kind}", "DUPLICATE")
         seen.add(receiver.kind)
-        if receiver.kind not in KINDS:
-            near = nearest(receiver.kind, KINDS)
-            text = f"{receiver.kind} is no kind of receiver" + hint(near, f": there are {', '.join(KINDS)}")
+        if receiver.kind not in known:
+            near = nearest(receiver.kind, known)
+            text = f"{receiver.kind} is no kind of receiver" + hint(near, f": there are {', '.join(known)}")
             yield Violation(f"{where}.kind", text, "UNKNOWN_KIND", suggestion=near)
             continue
-        yield from _secrets(where, receiver, KINDS[receiver.kind])
+        yield from _secrets(where, receiver, secrets(receiver.kind))
 
 
 def _secrets(where: str, receiver: access_pb2.TeamReceiver, known: Mapping[str, bool]) -> Iterator[Violation]:

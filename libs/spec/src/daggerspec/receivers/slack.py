@@ -1,0 +1,5 @@
+"""Slack incoming webhooks."""
+
+from typing import Final
+
+SECRETS: Final = {"url": True}
