@@ -151,6 +151,10 @@ def test_the_references_are_up_to_date() -> None:
     assert (docs / "settings.md").read_text(encoding="utf-8") == settings.text(), "run `make settings-doc`"
 
 
+def test_the_architecture_is_read_in_one_sitting() -> None:
+    assert len(CURRENT["docs/architecture.md"].text.splitlines()) <= 150
+
+
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
