@@ -7,7 +7,6 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-UV_VERSION := 0.13.8
 UV := $(BIN)/uv --no-config
 # The workspace members, in an order that needs none before its own.
 MEMBERS := proto libs/spec libs/chassis libs/kafka libs/client libs/eventlog libs/election libs/fleet libs/access libs/daggersql services/api-gateway services/scheduler services/health-monitor services/telemetry services/runtime cli devstack
@@ -19,13 +18,13 @@ export LC_ALL := C.UTF-8
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}'
 
-$(STAMPS)/uv:
+$(STAMPS)/uv: requirements-uv.lock
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: install it (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: install Python 3.11 or newer, or set PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@echo "installing uv $(UV_VERSION) ..."
-	@$(BIN)/python -m pip --quiet --disable-pip-version-check install uv==$(UV_VERSION)
+	@echo "installing uv ..."
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-uv.lock
 	@mkdir -p $(STAMPS) && touch $@
 
 # The lock pins every version with its hash; members are installed from this tree, without their dependencies.
@@ -163,10 +162,14 @@ release: $(STAMPS)/venv ## VERSION=X.Y.Z: set it, give it its section in CHANGEL
 metrics-doc: $(STAMPS)/venv ## Write docs/metrics.md from what the services say of their metrics
 	@$(BIN)/python -m tests.documents.metrics > docs/metrics.md
 
+# What is installed by itself; the first line says which version.
+WHEELS := requirements-uv.lock $(wildcard devstack/src/devstack/tools/*.lock bench/flink_peer/*.lock)
 .PHONY: lock
 lock: $(STAMPS)/uv ## Resolve every dependency anew into requirements.lock (versions and hashes, no addresses)
 	@$(BIN)/uv lock --quiet --upgrade
 	@$(BIN)/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-header --no-annotate --output-file requirements.lock >/dev/null
+	@for lock in $(WHEELS); do head -1 $$lock | cut -d' ' -f1 | $(UV) pip compile --quiet --no-deps --generate-hashes \
+	    --no-header --no-annotate --no-emit-index-url --output-file $$lock - >/dev/null; done
 
 .PHONY: clean
 clean: ## Remove what builds and tests made, but not the tools and the environment

@@ -22,7 +22,7 @@ from pathlib import Path
 from machine import Meter, Spent
 from workload import PROTO
 
-FLINK, PROTOC = "2.2.1", "4.32.1"
+PROTOC = "4.32.1"
 _PEER = Path(__file__).with_name("flink_peer")
 _OPENED = ("lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent")
 _JAVA = [
@@ -63,10 +63,10 @@ def build(folder: Path) -> str:
     classes.mkdir(parents=True)
     _run(sys.executable, "-m", "venv", folder / "venv")
     pip = [folder / "venv" / "bin" / "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    _run(*pip, f"apache-flink-libraries=={FLINK}")
+    _run(*pip, "--require-hashes", "-r", _PEER / "apache-flink.lock")
     (jars,) = folder.glob("venv/lib/*/site-packages/pyflink/lib")
     shutil.copytree(jars, lib)
-    maven = ["mvn", "-q", "-B", "-f", _PEER / "pom.xml"]
+    maven = ["mvn", "-q", "-B", "--strict-checksums", "-f", _PEER / "pom.xml"]
     _run(*maven, "dependency:copy-dependencies", f"-DoutputDirectory={lib}")
     artifact = f"com.google.protobuf:protoc:{PROTOC}:exe:linux-x86_64"
     _run(*maven, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")

