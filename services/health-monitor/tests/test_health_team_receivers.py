@@ -43,6 +43,10 @@ def filled(file: Path, text: str) -> None:
     file.write_text(text)
 
 
+def linked(file: Path, place: str) -> None:
+    file.symlink_to(place)
+
+
 async def until(world: Any, running: Any, wanted: str) -> list[str]:
     """What the log of alerts says once it says this."""
     async with asyncio.timeout(WAIT_S):
@@ -117,6 +121,18 @@ async def test_what_stands_in_a_file_is_never_said(world: Any, slack_file: Path)
         records = [each.value async for each in world.alerts.replay()]
 
     assert not any(b"a secret" in each for each in records)
+
+
+async def test_what_is_no_file_of_a_team_is_not_read(world: Any, slack_file: Path) -> None:
+    emptied(slack_file)
+    linked(slack_file, "/proc/self/environ")
+    await world.tell(team({"url": slack_file}))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationFailed pricing/slack")
+        failed = [each.message async for each in world.alerts.replay()]
+
+    assert f"{slack_file}: it is not a regular file" in failed[-1].detail
 
 
 async def test_a_receiver_that_the_team_has_no_more_is_given_up(world: Any, slack_file: Path) -> None:

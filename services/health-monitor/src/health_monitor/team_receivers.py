@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Final
 
 from daggers.v1 import access_pb2
 from pydantic import SecretStr, ValidationError
 
+from chassis import secretfile
 from daggerspec.receivers import name
 from fleet import Dagger, Fleet
 from fleet.ledger import Ledger
@@ -24,8 +23,6 @@ from health_monitor.deliveries import Deliveries
 from health_monitor.leadership import Leadership
 from health_monitor.receivers import Permanent, Temporary
 from health_monitor.webhook import Channel
-
-_MOST_BYTES: Final = 64 * 1024
 
 
 def of_team(fleet: Fleet, dagger: Dagger | None) -> list[str]:
@@ -75,7 +72,7 @@ async def reached(fleet: Fleet, told: str) -> Channel | Temporary | Permanent:
     try:
         # A file may lie on a disk that hangs.
         settings = module.Settings(**await asyncio.to_thread(_read, said))
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"
         return Temporary("NOT_CONFIGURED", detail)
     return Channel(told, module, settings)
@@ -93,25 +90,23 @@ def _due(ledger: Ledger) -> Iterator[str]:
 
 
 def _read(said: access_pb2.TeamReceiver) -> dict[str, SecretStr]:
-    """The secrets of a receiver, white space around them dropped. Raises: OSError, ValueError."""
-    return {key: SecretStr(_text(Path(secret.file)).strip()) for key, secret in said.secrets.items()}
+    """The secrets of a receiver, white space around them dropped. Raises: ValueError."""
+    return {key: SecretStr(_secret(reference.file)) for key, reference in said.secrets.items()}
 
 
-def _text(file: Path) -> str:
-    if not file.is_file():  # a pipe would be waited for
-        raise ValueError(f"{file} is no file")
-    with file.open("rb") as opened:
-        content = opened.read(_MOST_BYTES + 1)
-    if not content.strip() or len(content) > _MOST_BYTES:
-        raise ValueError(f"{file} is empty, or longer than {_MOST_BYTES} bytes")
-    return content.decode()
+def _secret(file: str) -> str:
+    try:
+        secret = secretfile.content(file).strip()
+    except secretfile.UnreadableError as why:
+        raise ValueError(f"{file}: {why}") from None
+    if not secret:
+        raise ValueError(f"{file}: there is nothing in it")
+    return secret
 
 
-def _why(error: OSError | ValueError) -> str:
+def _why(error: ValueError) -> str:
     """Without what stands in the file."""
     if isinstance(error, ValidationError):
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{problem['loc'][0]}: {problem['msg'].removeprefix('Value error, ')}"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return str(error)

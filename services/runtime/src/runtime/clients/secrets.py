@@ -5,15 +5,11 @@ not be sent somewhere is not even read.
 """
 
 import os
-import stat
-from contextlib import suppress
-from pathlib import Path
 
 from daggers.v1 import spec_pb2
 
+from chassis import secretfile
 from daggerspec import address
-from daggerspec.fields import is_no_file
-from daggerspec.secrets import MAX_BYTES
 from runtime.errors import external
 
 
@@ -40,9 +36,8 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
             source = f"the environment variable {reference.env!r}"
         case "file":
             try:
-                value = _content(reference.file)
-            except (OSError, UnicodeDecodeError) as problem:
-                why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+                value = secretfile.content(reference.file)
+            except secretfile.UnreadableError as why:
                 raise external(
                     "SECRET_MISSING", f"The secret file {reference.file!r} cannot be read: {why}."
                 ) from None
@@ -52,28 +47,3 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
     if not (secret := value.rstrip()):
         raise external("SECRET_MISSING", f"There is nothing in {source}.")
     return secret
-
-
-def _content(path: str) -> str:
-    """The text of a regular file of 64 KiB at most. Raises: OSError, UnicodeDecodeError."""
-    if is_no_file(path):
-        raise OSError(0, "it is not a regular file")
-    # A pipe that nobody writes to would hold the open up for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_dev in _kernels():
-            raise OSError(0, "it is not a regular file")
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise OSError(0, f"it has more than {MAX_BYTES // 1024} KiB")
-    return data.decode()
-
-
-def _kernels() -> set[int]:
-    """The devices of what looks like regular files, and is the kernel's: environments of processes."""
-    devices = set()
-    for root in ("/proc", "/sys"):
-        with suppress(OSError):
-            devices.add(Path(root).stat().st_dev)
-    return devices
