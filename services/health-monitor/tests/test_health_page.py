@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from chassis.durations import measured, spoken
 from fleet import Dagger, advice
-from fleet.alert import PLATFORM, Alert, Notify, condition_name, evolve
+from fleet.alert import PLATFORM, TEAM, Alert, Notify, condition_name, evolve
 from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_PLATFORM, SEVERITIES
+from health_monitor.condition import OF_PLATFORM, OF_TEAMS, SEVERITIES
 from health_monitor.finding import Finding, Measure
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
@@ -39,7 +39,9 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_NO_INPUT: (960.0, 900.0, "s"),
     alerts_pb2.ALERT_CONDITION_LAG_GROWING: (0.125, 0.05, "share"),
     alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: (41.0, 30.0, "s"),
+    alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: (41, 40, "count"),
 }
+OF_NO_DAGGER = dict.fromkeys(OF_PLATFORM, PLATFORM) | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
 
 
 DAGGER = Dagger(
@@ -59,14 +61,14 @@ DAGGER = Dagger(
 
 
 def told(condition: alerts_pb2.AlertCondition.ValueType, *, resolved: bool = False) -> Page:
-    """A page about `completed_bookings`, or the platform, that was changed four minutes before."""
-    dagger = None if condition in OF_PLATFORM else DAGGER
+    """A page about `completed_bookings`, that was changed four minutes before, the platform or a team."""
+    dagger = None if condition in OF_NO_DAGGER else DAGGER
     change = None
     if dagger is not None:
         change = alerts_pb2.LastChange(revision=7, actor="rohil.s")
         change.time.FromDatetime(NOON - 4 * MINUTE - timedelta(seconds=2))
     measure = Measure(*NUMBERS[condition]) if condition in NUMBERS else None
-    before = Alert(dagger=dagger.name if dagger else PLATFORM, condition=condition, incident=2)
+    before = Alert(dagger=dagger.name if dagger else OF_NO_DAGGER[condition], condition=condition, incident=2)
     finding = Finding(True, "what <happened> & why", NOON - MINUTE, measure=measure)
     alert = turned(before, finding, NOON, dagger, change)
     if resolved:
@@ -147,7 +149,7 @@ def test_a_page_says_all_that_on_call_needs(condition: alerts_pb2.AlertCondition
     page = told(condition)
     expected = {"since", "who has to act", "next", "runbook"}
     expected |= {"measured"} if condition in NUMBERS else set()
-    expected |= set() if condition in OF_PLATFORM else {"last change"}
+    expected |= set() if condition in OF_NO_DAGGER else {"last change"}
 
     event = event_of(page)
     labels = {line.partition(":")[0].partition(" <!date")[0] for line in text_of(page).split("\n")[2:-1]}
@@ -187,6 +189,7 @@ def test_a_link_is_told_only_where_there_is_a_portal() -> None:
 
     assert failed.link == "https://daggers.example/daggers/completed_bookings"
     assert told(alerts_pb2.ALERT_CONDITION_KAFKA_AWAY).link == "https://daggers.example"
+    assert told(alerts_pb2.ALERT_CONDITION_TEAM_QUOTA).link == "https://daggers.example/teams/pricing"
     assert event_of(failed)["client_url"] == failed.link
     assert "client_url" not in event_of(without)
     assert "portal" not in text_of(without)

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from daggers.v1 import alerts_pb2, events_pb2
 
-from fleet.alert import Condition
+from fleet.alert import TEAM, Condition
 from fleet.health import Reason
 
 Domain = events_pb2.ErrorDomain
@@ -47,8 +47,8 @@ class Advice:
     """What to do next, with a command; `{name}` is the dagger's."""
 
     def next_of(self, name: str) -> str:
-        """What to do next about this dagger."""
-        return self.next.format(name=name)
+        """What to do next about this dagger, or this team."""
+        return self.next.format(name=name.removeprefix(TEAM))
 
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -141,6 +141,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "Bring its brokers back, everything else goes on by itself; `daggers log verify --kafka HOST:PORT`"
         " asks them.",
     ),
+    "TEAM_QUOTA": Advice("team", _USER, "Read `daggers team usage {name}`: it says what each dagger takes."),
 }
 """By code: every reason, the conditions of alerts, and the warnings that ask for something."""
 OF_THE_QUERY: Final = Advice(
@@ -206,7 +207,8 @@ def retries(error: Error) -> Advice:
 
 def of_team(team: str) -> Advice:
     """Of a quota of a team."""
-    return Advice("team", _USER, f"Read `daggers team usage {team}`: it says what each dagger takes.")
+    known = ADVICE["TEAM_QUOTA"]
+    return replace(known, next=known.next_of(team))
 
 
 # ---- Words that both tell ----------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ Notice: TypeAlias = "alerts_pb2.AlertNotice.ValueType"
 Notification: TypeAlias = alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed
 PLATFORM: Final = "platform"
 """What stands for the dagger's name in alerts of the platform itself."""
+TEAM: Final = "team/"
+"""What stands before a team's name in alerts of the team: no dagger is called so."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 
 # ---- State -------------------------------------------------------------------------------------------------

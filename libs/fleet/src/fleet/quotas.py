@@ -163,9 +163,15 @@ def warns(catalogue: Catalogue, team: str) -> bool:
     return any(of(catalogue, team, name).HasField("soft") for name in WORDS)
 
 
-def warned(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
-    """A sentence for each quota that is exceeded, with no number that changes: who watches hears it once."""
-    for name, word in WORDS.items():
+def exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[tuple[str, int]]:
+    """Name and bound of each quota of which more is used than where it warns."""
+    for name in WORDS:
         quota = of(catalogue, team, name)
         if quota.HasField("soft") and used[name] > quota.soft:
-            yield f"team {team} has more than {quota.soft:,} {word}, from where on its quota warns"
+            yield name, quota.soft
+
+
+def warned(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
+    """A sentence for each quota that is exceeded, with no number that changes: who watches hears it once."""
+    for name, soft in exceeded(catalogue, team, used):
+        yield f"team {team} has more than {soft:,} {WORDS[name]}, from where on its quota warns"

@@ -70,18 +70,20 @@ def decide(
     receivers: Sequence[str],
     now: datetime,
     policy: Policy,
+    team: str = "",
     change: alerts_pb2.LastChange | None = None,
 ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
     """The next turn of the alert, or None. Asked again after its answer was folded in, the answer is None.
 
-    `dagger`: None for the platform. `change`: the newest request about it.
+    `dagger`: None for the platform and for a team. `team`: whose it is, where no dagger says so.
+    `change`: the newest request about the dagger.
     The events carry no epoch yet: the monitor fills it in when it writes them.
     """
     if held is None or held.finding.active == alert.firing:
         return None
     finding, lasted = held.finding, now - held.since
     if finding.active:
-        return _fired(alert, finding, dagger, receivers, change) if lasted >= policy.hold else None
+        return _fired(alert, finding, dagger, team, receivers, change) if lasted >= policy.hold else None
     if finding.final or lasted >= policy.resolve_hold:
         meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
         resolved = alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
@@ -94,6 +96,7 @@ def _fired(
     alert: Alert,
     finding: Finding,
     dagger: Dagger | None,
+    team: str,
     receivers: Sequence[str],
     change: alerts_pb2.LastChange | None,
 ) -> alerts_pb2.AlertFired:
@@ -105,7 +108,7 @@ def _fired(
         severity=SEVERITIES[alert.condition],
         summary=_cut(finding.summary),
         generation=dagger.generation if dagger else 0,
-        team=dagger.spec.team if dagger else "",
+        team=dagger.spec.team if dagger else team,
         receivers=receivers,
         domain=whose.domain,
         last_change=change,

@@ -54,11 +54,14 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_NO_INPUT: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_LAG_GROWING: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
+    alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
 """Every condition that is watched, and how soon a person has to look."""
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
-"""The conditions that are of no dagger."""
-OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_PLATFORM)
+"""The conditions of the platform itself."""
+OF_TEAMS: Final = frozenset({alerts_pb2.ALERT_CONDITION_TEAM_QUOTA})
+"""The conditions of teams."""
+OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_PLATFORM | OF_TEAMS)
 _STANDS: Final = (
     alerts_pb2.ALERT_CONDITION_FAILED,
     alerts_pb2.ALERT_CONDITION_UNREACHABLE,

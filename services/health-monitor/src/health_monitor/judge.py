@@ -21,9 +21,9 @@ class Judge:
     """What was found of everything that is watched."""
 
     def __init__(
-        self, ledger: Ledger, *, receivers: Callable[[Dagger | None], Sequence[str]], policy: alert.Policy
+        self, ledger: Ledger, *, receivers: Callable[[str], Sequence[str]], policy: alert.Policy
     ) -> None:
-        """`receivers`: who is told of what fires about a dagger; of None: about the platform."""
+        """`receivers`: who is told of what fires about a team, or about daggers of it; of "": all others."""
         self._ledger, self._receivers, self._policy = ledger, receivers, policy
         self._held: dict[tuple[str, Condition], alert.Held] = {}
 
@@ -35,11 +35,13 @@ class Judge:
         of: Collection[Condition],
         now: datetime,
         dagger: Dagger | None = None,
+        team: str = "",
         change: alerts_pb2.LastChange | None = None,
     ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         """What is due first after a look at `now`; None when nothing is. `of`: the conditions looked for.
 
-        `dagger`: None for the platform. `change`: the newest request about it.
+        `dagger`: None for the platform and for a team. `team`: whose it is.
+        `change`: the newest request about the dagger.
         """
         due = None
         for condition in of:
@@ -48,7 +50,8 @@ class Judge:
                 self._ledger.alert(name, condition),
                 held,
                 dagger=dagger,
-                receivers=self._receivers(dagger),
+                team=team,
+                receivers=self._receivers(team),
                 now=now,
                 policy=self._policy,
                 change=change,

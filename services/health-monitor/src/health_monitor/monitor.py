@@ -24,12 +24,12 @@ from pydantic import SecretStr
 from election import Beats, proven_dead
 from eventlog import Log, Record
 from eventlog.follower import Follower
-from fleet import Dagger, Fleet
-from fleet.alert import PLATFORM
+from fleet import Fleet
+from fleet.alert import PLATFORM, TEAM
 from fleet.health import Limits
 from fleet.ledger import Ledger
-from health_monitor import alert, outage
-from health_monitor.condition import OF_DAGGERS, OF_PLATFORM
+from health_monitor import alert, outage, team_quota
+from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_TEAMS
 from health_monitor.deliveries import Deliveries
 from health_monitor.journal import KeptOutage
 from health_monitor.judge import Judge
@@ -130,6 +130,9 @@ class Monitor:
         for name in tuple(self.fleet.daggers):
             while (turn := self._next_turn(name)) is not None:
                 await self.leadership.write(turn)
+        for team in team_quota.watched(self.fleet, self.ledger):
+            while (turn := self._next_turn_of_team(team)) is not None:
+                await self.leadership.write(turn)
         self._judged = self._clock()
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
@@ -141,12 +144,19 @@ class Monitor:
             of=OF_DAGGERS,
             now=self._clock(),
             dagger=dagger,
+            team=dagger.spec.team,
             change=self.observer.change(name),
         )
         return turn if self.leadership.begins else None
 
-    def _told(self, dagger: Dagger | None) -> Sequence[str]:
-        return of_team(self.fleet, dagger) or self._platforms
+    def _next_turn_of_team(self, team: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
+        finding = self.observer.of_team(team)
+        findings = {} if finding is None else {team_quota.CONDITION: finding}
+        turn = self._judge.next_turn(TEAM + team, findings, of=OF_TEAMS, now=self._clock(), team=team)
+        return turn if self.leadership.begins else None
+
+    def _told(self, team: str) -> Sequence[str]:
+        return of_team(self.fleet, team) or self._platforms
 
     async def judge_platform(self) -> None:
         """Look at Kafka itself. What begins is journaled until the log has it. Raises: LogUnavailable."""

@@ -19,7 +19,7 @@ from fleet import Applied, Dagger, Fleet, watch
 from fleet.alert import Condition
 from fleet.health import Limits
 from fleet.watch import Hearing, Watch
-from health_monitor import history, liveness
+from health_monitor import history, liveness, team_quota
 from health_monitor.condition import diagnose, to_probe
 from health_monitor.finding import Finding
 from health_monitor.history import History
@@ -73,6 +73,12 @@ class Observer:
             limits=self._limits,
             history=self._histories.get(dagger.name, History()),
         )
+
+    def of_team(self, team: str) -> Finding | None:
+        """What there is to say about what a team uses now."""
+        now = self._clock()
+        hearing = self._hearing.begin(now)
+        return team_quota.judged(self._fleet, team, self.watches, now=now, hearing=hearing)
 
     def change(self, name: str) -> alerts_pb2.LastChange | None:
         """The newest request about a dagger."""

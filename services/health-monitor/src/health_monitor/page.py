@@ -11,7 +11,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 from chassis.durations import measured, spoken
 from fleet import advice
 from fleet.advice import Advice
-from fleet.alert import PLATFORM, Alert, Condition, Notify, condition_name
+from fleet.alert import PLATFORM, TEAM, Alert, Condition, Notify, condition_name
 
 RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {
@@ -64,6 +64,8 @@ class Page:
         if not self.portal:
             return ""
         base = self.portal.rstrip("/")
+        if self.alert.dagger.startswith(TEAM):
+            return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
         return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"
 
     @property

@@ -16,7 +16,7 @@ from pydantic import SecretStr, ValidationError
 
 from chassis import secretfile
 from daggerspec.receivers import name
-from fleet import Dagger, Fleet
+from fleet import Fleet
 from fleet.ledger import Ledger
 from health_monitor import receivers
 from health_monitor.deliveries import Deliveries
@@ -25,9 +25,9 @@ from health_monitor.receivers import Permanent, Temporary
 from health_monitor.webhook import Channel
 
 
-def of_team(fleet: Fleet, dagger: Dagger | None) -> list[str]:
-    """Who is told of a dagger because its team says so, by name."""
-    entry = fleet.catalogue.teams.get(dagger.spec.team) if dagger and dagger.spec.team else None
+def of_team(fleet: Fleet, team: str) -> list[str]:
+    """Who is told of a team and its daggers because the team says so, by name."""
+    entry = fleet.catalogue.teams.get(team) if team else None
     return [name(entry.value.name, each.kind) for each in entry.value.receivers] if entry else []
 
 

@@ -1,0 +1,53 @@
+"""What a team uses, beside where its quotas warn. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from daggers.v1 import alerts_pb2
+
+from fleet import Dagger, Fleet, quotas, vitals
+from fleet.alert import TEAM
+from fleet.ledger import Ledger
+from fleet.watch import Watch
+from health_monitor.finding import Finding, Measure
+
+CONDITION: Final = alerts_pb2.ALERT_CONDITION_TEAM_QUOTA
+
+
+def watched(fleet: Fleet, ledger: Ledger) -> list[str]:
+    """The teams to look at: those that are warned, and those of which an alert is open."""
+    open_ = {
+        name.removeprefix(TEAM)
+        for (name, condition), alert in ledger.alerts.items()
+        if condition == CONDITION and alert.firing
+    }
+    return sorted(open_ | {team for team in fleet.catalogue.teams if quotas.warns(fleet.catalogue, team)})
+
+
+def judged(
+    fleet: Fleet, team: str, watches: Mapping[str, Watch], *, now: datetime, hearing: datetime | None
+) -> Finding | None:
+    """Whether a team uses more than where its quotas warn; None while nobody can say.
+
+    `hearing`: since when silence means something: what drivers read is not known before.
+    """
+    catalogue = fleet.catalogue
+    if not quotas.warns(catalogue, team):
+        return Finding(False, "no quota of the team warns", now, final=True)
+
+    def rates(dagger: Dagger) -> tuple[float, float]:
+        flows = vitals.rates(dagger, watches[dagger.name], now=now, hearing=hearing)
+        return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
+
+    if hearing is None or any(each.name not in watches for each in quotas.living(fleet.daggers, team)):
+        return None
+    used = quotas.uses(fleet.daggers, team, rates)
+    more = list(quotas.exceeded(catalogue, team, used))
+    if not more:
+        return Finding(False, "it uses less than where its quotas warn", now)
+    name, soft = more[0]
+    summary = "; ".join(quotas.warned(catalogue, team, used))
+    return Finding(True, summary, now, measure=Measure(round(used[name]), soft, "count"))
