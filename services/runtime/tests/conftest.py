@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from services.runtime.tests.streams import FILES, WINDOWS, Feed, Job, running, source_session
 from tests.proxy import Proxy, port_of
 
+from daggerspec.defaults import consumer_group
 from runtime.source.context import SourceContext
 
 
@@ -49,14 +50,16 @@ def feed(kafka: str) -> Feed:
 @pytest.fixture
 def run(stream_session: SparkSession, kafka: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     """Makes jobs of one dagger."""
+    dagger = f"d{uuid4().hex[:8]}"
     context = SourceContext(
-        dagger=f"d{uuid4().hex[:8]}",
+        dagger=dagger,
         generation=1,
         checkpoint=str(tmp_path / "checkpoint"),
         run_dir=tmp_path,
         platform=spec_pb2.KafkaAddress(bootstrap_servers=kafka),
         descriptors=FILES,
         windows=WINDOWS,
+        consumer_group=consumer_group(dagger),
         late_for=(WINDOWS,),
     )
     with running(stream_session, context) as make:

@@ -36,6 +36,7 @@ def source(tmp_path: Path) -> SourceContext:
         platform=NOWHERE,
         descriptors=FileDescriptorSet(),
         windows=None,
+        consumer_group="daggers.d",
     )
 
 

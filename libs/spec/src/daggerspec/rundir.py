@@ -15,6 +15,8 @@ STOP: Final = "stop"
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
 TEMPORARY: Final = "tmp"
+READERS: Final = "source"
+REFERENCES: Final = "references"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) ->
     home = _spark_home(master, installation)
     java_options = [
         f"-Dlog4j2.configurationFile={installation.log4j.as_uri()}",
-        f"-Djava.io.tmpdir={run_dir / 'tmp'}",
+        f"-Djava.io.tmpdir={run_dir / rundir.TEMPORARY}",
         "-Dfile.encoding=UTF-8",
         "-Duser.timezone=UTC",
         # A JVM without memory must die, so that it is seen and relaunched.
@@ -98,7 +98,7 @@ def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) ->
         # and delayed acknowledgements). A path may have 107 bytes, so it is told from the working directory,
         # which is the launch's.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
-        settings["spark.python.unix.domain.socket.dir"] = "tmp"
+        settings["spark.python.unix.domain.socket.dir"] = rundir.TEMPORARY
     if master.on_loopback:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"

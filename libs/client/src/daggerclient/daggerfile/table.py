@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from daggerclient.daggerfile import sinks
 from daggerclient.daggerfile.forms import MEMORY, START, TEXT, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
+from daggerspec import defaults
 from daggerspec import sinks as kinds
 
 
@@ -70,7 +71,7 @@ def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
 
 
 STREAM = (
-    Row("table", TEXT, unsaid="data_stream"),
+    Row("table", TEXT, unsaid=defaults.TABLE),
     Row("stream", TEXT, required=True, unsaid=""),
     Row("watermark_delay", span()),
     Row("idle_timeout", span(off=True)),

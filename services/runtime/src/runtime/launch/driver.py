@@ -126,7 +126,7 @@ class Driver:
             self._spec.references,
             dagger=self._spec.dagger,
             store=(root or run_dir.parent) / "references",
-            folder=run_dir / "references",
+            folder=run_dir / rundir.REFERENCES,
             clock=time.monotonic,
         )
         references.start()

@@ -33,8 +33,8 @@ class SourceContext:
     platform: spec_pb2.KafkaAddress
     descriptors: FileDescriptorSet
     windows: Windows | None
+    consumer_group: str
     late_for: tuple[Windows, ...] = ()
-    consumer_group: str = ""
     past: Predecessor | None = None
     open: datetime | None = None
     max_rows: int = 2_000_000

@@ -74,8 +74,3 @@ class ReaderPlan:
 def milliseconds(duration: Any) -> int:
     """A google.protobuf.Duration in ms."""
     return int(duration.seconds * 1000 + duration.nanos // 1_000_000)
-
-
-def group_of(dagger: str, asked: str) -> str:
-    """The consumer group whose offsets are committed: what the spec names, else daggers.NAME."""
-    return asked or f"daggers.{dagger}"

@@ -17,7 +17,7 @@ from runtime.source.assignment_store import AssignmentStore
 from runtime.source.context import SourceContext
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
-from runtime.source.plan import group_of, milliseconds
+from runtime.source.plan import milliseconds
 from runtime.source.planner import start_offsets
 from runtime.source.planner.assignment import Assignment, merged, next_assignment, planned_records
 from runtime.source.planner.broker import Broker
@@ -101,7 +101,7 @@ def _joining(
 
 
 def _broker(stream: spec_pb2.ResolvedStream, context: SourceContext) -> Broker:
-    return Broker(client_properties(stream.kafka), group_of(context.dagger, context.consumer_group))
+    return Broker(client_properties(stream.kafka), context.consumer_group)
 
 
 def _event_times(stream: spec_pb2.ResolvedStream, context: SourceContext) -> EventTimes:

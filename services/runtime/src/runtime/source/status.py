@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from chassis.files import replace_text
+from daggerspec import rundir
 from runtime.source.plan import ReaderPlan
 from runtime.source.watermark import WatermarkState
 
@@ -105,7 +106,7 @@ class ReaderRegistry:
     """The readers of one launch: their files below `run_dir`."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._folder = run_dir / "source"
+        self._folder = run_dir / rundir.READERS
 
     def publish(self, key: str, status: ReaderStatus) -> None:
         """Make the status of the reader `key` known."""

@@ -22,7 +22,7 @@ from runtime.clients.kafka import client_properties
 from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.datasource import data_source
-from runtime.source.plan import ReaderPlan, group_of, milliseconds
+from runtime.source.plan import ReaderPlan, milliseconds
 from runtime.source.reader import task
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS
 from runtime.source.readers import Readers
@@ -98,7 +98,7 @@ def _plans(
             key=f"{read.table}.{index}",
             dagger=context.dagger,
             generation=context.generation,
-            group=group_of(context.dagger, context.consumer_group),
+            group=context.consumer_group,
             topics=share.topics,
             message=stream.stream.message,
             time_field=stream.stream.time_field,
