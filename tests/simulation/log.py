@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,11 @@ class SimulatedLog(MemoryLog):
         async with aclosing(super().replay(since)) as records:
             async for record in records:
                 yield record
+
+    async def read(self, sequences: Sequence[int]) -> list[Record]:
+        """As Log's. Raises: LogUnavailable."""
+        self._fail("log away at a read")
+        return await super().read(sequences)
 
     async def end(self) -> int:
         """As Log's. Raises: LogUnavailable."""

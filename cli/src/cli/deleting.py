@@ -12,10 +12,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say whether it can be deleted.")]
 
 
+def asks(session: Session) -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
+
+
 def confirm(session: Session, name: str, *, yes: bool) -> None:
     """Ask, where somebody can answer. Raises: RefusedError when the answer is no."""
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
-    if asks and not yes and not typer.confirm(f"Delete {name}?", err=True):
+    if asks(session) and not yes and not typer.confirm(f"Delete {name}?", err=True):
         raise RefusedError("nothing was deleted", reason="DECLINED")
 
 

@@ -58,6 +58,18 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             " nothing.",
             "cli.commands.checking",
         ),
+        "history": Listed(
+            "The revisions of a dagger, newest first: who asked, when, what changed, why.",
+            "cli.commands.revisions",
+        ),
+        "diff": Listed(
+            "What is another in one version of a dagger than in another, field by field; the query by lines.",
+            "cli.commands.revisions",
+        ),
+        "rollback": Listed(
+            "Give a dagger the specification of an earlier version, as a new revision.",
+            "cli.commands.revisions",
+        ),
         "rows": Listed(
             "The newest output rows, newest first, read from where the dagger writes them.",
             "cli.commands.rows",

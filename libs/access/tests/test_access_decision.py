@@ -170,7 +170,13 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
         alert = gateway_pb2.Alert(dagger=name, team=dagger.spec.team, summary=secret(dagger.spec.team))
         vitals: Any = gateway_pb2.WatchVitalsResponse()
         vitals.vitals.add(dagger=name).warnings.add(message=secret(dagger.spec.team))
+        others: Any = gateway_pb2.ListRevisionsResponse()
+        for team in ["", *TEAMS]:
+            revision = others.revisions.add(message=secret(team), spec={"team": team, "sql": secret(team)})
+            revision.changes.add(field="team", before=team)
+            revision.changes.add(field="sql", before=secret(team), after=secret(team))
         answers = {
+            "ListRevisions": others,
             "GetDagger": gateway_pb2.GetDaggerResponse(**of_one),
             "ListDaggers": gateway_pb2.ListDaggersResponse(daggers=[of_one["dagger"]]),
             "WatchEvents": gateway_pb2.WatchEventsResponse(snapshot=of_one["dagger"]),

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from eventlog.testing import given, record
 from fleet import Applied, Code, Dagger, Fleet
+from fleet.dagger import REVISIONS
 from fleet.view import to_proto
 
 SQL = spec_pb2.DaggerSpec(sql="SELECT 1")
@@ -144,6 +145,27 @@ def test_a_new_revision_asks_for_another_launch_and_the_same_spec_does_not() -> 
 
     assert (same.version, same.observed_version, same.current) == (2, 2, True)
     assert (other.version, other.observed_version, other.current) == (2, 1, False)
+
+
+def test_revisions_are_the_requests_that_gave_it_another_spec() -> None:
+    edit = events_pb2.DaggerRequested(meta=META, name="d", spec=OTHER_SQL)
+    back = events_pb2.DaggerRequested(meta=META, name="d", spec=SQL)
+    gone = events_pb2.Deleted(meta=events_pb2.FactMeta(name="d"))
+    revised = dagger(CLAIM, ASKED, STOP, edit, edit, back)
+    anew = dagger(CLAIM, ASKED, edit, DELETE, gone, ASKED)
+
+    assert revised.revisions == ((1, 1), (3, 3), (5, 5))
+    assert anew.revisions == ((1, 5),)
+
+
+def test_so_many_revisions_are_remembered_the_newest() -> None:
+    edits = [
+        events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(sql=f"SELECT {number}"))
+        for number in range(2, REVISIONS + 3)
+    ]
+    versions = [each.version for each in dagger(CLAIM, ASKED, *edits).revisions]
+
+    assert versions == list(range(3, REVISIONS + 3))
 
 
 def test_a_restart_asks_for_another_launch() -> None:

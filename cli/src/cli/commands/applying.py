@@ -1,7 +1,9 @@
 """`daggers apply`: a dagger as its file says."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import typer
 
 from cli.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
 from cli.errors import RefusedError
@@ -22,6 +24,7 @@ def apply(
     session: Session,
     file: File = None,
     flag: FileFlag = None,
+    message: Annotated[str, typer.Option("--message", "-m", help="Why, for `daggers history`.")] = "",
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
@@ -31,12 +34,12 @@ def apply(
     files, errors = parsed(text, str(path))
     if errors:  # what the gateway would say of the rest is told with them
         validate_file(session, text, str(path)).check()
-    with session.connect() as gateway:
+    with session.connect({"message": "--message"}) as gateway:
         try:
             if len(files) > 1:
                 # nothing half-done: all of the file is accepted, or none of it
                 _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
-            applied = _each(files, str(path), lambda one: gateway.apply(one.name, one.spec))
+            applied = _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, message=message))
         except RefusedError as refusal:
             if refusal.reason == "INVALID_FIELDS":  # with the warnings, and the end of each place
                 validate_file(session, text, str(path)).check()

@@ -152,6 +152,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
+        "ListRevisions": Rule(Action.READ, _named, views.revisions),
         "DeleteDagger": Rule(Action.DELETE, _named, views.one_dagger),
         "StartDagger": Rule(Action.CHANGE, _named, views.one_dagger),
         "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger),

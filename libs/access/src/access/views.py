@@ -67,6 +67,22 @@ def daggers(principal: Principal, answer: gateway_pb2.ListDaggersResponse, fleet
     return answer
 
 
+def revisions(principal: Principal, answer: gateway_pb2.ListRevisionsResponse, fleet: Fleet) -> Any:
+    """A page of revisions: of one that was, or came from, a team of others only whose it was."""
+
+    def reads(team: str) -> bool:
+        return may(principal, Action.READ, team, fleet).allowed
+
+    for each in answer.revisions:
+        before = [change.before for change in each.changes if change.field == "team"]
+        if not all(map(reads, (each.spec.team, *before))):
+            del each.changes[:]
+        if not reads(each.spec.team):
+            each.ClearField("message")
+            each.spec.CopyFrom(spec_pb2.DaggerSpec(team=each.spec.team, cluster=each.spec.cluster))
+    return answer
+
+
 def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fleet) -> Any:
     """A step of WatchEvents: of what is another team's its type, subject and time."""
     match step.WhichOneof("step"):

@@ -223,12 +223,26 @@ class Client:
         *,
         expected_version: int | None = None,
         validate_only: bool = False,
+        message: str = "",
     ) -> gateway_pb2.ApplyDaggerResponse:
-        """Bring a dagger to a specification; or only check it, and say what would be done."""
+        """Bring a dagger to a specification; or only check it, and say what would be done.
+
+        `message` says why, for who reads its history.
+        """
         request = gateway_pb2.ApplyDaggerRequest(
-            name=name, spec=spec, expected_version=expected_version, validate_only=validate_only
+            name=name,
+            spec=spec,
+            expected_version=expected_version,
+            validate_only=validate_only,
+            message=message,
         )
         return self.call(self.daggers.ApplyDagger, request)
+
+    def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
+        """What a dagger was asked to be, newest first; read as it is looked at."""
+        request = gateway_pb2.ListRevisionsRequest(name=name)
+        for page in self.pages(self.daggers.ListRevisions, request):
+            yield from page.revisions
 
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
         """Every registered cluster."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,6 +29,8 @@ _ACK_S: Final = 15.0
 # Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.
 _LINGER_MS: Final = 5
 _PRODUCERS: Final = 2
+# Kafka gives a batch that is larger whole, and no second one.
+_ONE_BATCH: Final = 1
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
 _LOGGER: Final = logging.getLogger("daggers.eventlog")
@@ -149,6 +151,19 @@ class KafkaLog:
                         reader.seek(anchor.sequence)
                         doubted = True
                     checked = clock.time()
+
+    async def read(self, sequences: Sequence[int]) -> list[Record]:
+        """The records at these sequences; see `Log.read`. Kafka is asked once for each."""
+        records: list[Record] = []
+        async with Reader(self._connection, self._partition, fetch_bytes=_ONE_BATCH) as reader:
+            await self._seek(reader, max(sequences, default=-1))
+            for sequence in sequences:
+                reader.seek(sequence)
+                messages: list[Message] = []
+                while not messages:
+                    messages = await reader.read_to(sequence)
+                records += self._unbroken(messages[:1], sequence - 1)
+        return records
 
     async def end(self) -> int:
         """Sequence of the last record; -1 when there is none."""

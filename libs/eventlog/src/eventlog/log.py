@@ -10,7 +10,7 @@ LogError
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Protocol
 
 from eventlog.record import Draft, Record
@@ -71,6 +71,12 @@ class Log(Protocol):
         """The same, and then what comes, for ever. Waits through an outage of the broker once it has begun.
 
         Raises: as replay.
+        """
+
+    async def read(self, sequences: Sequence[int]) -> list[Record]:
+        """The records at these sequences, in this order, which were read before.
+
+        Raises: LogUnavailable; LogDamaged when the log does not hold one of them.
         """
 
     async def end(self) -> int:

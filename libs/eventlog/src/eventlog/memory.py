@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from eventlog.log import LogDamaged
 from eventlog.record import Draft, Record, read_record
@@ -39,6 +39,10 @@ class MemoryLog:
                 yield self._records[sequence]
                 sequence += 1
             await self._grown.wait()
+
+    async def read(self, sequences: Sequence[int]) -> list[Record]:
+        """The records at these sequences, in this order."""
+        return [self._records[self._start(sequence) - 1] for sequence in sequences]
 
     async def end(self) -> int:
         """Sequence of the last record; -1 when there is none."""

@@ -101,7 +101,10 @@ async def offsets_since(
 class Reader:
     """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
 
-    def __init__(self, connection: Connection, partition: TopicPartition) -> None:
+    def __init__(
+        self, connection: Connection, partition: TopicPartition, *, fetch_bytes: int = _FETCH_BYTES
+    ) -> None:
+        """`fetch_bytes`: how much Kafka gives at once."""
         self._connection = connection
         self._partition = partition
         self._consumer = AIOKafkaConsumer(
@@ -111,7 +114,7 @@ class Reader:
             enable_auto_commit=False,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             retry_backoff_ms=BACKOFF_MS,
-            max_partition_fetch_bytes=_FETCH_BYTES,
+            max_partition_fetch_bytes=fetch_bytes,
         )
 
     async def __aenter__(self) -> Self:

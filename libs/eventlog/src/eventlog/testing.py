@@ -114,6 +114,26 @@ class LogContract:
 
         assert replayed == []
 
+    async def test_single_records_are_read_in_the_order_that_is_asked_for(self, log: Log) -> None:
+        for draft in map(_draft, range(20)):
+            await log.append(draft)
+
+        read = [(record.sequence, record.id) for record in await log.read([17, 3, 3, 0, 19])]
+
+        assert read == [(n, f"id-{n}") for n in (17, 3, 3, 0, 19)]
+
+    async def test_no_records_are_read_of_an_empty_log(self, log: Log) -> None:
+        assert await log.read([]) == []
+
+    async def test_a_single_record_behind_the_end_is_damage(self, log: Log) -> None:
+        await log.append(_draft(0))
+
+        async def each() -> AsyncIterator[Record]:
+            for record in await log.read([0, 1]):
+                yield record
+
+        assert await _damage(each())
+
     async def test_the_same_id_stands_twice_when_appended_twice(self, log: Log) -> None:
         await log.append(_draft(7))
         await log.append(_draft(7))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
@@ -28,6 +28,17 @@ from fleet.phases import (
 )
 
 # ---- State -------------------------------------------------------------------------------------------------
+
+REVISIONS: Final = 1_000
+"""So many revisions of a dagger are remembered; behind them the log alone knows."""
+
+
+class Revision(NamedTuple):
+    """A request that gave a dagger another specification: the log has what it said."""
+
+    version: int
+    """The dagger's version after it."""
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +97,8 @@ class Dagger:
     """How its newest driver that ended did; None before the first."""
     confirmed_dead: bool = False
     """On-call vouches that the host of `generation` is gone."""
+    revisions: tuple[Revision, ...] = ()
+    """Its newest, the oldest first."""
 
     @property
     def unanswered(self) -> bool:
@@ -144,6 +157,8 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     if isinstance(changes, Refusal):
         return changes
     version = existing.version + 1
+    if "spec" in changes and changes["spec"] != existing.spec:
+        changes["revisions"] = (*existing.revisions, Revision(version, sequence))[-REVISIONS:]
     if existing.current:  # unless `changes` says otherwise, the driver runs what the new version asks for too
         changes.setdefault("observed_version", version)
     if changes.get("phase", existing.phase) != existing.phase:
@@ -164,6 +179,7 @@ def _created(request: events_pb2.DaggerRequested, sequence: int, time: datetime)
         create_sequence=sequence,
         create_time=time,
         update_time=time,
+        revisions=(Revision(1, sequence),),
     )
 
 

@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fleet.answers import Answer, Code, Refusal
 from fleet.catalogue import Entry
-from fleet.dagger import Dagger
+from fleet.dagger import Dagger, Revision
 from fleet.fleet import Fleet, Leader, Unreadable
 from fleet.hosts import Endpoint
 
@@ -59,6 +59,7 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
     known["references"] = [
         state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
     ]
+    known["revisions"] = [state_pb2.RevisionState(**each._asdict()) for each in dagger.revisions]
     return state_pb2.DaggerState(**known)
 
 
@@ -69,6 +70,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
         value = getattr(state, each.name)
         if each.name == "references":
             value = tuple((one.table, one.version) for one in value)
+        elif each.name == "revisions":
+            value = tuple(Revision(one.version, one.sequence) for one in value)
         elif each.name in _REPEATED:
             value = tuple(value)
         elif each.name in _OPTIONAL and not state.HasField(each.name):  # type: ignore[arg-type] # one of its fields

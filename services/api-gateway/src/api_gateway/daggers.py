@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
-from api_gateway import answers, applying, filters, masking, paging, validation, vitals
+from api_gateway import answers, applying, filters, masking, paging, revisions, validation, vitals
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
@@ -146,6 +146,12 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         return gateway_pb2.ListDaggersResponse(
             daggers=shown, next_page_token=more, sequence=sequence, total_size=total
         )
+
+    async def ListRevisions(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListRevisionsRequest, context: Context
+    ) -> gateway_pb2.ListRevisionsResponse:
+        """What a dagger was asked to be, newest first, a page at a time."""
+        return await revisions.page(request, self._log, self._reader, context)
 
     async def DeleteDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteDaggerRequest, context: Context

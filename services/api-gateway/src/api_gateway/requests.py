@@ -102,6 +102,7 @@ class Requests:
                     *fields.name("name", name),
                     *violations,
                     *_envelope(request.request_id, meta.expected_version),
+                    *validation.message("message", meta.message),
                 ]
             )
             refuse(list(validation.event_size("spec", event.ByteSize())))
@@ -171,10 +172,12 @@ def _made(judged: specs.Judged) -> Made | None:
 
 
 def meta_of(request: Any) -> events_pb2.RequestMeta:
-    """Who asks, and for which version: of every request that may expect one."""
+    """Who asks, for which version, and why: of every request that may expect one."""
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version
+    if isinstance(request, gateway_pb2.ApplyDaggerRequest):
+        meta.message = request.message
     return meta
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from daggerspec.violation import Violation
 
 MAX_EVENT_BYTES: Final = 512 * 1024
+MAX_MESSAGE: Final = 1_000
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -38,6 +39,14 @@ def page_size(path: str, value: int) -> Iterator[Violation]:
     """How much to answer."""
     if value < 0:
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
+
+
+def message(path: str, value: str) -> Iterator[Violation]:
+    """Why something is asked."""
+    if len(value) > MAX_MESSAGE:
+        text = f"has {len(value)} characters; at most {MAX_MESSAGE} say why"
+        limits = {"size": str(len(value)), "limit": str(MAX_MESSAGE)}
+        yield Violation(path, text, "TOO_LARGE", metadata=limits)
 
 
 def event_size(path: str, size: int) -> Iterator[Violation]:

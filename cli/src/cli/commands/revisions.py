@@ -1,0 +1,158 @@
+"""history, diff, rollback: what a dagger was asked to be."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import typer
+from daggers.v1 import gateway_pb2
+
+from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
+from cli.deleting import Yes, asks
+from cli.errors import RefusedError
+from cli.gateway import Gateway
+from cli.group import group
+from cli.json_views import daggers as json_views
+from cli.output import Printer
+from cli.session import Session, command
+from cli.visible import printable
+from cli.waiting import until_running
+from daggerclient import Written
+from daggerclient.times import iso
+from daggerspec import changes
+
+NAMED = {"name": "NAME"}
+SHOWN = 60
+"""So many characters of a value are shown in a list."""
+Change = gateway_pb2.SpecChange | changes.Change
+Version = Annotated[int, typer.Argument(min=1, help="A version, as `daggers history` lists them.")]
+
+app = group()
+
+
+@command(app, "history", example="daggers history completed_bookings")
+def history(
+    session: Session,
+    name: Name,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 20,
+) -> None:
+    """The revisions of a dagger, newest first: who asked, when, what changed, why."""
+    with session.connect(NAMED) as gateway:
+        shown = [each for _, each in zip(range(limit), gateway.revisions(name), strict=False)]
+    rows = [
+        (each.version, iso(each.time), each.actor or "anonymous", _words(each), printable(each.message))
+        for each in shown
+    ]
+    session.out.show(
+        [_document(each) for each in shown],
+        lambda out: out.table(("VERSION", "TIME", "WHO", "WHAT", "WHY"), rows, empty="no revisions"),
+    )
+
+
+@command(app, "diff", example="daggers diff completed_bookings 3 5")
+def diff(
+    session: Session,
+    name: Name,
+    before: Version,
+    after: Annotated[int | None, typer.Argument(min=1, help="Another; the newest when left out.")] = None,
+) -> None:
+    """What is another in one version of a dagger than in another, field by field; the query by lines."""
+    with session.connect(NAMED) as gateway:
+        old, new = in_force(gateway, name, before), in_force(gateway, name, after)
+    changed = changes.changes(old.spec, new.spec)
+    document = {
+        "name": name,
+        "before": old.version,
+        "after": new.version,
+        "changes": [_change(each) for each in changed],
+    }
+    labels = (f"version {old.version}", f"version {new.version}")
+
+    def text(out: Printer) -> None:
+        out.lines(lines(changed, *labels))
+        if not changed:
+            out.note(f"{labels[0]} and {labels[1]} say the same")
+
+    session.out.show(document, text)
+
+
+@command(app, "rollback", example="daggers rollback completed_bookings --to 3 --yes")
+def rollback(
+    session: Session,
+    name: Name,
+    to: Annotated[int, typer.Option("--to", min=1, help="The version whose specification it gets.")],
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="Why; without it, what it goes back to.")
+    ] = "",
+    yes: Yes = False,
+    wait: Wait = False,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Give a dagger the specification of an earlier version, as a new revision. Asks first on a terminal."""
+    with session.connect({**NAMED, "message": "--message"}) as gateway:
+        dagger = gateway.get(name)
+        old = in_force(gateway, name, to)
+        for line in lines(changes.changes(dagger.spec, old.spec), "now", f"version {old.version}"):
+            session.out.note(line)
+        if asks(session) and not yes and not typer.confirm(f"Roll {name} back to version {to}?", err=True):
+            raise RefusedError("nothing was changed", reason="DECLINED")
+        why = message or f"rollback to version {to}"
+        done = gateway.apply(name, old.spec, expected_version=dagger.version, message=why)
+        dagger = done.dagger
+        if wait:
+            dagger = until_running(gateway, Written(dagger, done.sequence), timeout, session.out.steps)
+    action = json_views.action(done.action)
+    session.out.done(json_views.dagger(dagger) | {"action": action}, f"{name} {action}")
+
+
+def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Revision:
+    """The revision that a dagger had at a version; the newest for None. Raises: RefusedError."""
+    for each in gateway.revisions(name):
+        if version is None or each.version <= version:
+            return each
+    raise RefusedError(f"version {version} of {name} is not remembered", reason="UNKNOWN_VERSION")
+
+
+def lines(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
+    """What changed: a line for each field, a unified diff of the query."""
+    for each in changed:
+        if each.field == changes.SQL and each.before and each.after:
+            yield from map(
+                printable, changes.unified(each.before, each.after, old=f"sql, {old}", new=f"sql, {new}")
+            )
+        else:
+            yield _line(each, len(each.before) + len(each.after))
+
+
+def _line(each: Change, most: int) -> str:
+    before, after = (printable(_cut(text, most)) for text in (each.before, each.after))
+    return f"{each.field}: {before or '(none)'} -> {after or '(none)'}"
+
+
+def _words(revision: gateway_pb2.Revision) -> str:
+    """What a revision changed, in a few words."""
+    if not revision.changes:
+        return "created" if revision.version == 1 else "-"
+    said = ["sql" if each.field == changes.SQL else _line(each, SHOWN) for each in revision.changes]
+    return "; ".join(said)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _change(each: Change) -> dict[str, str]:
+    return {"field": each.field, "before": each.before, "after": each.after}
+
+
+def _document(each: gateway_pb2.Revision) -> dict[str, Any]:
+    from daggerclient.daggerfile.show import to_document  # YAML: not for a table
+
+    return {
+        "version": each.version,
+        "sequence": each.sequence,
+        "time": iso(each.time),
+        "actor": each.actor,
+        "message": each.message,
+        "changes": [_change(change) for change in each.changes],
+        "spec": to_document(each.spec),
+    }

@@ -1,0 +1,113 @@
+"""What is another in one specification than in another, field by field. Pure.
+
+Both say every default (`daggerspec.defaults`): one that is said only once would look like a change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from daggers.v1 import spec_pb2
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+SQL: Final = "sql"
+"""The field that is compared by lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field that is another."""
+
+    field: str
+    """Its path, for example streams[0].watermark_delay."""
+    before: str
+    """What it said: a text as it is, all else as Protobuf's JSON; empty where it said nothing."""
+    after: str
+    """What it says."""
+
+
+def changes(before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec) -> list[Change]:
+    """The fields that are another, in the order of their numbers."""
+    return list(_of_message("", before, after))
+
+
+def unified(before: str, after: str, *, old: str, new: str) -> list[str]:
+    """The lines of a unified diff of two texts, called `old` and `new`; none where they are equal."""
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm=""))
+
+
+def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
+    for field in before.DESCRIPTOR.fields:
+        inner = f"{path}.{field.name}" if path else field.name
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if _is_map(field):
+            yield from _of_map(inner, dict(old), dict(new))
+        elif field.is_repeated:
+            yield from _of_list(inner, list(old), list(new))
+        elif field.has_presence and before.HasField(field.name) != after.HasField(field.name):
+            yield Change(inner, *(_said(field, each) for each in (before, after)))
+        elif isinstance(old, Message) and _is_ours(old):
+            yield from _of_message(inner, old, new)
+        elif old != new:
+            yield Change(inner, _said(field, before), _said(field, after))
+
+
+def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
+    """Elements that are equal stand where they stood; of the others the first is compared with the first."""
+    matcher = difflib.SequenceMatcher(None, [_text(each) for each in before], [_text(each) for each in after])
+    for _, old, old_end, new, new_end in (each for each in matcher.get_opcodes() if each[0] != "equal"):
+        both = min(old_end - old, new_end - new)
+        for number in range(both):
+            one, other, inner = before[old + number], after[new + number], f"{path}[{new + number}]"
+            if isinstance(one, Message):
+                yield from _of_message(inner, one, other)
+            else:
+                yield Change(inner, _text(one), _text(other))
+        yield from (
+            Change(f"{path}[{number}]", _text(before[number]), "") for number in range(old + both, old_end)
+        )
+        yield from (
+            Change(f"{path}[{number}]", "", _text(after[number])) for number in range(new + both, new_end)
+        )
+
+
+def _of_map(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for key in sorted(before.keys() | after.keys()):
+        old, new = (_text(each[key]) if key in each else "" for each in (before, after))
+        if old != new:
+            yield Change(f"{path}[{key}]", old, new)
+
+
+def _is_map(field: Any) -> bool:
+    return bool(field.message_type and field.message_type.GetOptions().map_entry)
+
+
+def _is_ours(message: Message) -> bool:
+    """Whether its fields are worth naming: a duration is one value."""
+    return message.DESCRIPTOR.file.package == spec_pb2.DESCRIPTOR.package
+
+
+def _said(field: Any, message: Message) -> str:
+    """What a field of a message says."""
+    if field.has_presence and not message.HasField(field.name):
+        return ""
+    value = getattr(message, field.name)
+    if field.enum_type is not None:
+        return str(field.enum_type.values_by_number[value].name) if value else ""
+    if field.has_presence and field.message_type is None:
+        return _text(value)
+    return _text(value) if value or isinstance(value, Message) else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Message):
+        value = json_format.MessageToDict(value, preserving_proto_field_name=True)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
