@@ -14,9 +14,9 @@ from services.runtime.tests.sessions import drain, feed, moment, planned, spark_
 from services.runtime.tests.test_job_driver import log_sink
 from tests.integration.bookings import booking
 
+from daggerspec import state
 from daggersql import Plan
 from daggersql.functions.collected import MOST
-from runtime.launch import job
 from runtime.spark.session import keep_state_on_disk
 from runtime.state.groups import Groups, changes
 
@@ -144,10 +144,10 @@ def test_state_on_disk_is_kept_over_restarts_and_is_looked_at_alike(
 def test_the_spec_or_else_how_long_it_is_kept_decides_where_state_is(
     asked: spec_pb2.StateStore.ValueType, window: str, disk: bool
 ) -> None:
-    spec = spec_pb2.JobSpec(spec=spec_pb2.DaggerSpec(state=asked))
+    spec = spec_pb2.DaggerSpec(state=asked)
     plan = planned(LISTS.replace("'1' HOUR", window), "bookings")
 
-    assert (job.on_disk(spec, plan), job.state_identity(spec, plan).endswith("-disk")) == (disk, disk)
+    assert (state.on_disk(spec, plan), state.identity(spec, plan).endswith("-disk")) == (disk, disk)
 
 
 @pytest.mark.long

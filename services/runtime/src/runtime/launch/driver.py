@@ -19,7 +19,7 @@ import daggersql
 from chassis import processes
 from chassis.files import replace_text
 from chassis.logging import logger
-from daggerspec import rundir
+from daggerspec import rundir, state
 from runtime.errors import internal, user
 from runtime.launch import job, progress
 from runtime.launch.batch import Batches
@@ -71,12 +71,12 @@ class Driver:
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         launch.heartbeat.update(partial(progress.warned, warnings=warnings))
         references = self._references(plan)
-        identity = job.state_identity(self._spec, plan)
+        identity = state.identity(self._spec.spec, plan)
         chosen = checkpoint.choose(launch.root, identity)
         session = launch.session
         if launch.root.local:
             spark.checkpoint_locally(session)
-        if job.on_disk(self._spec, plan):
+        if state.on_disk(self._spec.spec, plan):
             spark.keep_state_on_disk(session)
         ui_url = session.sparkContext.uiWebUrl or ""
         launch.heartbeat.update(partial(progress.shown, ui_url=ui_url))

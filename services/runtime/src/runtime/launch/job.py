@@ -5,9 +5,9 @@ Everything that can be known to be wrong is known here, before the query starts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from daggerspec import rules
+from daggerspec import rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import Unresolved
 from daggerspec.launch import LaunchCatalogue
@@ -30,7 +30,6 @@ from runtime.launch import guard
 from runtime.launch.launch import Launch
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
-from runtime.source.assignment_store import OFFSETS_FORM
 from runtime.source.context import SourceContext
 from runtime.source.plan import BatchRule, milliseconds
 from runtime.source.planner.start_offsets import Predecessor
@@ -38,10 +37,8 @@ from runtime.source.stream import open_stream
 from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.state import openstate
-from runtime.state.checkpoint import Checkpoint
-
-# A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
-LONG_KEPT = timedelta(hours=1)
+from runtime.state.checkpoint import Checkpoint, Stand
+from runtime.state.store import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ def _query(spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Chec
         spec.spec.sql,
         tables,
         [table.name for table in spec.references],
-        early=updates(spec),
+        early=state.updates(spec.spec),
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
     )
@@ -119,26 +116,6 @@ def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Des
     except Unresolved:
         detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
         raise internal("BAD_SPEC", detail) from None
-
-
-def on_disk(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> bool:
-    """Whether state is kept on disk: as the spec says, else when it is kept for long."""
-    if spec.spec.state:
-        return spec.spec.state == spec_pb2.STATE_STORE_DISK
-    return plan.horizon >= LONG_KEPT
-
-
-def state_identity(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> str:
-    """What must be equal for two launches to share a checkpoint.
-
-    Beside the plan's fingerprint: how offsets are kept, and the place of state, which Spark pins there.
-    """
-    return f"{plan.fingerprint}-{OFFSETS_FORM}{'-disk' if on_disk(spec, plan) else ''}"
-
-
-def updates(spec: spec_pb2.JobSpec) -> bool:
-    """Whether rows are written again and again while their window is open."""
-    return spec.spec.emit == spec_pb2.EMIT_EARLY
 
 
 def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Job:
@@ -156,7 +133,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
         descriptors=spec.descriptors,
         windows=watermark.windows_of(plan),
         consumer_group=spec.spec.consumer_group,
-        past=_past(spark, checkpoint, plan),
+        past=past(checkpoint.stand, plan, partial(openstate.oldest, spark)),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
         batches=_batches(spec, plan),
     )
@@ -175,7 +152,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
         functions.load(name).register(launch.functions)
     guard.check(spark, query.spark_sql, reads, query.functions)
     rows = rows_of(spark, query.spark_sql, source.registry.published().complete_from())
-    again = updates(spec)
+    again = state.updates(spec.spec)
     patience = _patience(source, streams.values())
     return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
 
@@ -183,7 +160,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
     """When batches are due. Sessions and joins end at any instant: nothing can be waited for."""
     rule = spec.batches
-    ends = plan.window is not None and plan.window.kind in ("TUMBLE", "HOP") and not updates(spec)
+    ends = plan.window is not None and plan.window.kind in ("TUMBLE", "HOP") and not state.updates(spec.spec)
     longest_wait = milliseconds(rule.longest_wait)
     return BatchRule(
         trigger=milliseconds(spec.spec.trigger),
@@ -202,22 +179,23 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     return timedelta(milliseconds=source.windows.size) + delay + silence
 
 
-def _past(spark: SparkSession, checkpoint: Checkpoint, plan: daggersql.Plan) -> Predecessor | None:
-    """What was read before an edit, and from when on the edited query needs records.
+def past(
+    stand: Stand | None, plan: daggersql.Plan, oldest: Callable[[Place], datetime | None]
+) -> Predecessor | None:
+    """What was read before an edit, and from when on the edited query needs records (`daggerspec.state`).
 
-    From that long before the watermark, or before the oldest session that is open: windows that were closed
-    were written, and what came after belonged to windows that were still open. Before any was closed the
-    edited query begins where the one before began.
+    From that long before the watermark, or before the oldest session that is open, which `oldest` tells of a
+    checkpoint: windows that were closed were written, and what came after belonged to windows that were still
+    open. Before any was closed the edited query begins where the one before began.
     """
-    stand = checkpoint.stand
     if stand is None:
         return None
-    if not plan.horizon:
+    begin = state.begin(plan, closed=stand.watermark is not None)
+    if begin is state.Begin.BEHIND:
         return Predecessor(stand.next, None, stand.complete_from)
     if stand.watermark is None:
         return Predecessor(stand.begun, None, stand.complete_from)
-    began = min(openstate.oldest(spark, stand.path) or stand.watermark, stand.watermark)
-    since = began - plan.horizon - plan.lookback
+    since = state.needed_since(plan, min(oldest(stand.path) or stand.watermark, stand.watermark))
     return Predecessor(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
 
 

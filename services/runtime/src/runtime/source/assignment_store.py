@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 from runtime.source.offsets import Offsets
 from runtime.source.planner.assignment import Assignment, LoggedBatch
 
-OFFSETS_FORM = "by-source"
-"""How offsets stand in a checkpoint: one with another form holds no state for this runtime."""
 _ASSIGNMENTS, _OFFSETS, _COMMITS = "source-start", "offsets", "commits"
 
 
