@@ -23,6 +23,7 @@ ARGUMENTS = {
     "reference register": ["cities", "--format", "csv", "--location", "/tables/cities.csv"],
     "apply": ["-f", "dagger.yaml"],
     "validate": ["-f", "dagger.yaml"],
+    "plan": ["-f", "dagger.yaml"],
     "history": ["orders"],
     "diff": ["orders", "1"],
     "rollback": ["orders", "--to", "1"],

@@ -45,6 +45,10 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "apply": Listed(
             "Create the daggers of a file, or bring them to what it says.", "cli.commands.applying"
         ),
+        "plan": Listed(
+            "What `daggers apply` would do, and what that does to windows and rows; writes nothing.",
+            "cli.commands.applying",
+        ),
         "get": Listed(
             "One dagger: what was asked, what is observed, and which alerts are open.", "cli.commands.daggers"
         ),

@@ -1,14 +1,20 @@
-"""`daggers apply`: a dagger as its file says."""
+"""apply, plan: a dagger as its file says, and what that does before it is done."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, TypeVar
 
 import typer
+from daggers.v1 import gateway_pb2
 
+from cli import planning
 from cli.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
-from cli.errors import RefusedError
+from cli.deleting import Yes, asks
+from cli.errors import CliError, RefusedError
+from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views import daggers as json_views
+from cli.output import Printer
 from cli.session import Session, command
 from cli.validation import parsed, read_file, validate_file, with_place
 from cli.waiting import until_running
@@ -16,6 +22,12 @@ from daggerclient import Written
 from daggerclient.daggerfile.parse import DaggerFile
 
 T = TypeVar("T")
+CHANGES = 2
+"""Exit code of a plan that does something, where that is asked for."""
+PLANS = 5
+"""So often a file is planned whose dagger others change meanwhile."""
+OVERTAKEN = ("ABORTED", "ALREADY_EXISTS")
+"""Codes of a request for a version that a dagger no longer has."""
 app = group()
 
 
@@ -25,27 +37,33 @@ def apply(
     file: File = None,
     flag: FileFlag = None,
     message: Annotated[str, typer.Option("--message", "-m", help="Why, for `daggers history`.")] = "",
+    yes: Yes = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Also when rows or windows are lost; `daggers plan` says.")
+    ] = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING."""
+    """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING.
+
+    What an edit does is said first, on stderr. One that loses rows or windows is asked about on a terminal,
+    and refused elsewhere (PLAN_LOSES) without --accept-loss.
+    """
     path = one_file(file, flag)
     text = read_file(path)
-    files, errors = parsed(text, str(path))
-    if errors:  # what the gateway would say of the rest is told with them
-        validate_file(session, text, str(path)).check()
+    files = _read(session, text, str(path))
     with session.connect({"message": "--message"}) as gateway:
         try:
             if len(files) > 1:
                 # nothing half-done: all of the file is accepted, or none of it
                 _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
-            applied = _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, message=message))
+            act = partial(applied, session, gateway, message=message, loses=accept_loss, yes=yes)
+            done = _each(files, str(path), act)
         except RefusedError as refusal:
-            if refusal.reason == "INVALID_FIELDS":  # with the warnings, and the end of each place
-                validate_file(session, text, str(path)).check()
+            _explained(session, refusal, text, str(path))
             raise
         documents = []
-        for one in applied:
+        for one in done:
             action, dagger = json_views.action(one.action), one.dagger
             for warning in dagger.warnings:
                 session.out.note(f"warning: {warning}")
@@ -55,6 +73,100 @@ def apply(
                 dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
             documents.append(json_views.dagger(dagger) | {"action": action})
     session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
+
+
+@command(app, "plan", example="daggers plan completed_bookings.yaml")
+def plan(
+    session: Session,
+    file: File = None,
+    flag: FileFlag = None,
+    detailed_exitcode: Annotated[
+        bool,
+        typer.Option("--detailed-exitcode", help="Exit with 0: nothing to do, 2: changes, 1: any error."),
+    ] = False,
+) -> None:
+    """What `daggers apply` would do, and what that does to windows and rows; writes nothing.
+
+    How many records are read again, and whether their topics still hold them, only Kafka knows: it is not
+    asked.
+    """
+    try:
+        path = one_file(file, flag)
+        text = read_file(path)
+        files = _read(session, text, str(path))
+        with session.connect() as gateway:
+            try:
+                plans = _each(files, str(path), lambda one: (one.name, gateway.plan(one.name, one.spec)))
+            except RefusedError as refusal:
+                _explained(session, refusal, text, str(path))
+                raise
+    except CliError as error:
+        error.exit_code = 1 if detailed_exitcode else error.exit_code
+        raise
+    documents = [planning.document(*each) for each in plans]
+
+    def show(out: Printer) -> None:
+        for each in plans:
+            out.lines(planning.lines(*each))
+
+    session.out.show(documents[0] if len(documents) == 1 else documents, show)
+    if detailed_exitcode and any(each["action"] != "unchanged" for each in documents):
+        raise typer.Exit(CHANGES)
+
+
+def applied(
+    session: Session, gateway: Gateway, one: DaggerFile, *, message: str, loses: bool, yes: bool
+) -> gateway_pb2.ApplyDaggerResponse:
+    """Do what was planned and said; `loses`: also when something is lost. Raises: CliError."""
+    for _ in range(PLANS):
+        plan = _planned(gateway, one)
+        if plan is None:
+            return gateway.apply(one.name, one.spec, message=message)
+        if plan.action == gateway_pb2.ApplyDaggerResponse.ACTION_UPDATED:
+            for line in planning.lines(one.name, plan):
+                session.out.note(line)
+        if plan.losses and not loses:
+            _accept(session, one.name, plan, yes=yes)
+        try:
+            return gateway.apply(one.name, one.spec, expected_version=plan.version, message=message)
+        except RefusedError as refusal:  # somebody else was first: what it does now is another plan
+            if refusal.detail.get("code") not in OVERTAKEN:
+                raise
+            overtaken = refusal
+    raise overtaken
+
+
+def _read(session: Session, text: str, path: str) -> Sequence[DaggerFile]:
+    """The daggers of a file. Raises: CliError with all that is wrong with it."""
+    files, errors = parsed(text, path)
+    if errors:  # what the gateway would say of the rest is told with them
+        validate_file(session, text, path).check()
+    return files
+
+
+def _explained(session: Session, refusal: RefusedError, text: str, path: str) -> None:
+    """Raises: CliError for what is wrong with a file, with the warnings, and the end of each place."""
+    if refusal.reason == "INVALID_FIELDS":
+        validate_file(session, text, path).check()
+
+
+def _planned(gateway: Gateway, one: DaggerFile) -> gateway_pb2.PlanDaggerResponse | None:
+    """What applying a file would do; None where the gateway is too old to say."""
+    try:
+        return gateway.plan(one.name, one.spec)
+    except RefusedError as refusal:
+        if refusal.reason == "UNIMPLEMENTED":
+            return None
+        raise
+
+
+def _accept(session: Session, name: str, plan: gateway_pb2.PlanDaggerResponse, *, yes: bool) -> None:
+    """Ask, where somebody can answer. Raises: RefusedError when the answer is no, and where nobody can."""
+    if not asks(session):
+        text = f"{'; '.join(plan.losses)}: --accept-loss applies it all the same"
+        raise RefusedError(text, reason="PLAN_LOSES", detail={"plan": planning.document(name, plan)})
+    if not yes and not typer.confirm(f"Apply {name} all the same?", err=True):
+        raise RefusedError("nothing was changed", reason="DECLINED")
 
 
 def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:

@@ -1,11 +1,11 @@
 """history, diff, rollback: what a dagger was asked to be."""
 
-from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 from daggers.v1 import gateway_pb2
 
+from cli import planning
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.deleting import Yes, asks
 from cli.errors import RefusedError
@@ -19,11 +19,11 @@ from cli.waiting import until_running
 from daggerclient import Written
 from daggerclient.times import iso
 from daggerspec import changes
+from daggerspec.defaults import filled
 
 NAMED = {"name": "NAME"}
 SHOWN = 60
 """So many characters of a value are shown in a list."""
-Change = gateway_pb2.SpecChange | changes.Change
 Version = Annotated[int, typer.Argument(min=1, help="A version, as `daggers history` lists them.")]
 
 app = group()
@@ -63,12 +63,12 @@ def diff(
         "name": name,
         "before": old.version,
         "after": new.version,
-        "changes": [_change(each) for each in changed],
+        "changes": [planning.change(each) for each in changed],
     }
     labels = (f"version {old.version}", f"version {new.version}")
 
     def text(out: Printer) -> None:
-        out.lines(lines(changed, *labels))
+        out.lines(planning.differences(changed, *labels))
         if not changed:
             out.note(f"{labels[0]} and {labels[1]} say the same")
 
@@ -91,7 +91,8 @@ def rollback(
     with session.connect({**NAMED, "message": "--message"}) as gateway:
         dagger = gateway.get(name)
         old = in_force(gateway, name, to)
-        for line in lines(changes.changes(dagger.spec, old.spec), "now", f"version {old.version}"):
+        changed = changes.changes(filled(name, dagger.spec), old.spec)
+        for line in planning.differences(changed, "now", f"version {old.version}"):
             session.out.note(line)
         if asks(session) and not yes and not typer.confirm(f"Roll {name} back to version {to}?", err=True):
             raise RefusedError("nothing was changed", reason="DECLINED")
@@ -112,36 +113,14 @@ def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Re
     raise RefusedError(f"version {version} of {name} is not remembered", reason="UNKNOWN_VERSION")
 
 
-def lines(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
-    """What changed: a line for each field, a unified diff of the query."""
-    for each in changed:
-        if each.field == changes.SQL and each.before and each.after:
-            yield from map(
-                printable, changes.unified(each.before, each.after, old=f"sql, {old}", new=f"sql, {new}")
-            )
-        else:
-            yield _line(each, len(each.before) + len(each.after))
-
-
-def _line(each: Change, most: int) -> str:
-    before, after = (printable(_cut(text, most)) for text in (each.before, each.after))
-    return f"{each.field}: {before or '(none)'} -> {after or '(none)'}"
-
-
 def _words(revision: gateway_pb2.Revision) -> str:
     """What a revision changed, in a few words."""
     if not revision.changes:
         return "created" if revision.version == 1 else "-"
-    said = ["sql" if each.field == changes.SQL else _line(each, SHOWN) for each in revision.changes]
+    said = [
+        "sql" if each.field == changes.SQL else planning.difference(each, SHOWN) for each in revision.changes
+    ]
     return "; ".join(said)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _change(each: Change) -> dict[str, str]:
-    return {"field": each.field, "before": each.before, "after": each.after}
 
 
 def _document(each: gateway_pb2.Revision) -> dict[str, Any]:
@@ -153,6 +132,6 @@ def _document(each: gateway_pb2.Revision) -> dict[str, Any]:
         "time": iso(each.time),
         "actor": each.actor,
         "message": each.message,
-        "changes": [_change(change) for change in each.changes],
+        "changes": [planning.change(change) for change in each.changes],
         "spec": to_document(each.spec),
     }

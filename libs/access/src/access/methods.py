@@ -149,6 +149,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "DaggerService": {
         "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, specifies=True),
         "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
+        "PlanDagger": Rule(Action.READ, _revised, specifies=True),
         "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),

@@ -238,6 +238,10 @@ class Client:
         )
         return self.call(self.daggers.ApplyDagger, request)
 
+    def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> gateway_pb2.PlanDaggerResponse:
+        """What `apply` would do, and what that does to windows and rows."""
+        return self.call(self.daggers.PlanDagger, gateway_pb2.PlanDaggerRequest(name=name, spec=spec))
+
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
         """What a dagger was asked to be, newest first; read as it is looked at."""
         request = gateway_pb2.ListRevisionsRequest(name=name)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from datetime import UTC
 from typing import TypeVar
 
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
 
-from api_gateway import answers, applying, filters, masking, paging, revisions, validation, vitals
+from api_gateway import (
+    answers,
+    applying,
+    filters,
+    masking,
+    paging,
+    planning,
+    revisions,
+    validation,
+    vitals,
+)
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
@@ -106,6 +117,29 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             sequence=answer.sequence,
             action=applying.done(answer, started=started),
         )
+
+    async def PlanDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.PlanDaggerRequest, context: Context
+    ) -> gateway_pb2.PlanDaggerResponse:
+        """What ApplyDagger would do, and what that does to windows and rows."""
+        name = request.name
+        asked = gateway_pb2.ApplyDaggerRequest(name=name, spec=request.spec, validate_only=True)
+        meta = meta_of(asked)
+        _, revise = await self._requests.asked(asked, meta, context)
+        after = planning.Revision(
+            filled(name, revise.spec), await self._requests.plan(name, filled(name, revise.spec))
+        )
+        dagger = self._fleet.living(name)
+        before = None if dagger is None else await self._requests.plan(name, filled(name, dagger.spec))
+        watermark = None
+        if dagger is not None and (heard := self._heard.vitals(dagger)).HasField("watermark"):
+            watermark = heard.watermark.ToDatetime(tzinfo=UTC)
+        answer = planning.planned(dagger, before, after, watermark)
+        if answer.action != applying.UNCHANGED:
+            start = events_pb2.StartRequested(meta=meta, name=name)
+            self._requests.decided(start if answer.action == applying.STARTED else revise)
+            answer.warnings.extend(revise.warnings)
+        return answer
 
     async def GetDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetDaggerRequest, context: Context

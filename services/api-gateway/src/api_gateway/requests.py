@@ -25,6 +25,7 @@ from daggerspec import fields
 from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
+from daggersql import Plan
 from fleet import Answer, Dagger, Fleet, Refusal, view
 from fleet.answers import Code
 from fleet.dagger import Request
@@ -143,6 +144,10 @@ class Requests:
         made = _made(judged)
         if made is not None:
             self._gate.enters(sensitive.may_write(principal(), spec, made, self._fleet))
+
+    async def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> Plan | None:
+        """The plan of a spec whose defaults are filled in; None where its query cannot be checked."""
+        return (await self._judged(name, spec)).query.plan
 
     async def made(self, dagger: Dagger) -> Made | None:
         """What the rows of a dagger are made of; None where its query can no longer be checked."""

@@ -1,0 +1,157 @@
+"""What an edit of a dagger does, before it is made. Pure: it goes by the rules that a driver starts by.
+
+What only Kafka knows is not in it: how many records are read again, and whether the topics still hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from api_gateway import applying
+from daggerspec import sinks, state
+from daggerspec.changes import Change, changes
+from daggerspec.columns import Column, Role, to_proto
+from daggerspec.defaults import filled
+from daggersql import Plan
+from fleet import Dagger
+
+if TYPE_CHECKING:
+    Effect: TypeAlias = gateway_pb2.PlanDaggerResponse.Effect.ValueType
+
+NOTHING: Final = gateway_pb2.PlanDaggerResponse.EFFECT_NOTHING
+BEGINS: Final = gateway_pb2.PlanDaggerResponse.EFFECT_BEGINS
+STATE_KEPT: Final = gateway_pb2.PlanDaggerResponse.EFFECT_STATE_KEPT
+RECOMPUTED: Final = gateway_pb2.PlanDaggerResponse.EFFECT_RECOMPUTED
+CONTINUES_BEHIND: Final = gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND
+UNKNOWN: Final = gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN
+
+REASONS: Final = {
+    NOTHING: "it is this already, and asked to run",
+    BEGINS: "nothing was read yet: it begins at the start position of its streams",
+    STATE_KEPT: "its state is as good for this: it goes on where it stopped, with its open windows",
+    RECOMPUTED: (
+        "its state is no good for this: the records of the windows that are open are read again, or all since"
+        " it began where none was closed yet"
+    ),
+    CONTINUES_BEHIND: "the query keeps no windows: it goes on behind the records that were read",
+    UNKNOWN: "the query that it has can no longer be checked, so what becomes of its state is not known",
+}
+_OPEN_LOST: Final = (
+    "what its windows and joins hold open is never written: the new query keeps nothing, and goes on behind"
+    " the records of it"
+)
+_START: Final = "{}: it has begun to read already, so another start position changes nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A specification and its query."""
+
+    spec: spec_pb2.DaggerSpec
+    """With every default said."""
+    plan: Plan | None
+    """None where the query can no longer be checked."""
+
+
+def planned(
+    dagger: Dagger | None, before: Plan | None, after: Revision, watermark: datetime | None
+) -> gateway_pb2.PlanDaggerResponse:
+    """What bringing the living dagger to a specification does.
+
+    `before` is the plan of the query that it has, `watermark` what was heard of its driver last.
+    """
+    action = applying.action(dagger, after.spec)
+    had = None if dagger is None else Revision(filled(dagger.name, dagger.spec), before)
+    effect = NOTHING if action == applying.UNCHANGED else effect_of(dagger, had, after)
+    changed = changes(had.spec, after.spec) if had else []
+    columns = list(_columns(before, after.plan)) if had else []
+    answer = gateway_pb2.PlanDaggerResponse(
+        action=action,
+        effect=effect,
+        reason=REASONS[effect],
+        version=dagger.version if dagger else 0,
+        changes=[
+            gateway_pb2.SpecChange(field=each.field, before=each.before, after=each.after) for each in changed
+        ],
+        columns=[
+            gateway_pb2.ColumnChange(
+                before=to_proto(old) if old else None, after=to_proto(new) if new else None
+            )
+            for old, new in columns
+        ],
+        sinks=list(_sinks(after.spec, columns)),
+        warnings=[] if effect in (NOTHING, BEGINS) else _without_effect(changed),
+    )
+    if effect == CONTINUES_BEHIND and before is not None and before.horizon and not _never_ran(dagger):
+        answer.losses.append(_OPEN_LOST)
+    if effect == RECOMPUTED and after.plan is not None and watermark is not None:
+        answer.recomputed_since.FromDatetime(state.needed_since(after.plan, watermark))
+    return answer
+
+
+def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -> Effect:
+    """What the next launch makes of the state that the dagger has."""
+    if dagger is None or before is None or not dagger.generation:
+        return BEGINS
+    if before.plan is None or after.plan is None:
+        return UNKNOWN
+    if state.identity(before.spec, before.plan) == state.identity(after.spec, after.plan):
+        return STATE_KEPT
+    behind = state.begin(after.plan, closed=True) is state.Begin.BEHIND
+    return CONTINUES_BEHIND if behind else RECOMPUTED
+
+
+def _never_ran(dagger: Dagger | None) -> bool:
+    return dagger is None or not (dagger.ran or dagger.restarts or dagger.version > 1)
+
+
+def _without_effect(changed: Sequence[Change]) -> list[str]:
+    begun = dict.fromkeys(each.field.partition(".start")[0] for each in changed if ".start." in each.field)
+    return [_START.format(f"{field}.start") for field in begun if field.startswith("streams[")]
+
+
+def _columns(before: Plan | None, after: Plan | None) -> Iterator[tuple[Column | None, Column | None]]:
+    """Columns that are others: those that went, then those that came or are of another kind."""
+    old = {each.name: each for each in before.columns} if before else {}
+    new = {each.name: each for each in after.columns} if after else {}
+    yield from ((each, None) for name, each in old.items() if name not in new)
+    yield from ((old.get(name), each) for name, each in new.items() if old.get(name) != each)
+
+
+def _sinks(
+    spec: spec_pb2.DaggerSpec, columns: Sequence[tuple[Column | None, Column | None]]
+) -> Iterator[gateway_pb2.SinkEffect]:
+    for number, sink in enumerate(spec.sinks if columns else ()):
+        kind = sinks.kind_of(sink)
+        if kind is not None:
+            seen = _points(columns) if sinks.load(kind).TIME_SERIES else _rows(columns)
+            yield gateway_pb2.SinkEffect(field=f"sinks[{number}]", kind=kind, seen=seen)
+
+
+def _points(columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[str]:
+    tags = [each.key for pair in columns for each in pair if each is not None and each.role is Role.TAG]
+    if tags:
+        names = ", ".join(dict.fromkeys(tags))
+        yield f"the tags are others ({names}): rows are points of new series, and those of the old ones stay"
+    for old, new in columns:
+        if old is not None and new is None and old.role is Role.FIELD:
+            yield f"field {old.key} is written no more"
+        elif new is not None and old is None and new.role is Role.FIELD:
+            yield f"field {new.key} is new"
+        elif old is not None and new is not None and (old.role, new.role) == (Role.FIELD, Role.FIELD):
+            yield f"field {new.key} is {new.type} and was {old.type}: a store may refuse it"
+
+
+def _rows(columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[str]:
+    for old, new in columns:
+        if new is None and old is not None:
+            yield f"column {old.name} is in no row any more: who needs it fails"
+        elif old is None and new is not None:
+            yield f"column {new.name} is new"
+        elif old is not None and new is not None and old.type != new.type:
+            yield f"column {new.name} is {new.type} and was {old.type}"

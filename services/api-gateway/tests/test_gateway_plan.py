@@ -1,0 +1,78 @@
+"""PlanDagger: what ApplyDagger would do, and what that does to windows and rows."""
+
+from typing import Any
+
+import pytest
+from daggers.v1 import gateway_pb2 as pb
+
+NAME = "completed_bookings"
+P = pb.PlanDaggerResponse
+
+
+@pytest.fixture
+def plan(ready: Any, samples: Any) -> Any:
+    """Plans a spec, the usual one unless another is given."""
+
+    async def ask(**fields: Any) -> pb.PlanDaggerResponse:
+        request = pb.PlanDaggerRequest(**{"name": NAME, "spec": samples.spec(), **fields})
+        answer: pb.PlanDaggerResponse = await ready.daggers.PlanDagger(request, timeout=10)
+        return answer
+
+    return ask
+
+
+async def test_a_plan_writes_nothing_and_says_what_apply_then_does(
+    ready: Any, plan: Any, samples: Any
+) -> None:
+    end, other = await ready.log.end(), samples.spec()
+    other.sinks[0].influx.measurement = "another"
+    first = await plan()
+    nothing_written = await ready.log.end() == end
+    await ready.create()
+    same, revised = await plan(), await plan(spec=other)
+    await ready.daggers.StopDagger(pb.StopDaggerRequest(name=NAME), timeout=10)
+    stopped = await plan()
+    actions = [each.action for each in (first, same, revised, stopped)]
+
+    assert nothing_written
+    assert actions == [
+        pb.ApplyDaggerResponse.ACTION_CREATED,
+        pb.ApplyDaggerResponse.ACTION_UNCHANGED,
+        pb.ApplyDaggerResponse.ACTION_UPDATED,
+        pb.ApplyDaggerResponse.ACTION_STARTED,
+    ]
+    assert [each.version for each in (first, same, revised, stopped)] == [0, 1, 1, 2]
+    assert (first.effect, same.effect, list(same.changes)) == (P.EFFECT_BEGINS, P.EFFECT_NOTHING, [])
+    assert [each.field for each in revised.changes] == ["sinks[0].influx.measurement"]
+
+
+async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
+    ready: Any, plan: Any, samples: Any
+) -> None:
+    await ready.create()
+    spec = samples.spec()
+    spec.sql = samples.query.replace(" AS ", " AS x_", 1)
+    spec.sinks.add().kafka.topic = "out"
+    planned = await plan(spec=spec)
+    names = [(each.before.name, each.after.name) for each in planned.columns]
+
+    assert len(names) == 2
+    assert names[1] == ("", f"x_{names[0][0]}")
+    assert [(each.field, each.kind) for each in planned.sinks] == [
+        ("sinks[0]", "influx"),
+        ("sinks[1]", "kafka"),
+    ]
+    assert all(each.seen for each in planned.sinks)
+
+
+async def test_what_apply_refuses_a_plan_refuses_in_the_same_words(
+    ready: Any, plan: Any, samples: Any, refusal: Any
+) -> None:
+    spec = samples.spec()
+    spec.sql, spec.cluster = "SELECT nope FROM data_stream", "nowhere"
+    request = pb.ApplyDaggerRequest(name="No", spec=spec)
+    applied = await refusal(ready.daggers.ApplyDagger(request, timeout=10))
+    planned = await refusal(plan(name="No", spec=spec))
+
+    assert (planned.code, planned.reason) == (applied.code, applied.reason)
+    assert planned.violations == applied.violations
