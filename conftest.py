@@ -80,6 +80,16 @@ class Stack:
     gateway: str
     influx: dict[str, str]
 
+    @property
+    def token_file(self) -> Path:
+        """The token that its gateway asks for."""
+        return self.state_dir / "administrator.token"
+
+    @property
+    def bearer(self) -> tuple[tuple[str, str], ...]:
+        """The token as metadata, for who calls without our client."""
+        return (("authorization", f"Bearer {self.token_file.read_text().strip()}"),)
+
     def status(self) -> dict[str, Any]:
         """The stack as it is now."""
         done = subprocess.run(

@@ -106,7 +106,7 @@ def _calls(on: Stack, gateway_session: int, creates: int, runs: int) -> None:
 
 async def _create(on: Stack, names: Iterator[str]) -> list[float]:
     """How long each call took, in seconds."""
-    took = []
+    took, bearer = [], on.bearer
     async with grpc.aio.insecure_channel(on.gateway) as channel:
         stub = gateway_pb2_grpc.DaggerServiceStub(channel)
 
@@ -114,7 +114,7 @@ async def _create(on: Stack, names: Iterator[str]) -> list[float]:
             for name in names:
                 request = gateway_pb2.CreateDaggerRequest(name=name, spec=_spec())
                 begin = time.perf_counter()
-                await stub.CreateDagger(request, timeout=60)
+                await stub.CreateDagger(request, timeout=60, metadata=bearer)
                 took.append(time.perf_counter() - begin)
 
         await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))

@@ -28,6 +28,12 @@ class Stack:
     kafka: str
     gateway: str
 
+    @property
+    def bearer(self) -> tuple[tuple[str, str], ...]:
+        """The token that its gateway asks for, as metadata."""
+        token = (self.state_dir / "administrator.token").read_text().strip()
+        return (("authorization", f"Bearer {token}"),)
+
     def daggers(self, *words: str | Path) -> Any:
         """What a command of the CLI answers, as JSON. Raises with what it printed when it fails."""
         return _daggers(self.state_dir, *words)

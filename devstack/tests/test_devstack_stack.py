@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psutil
 import pytest
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 from tests.integration.faults import belonging, until
 
 pytestmark = pytest.mark.integration
@@ -93,6 +96,36 @@ def test_everything_listens_on_loopback_only(local: Local) -> None:
     }
 
     assert addresses <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_who_shows_no_token_is_told_where_it_is_and_the_command_shows_it_by_itself(
+    local: Local, tmp_path: Path
+) -> None:
+    gateway = local("status")["gateway"]
+    token_file = Path(gateway["token_file"])
+    said = []
+    for metadata in ([], [("authorization", f"Bearer {token_file.read_text().strip()}")]):
+        with grpc.insecure_channel(gateway["address"]) as channel:
+            access = gateway_pb2_grpc.AccessServiceStub(channel)
+            try:
+                who = access.WhoAmI(gateway_pb2.WhoAmIRequest(), timeout=30, metadata=metadata)
+                said.append(f"{who.principal} {who.administrator}")
+            except grpc.RpcError as error:
+                said.append(error.details())
+    words = [DAGGERS, "whoami", "--gateway", gateway["address"]]
+    named = subprocess.run(
+        [*words, "--state-dir", local.state_dir], capture_output=True, text=True, check=False, timeout=60
+    )
+    unknown = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=60,
+        env={"XDG_STATE_HOME": str(tmp_path)},
+    )  # fmt: skip
+
+    assert "`daggers local status` says which file" in said[0]
+    assert said[1] == "administrator True"
+    assert (stat.S_IMODE(token_file.stat().st_mode), token_file.parent) == (0o600, local.state_dir)
+    assert (named.returncode, named.stdout.partition(":")[0]) == (0, "administrator")
+    assert (unknown.returncode, "`daggers local status` says which file" in unknown.stderr) == (1, True)
 
 
 def test_a_second_up_changes_nothing(local: Local) -> None:

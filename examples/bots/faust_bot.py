@@ -1,6 +1,6 @@
 """The same bot on Faust: tells who runs, stops what FAILED three times.
 
-    .venv/bin/python examples/bots/faust_bot.py 127.0.0.1:9092 127.0.0.1:50051    # Kafka, gateway
+    .venv/bin/python examples/bots/faust_bot.py 127.0.0.1:9092 127.0.0.1:50051 administrator.token
 
 An agent resumes at its committed offset and cannot fold from zero, so each start has a group of its own, and
 an event whose agent raises is lost, so what may fail is caught. The web server would listen on 0.0.0.0: off.
@@ -11,6 +11,7 @@ import sys
 import uuid
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 import faust
 from daggers.v1 import events_pb2, gateway_pb2
@@ -19,7 +20,7 @@ from daggerclient import Client, ClientError
 from eventlog import read_record
 from fleet import Dagger, Fleet
 
-(KAFKA, GATEWAY), STARTED = sys.argv[1:], datetime.now(UTC)
+(KAFKA, GATEWAY, TOKEN_FILE), STARTED = sys.argv[1:], datetime.now(UTC)
 fleet, failures = Fleet(), Counter[str]()
 app = faust.App(f"example-bot-{uuid.uuid4().hex}", broker=f"kafka://{KAFKA}", web_enabled=False,
                 consumer_auto_offset_reset="earliest", topic_allow_declare=False,
@@ -49,7 +50,7 @@ def stop(dagger: Dagger, because: str) -> None:
     request = gateway_pb2.StopDaggerRequest(name=dagger.name, expected_version=dagger.version)
     request.request_id = f"three-failures-{because}"
     try:
-        with Client(GATEWAY) as client:
+        with Client(GATEWAY, token_file=Path(TOKEN_FILE)) as client:
             client.call(client.daggers.StopDagger, request)
         print(f"{dagger.name} FAILED three times: stopped", flush=True)  # noqa: T201
     except ClientError as error:

@@ -14,7 +14,9 @@ from tests.documents.pages import ROOT, Page
 from tests.gateways import served
 from tests.integrate.environment import UV, installed, wheels
 
+from api_gateway.teams import Unknown
 from chassis.endpoint import Endpoint
+from chassis.tokenfile import read_tokens
 from cli.__main__ import run
 from daggerclient import Client
 
@@ -22,18 +24,30 @@ PAGE = Page(ROOT / "docs" / "integrate.md")
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a gateway that knows what the page registers."""
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The token's file of a client; the gateway's list is beside it."""
+    file = tmp_path_factory.mktemp("token") / "token"
+    file.write_text("a-token-of-the-tests\n")
+    file.with_name("tokens").write_text("administrator:a-token-of-the-tests\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, token: Path) -> Iterator[str]:
+    """Address of a gateway that knows what the page registers, and does with teams as a local stack's."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
-    with served(Endpoint("127.0.0.1:0"), database) as port:
+    further = {"enforce": True, "unknown_teams": Unknown.MAKE}
+    endpoint = Endpoint("127.0.0.1:0", tokens=lambda: read_tokens(token.with_name("tokens")))
+    with served(endpoint, database, **further) as port, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DAGGERS_TOKEN_FILE", str(token))
         address = f"127.0.0.1:{port}"
         cluster = spec_pb2.Cluster(
             name="local",
             kafka=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1"),
             spark_master="local[2]",
         )
-        with Client(address) as client:
+        with Client(address, token_file=token) as client:
             client.register_cluster(cluster)
         for line in registrations():
             assert run([*line, "--gateway", address]) == 0
@@ -58,13 +72,14 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_installed_client_creates_watches_retries_and_is_told_of_a_conflict(
-    gateway: str, python: Path, tmp_path: Path
+    gateway: str, token: Path, python: Path, tmp_path: Path
 ) -> None:
     (script := tmp_path / "first.py").write_text(PAGE.blocks("python")[0])
 
     done = subprocess.run(
-        [python, "-I", script, gateway], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
-    )
+        [python, "-I", script, gateway, token],
+        capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
 
     assert (done.stdout, done.stderr) == (PAGE.blocks("")[0], "")
 

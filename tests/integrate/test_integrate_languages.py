@@ -16,6 +16,7 @@ from tests.documents.pages import ROOT
 from tests.gateways import served
 
 from chassis.endpoint import Endpoint
+from chassis.tokenfile import read_tokens
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # compilers, and registries far away
 
@@ -163,13 +164,16 @@ def test_stubs_for_java_compile(tmp_path: Path) -> None:
 
 def test_grpcurl_learns_the_api_from_the_gateway_and_calls_it(go: dict[str, str], tmp_path: Path) -> None:
     grpcurl = Path(go["GOBIN"]) / "grpcurl"
-    with served(Endpoint("127.0.0.1:0"), f"sqlite:///{tmp_path / 'projection.db'}") as port:
+    (listed := tmp_path / "tokens").write_text("administrator:a-token-of-the-tests\n")
+    token = ("-plaintext", "-H", "authorization: Bearer a-token-of-the-tests")
+    endpoint = Endpoint("127.0.0.1:0", tokens=lambda: read_tokens(listed))
+    with served(endpoint, f"sqlite:///{tmp_path / 'projection.db'}") as port:
         address = f"127.0.0.1:{port}"
-        services = run(grpcurl, "-plaintext", address, "list", cwd=tmp_path, timeout=60)
+        services = run(grpcurl, *token, address, "list", cwd=tmp_path, timeout=60)
         described = run(
-            grpcurl, "-plaintext", address, "describe", "daggers.v1.DaggerService", cwd=tmp_path, timeout=60
+            grpcurl, *token, address, "describe", "daggers.v1.DaggerService", cwd=tmp_path, timeout=60
         )
-        call = ("-plaintext", "-max-time", "10", address, "daggers.v1.CatalogService/ListStreams")
+        call = (*token, "-max-time", "10", address, "daggers.v1.CatalogService/ListStreams")
         answer = run(grpcurl, *call, cwd=tmp_path, timeout=60)
 
     assert "daggers.v1.DaggerService" in services.split()

@@ -25,7 +25,7 @@ def bots(stack: Stack, tmp_path: Path) -> Iterator[dict[str, Path]]:
     started = []
     for bot, file in told.items():
         with file.open("wb") as out:
-            words = [sys.executable, FOLDER / f"{bot}.py", stack.kafka, stack.gateway]
+            words = [sys.executable, FOLDER / f"{bot}.py", stack.kafka, stack.gateway, stack.token_file]
             started.append(subprocess.Popen(words, stdout=out, cwd=tmp_path))
     yield told
     for bot in started:

@@ -59,7 +59,7 @@ def test_projections_that_were_dropped_are_rebuilt_byte_for_byte(stack: Stack, c
 
 def folded(stack: Stack) -> int:
     """How far the gateway has read the control topic."""
-    with Client(stack.gateway) as client:
+    with Client(stack.gateway, token_file=stack.token_file) as client:
         return client.call(client.catalog.ListClusters, gateway_pb2.ListClustersRequest()).sequence
 
 

@@ -212,7 +212,7 @@ def test_two_writes_with_one_request_id_make_one_dagger(stack: Stack, cli: Cli) 
     )
     name, request_id = f"d-{uuid4().hex[:8]}", uuid4().hex
     request = gateway_pb2.CreateDaggerRequest(name=name, spec=spec, request_id=request_id)
-    with Client(stack.gateway) as client:
+    with Client(stack.gateway, token_file=stack.token_file) as client:
         first = client.call(client.daggers.CreateDagger, request)
         second = client.call(client.daggers.CreateDagger, request)
         cli("delete", name, "--wait")

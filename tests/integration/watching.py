@@ -68,7 +68,7 @@ class Watching:
             while not self._done.wait(SAMPLE_S):
                 try:
                     answer, call = daggers.GetDagger.with_call(
-                        gateway_pb2.GetDaggerRequest(name=self.name), timeout=10
+                        gateway_pb2.GetDaggerRequest(name=self.name), timeout=10, metadata=self.stack.bearer
                     )
                 except grpc.RpcError:
                     continue  # a gateway that does not answer claims nothing

@@ -1,8 +1,9 @@
 """What somebody else's service does; run in an environment that has the client and nothing else of ours.
 
-    python -I service.py DIRECT FLAKY NAME
+    python -I service.py DIRECT FLAKY NAME TOKEN
 
-DIRECT is the gateway, FLAKY the same behind a network that fails at times. It prints a line for each step.
+DIRECT is the gateway, FLAKY the same behind a network that fails at times, TOKEN the
+file with the token that it asks for. It prints a line for each step.
 Where the network is to change it says so, and goes on when it is told on stdin that it has.
 """
 
@@ -10,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from daggers.v1 import gateway_pb2 as api
@@ -19,7 +21,7 @@ from daggerclient import Client, OutcomeUnknownError, RefusedError, UnreachableE
 
 Answer = TypeVar("Answer")
 PATIENCE_S = 60.0
-direct, flaky, name = sys.argv[1:]
+direct, flaky, name, token = sys.argv[1:]
 spec = spec_pb2.DaggerSpec(
     team="first",
     cluster="local",
@@ -53,7 +55,10 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
             time.sleep(0.2)
 
 
-with Client(direct) as client, Client(flaky, patience_s=0) as far:
+with (
+    Client(direct, token_file=Path(token)) as client,
+    Client(flaky, token_file=Path(token), patience_s=0) as far,
+):
     # Create, over a network that brings the request there and no answer back.
     far.clusters()
     create = api.CreateDaggerRequest(name=name, spec=spec, request_id=uuid.uuid4().hex)

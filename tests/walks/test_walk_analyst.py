@@ -47,7 +47,11 @@ def steps() -> list[Step]:
 def run(line: str, stack: Stack, folder: Path) -> tuple[int, str]:
     """The exit code of a command of the page, and what it prints."""
     scripts = str(Path(sys.executable).parent)
-    here = {"PATH": f"{scripts}:{os.environ['PATH']}", "DAGGERS_GATEWAY": stack.gateway}  # noqa: TID251
+    here = {
+        "PATH": f"{scripts}:{os.environ['PATH']}",  # noqa: TID251 - a child's own
+        "DAGGERS_GATEWAY": stack.gateway,
+        "DAGGERS_TOKEN_FILE": str(stack.token_file),
+    }
     done = subprocess.run(
         ["bash", "-c", f"({line.replace('HOST:PORT', stack.kafka)}) 2>&1"],
         cwd=folder,

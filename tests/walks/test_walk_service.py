@@ -50,7 +50,7 @@ def test_a_service_creates_retries_meets_a_conflict_and_watches_on(
         changes = {"deaf": network.deafen, "cut": network.cut, "well": network.open}
         story = ""
         with subprocess.Popen(
-            [python, "-I", SERVICE, stack.gateway, f"127.0.0.1:{network.port}", name],
+            [python, "-I", SERVICE, stack.gateway, f"127.0.0.1:{network.port}", name, stack.token_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
         ) as service:  # fmt: skip
             assert service.stdin is not None

@@ -25,6 +25,9 @@ class Extension(Protocol):
     def gateway(self, given: Path | None, home: Path) -> str:
         """Address of the gateway of the stack that is meant. Raises UnreachableError."""
 
+    def token_file(self, address: str, given: Path | None, home: Path) -> Path | None:
+        """The file with the token of the stack that is meant, if this is its gateway's address; else None."""
+
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
 
@@ -50,6 +53,10 @@ class Missing:
         raise UnreachableError(
             f"{self._lacks(given)}: name a gateway by --gateway HOST:PORT", reason="NO_GATEWAY"
         )
+
+    def token_file(self, address: str, given: Path | None, home: Path) -> Path | None:
+        """None."""
+        return None
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Raises RefusedError."""

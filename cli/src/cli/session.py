@@ -74,11 +74,12 @@ class Session:
         from cli.gateway import Gateway  # a client: not for commands that make no call
 
         settings, address = self.settings, self.address()
+        login = None if settings.token_file else self.logins.token(address)
         return Gateway(
             address,
             ca_file=settings.ca_file,
-            token_file=settings.token_file,
-            token=None if settings.token_file else self.logins.token(address),
+            token_file=settings.token_file or (None if login else self._stacks_token(address)),
+            token=login,
             flags=flags,
             warn=self.out.warn,
         )
@@ -103,6 +104,10 @@ class Session:
         address = self.extension().gateway(self.state_dir, self.settings.state_home)
         self._say_which(address)
         return address
+
+    def _stacks_token(self, address: str) -> Path | None:
+        """The token of the stack whose gateway has this address: no other is shown it."""
+        return self.extension().token_file(address, self.state_dir, self.settings.state_home)
 
     def _say_which(self, address: str) -> None:
         """Say what is talked to where nobody chose it: of two stacks it may be the other one."""

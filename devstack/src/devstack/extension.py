@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli.errors import UnreachableError
+from cli.errors import RefusedError, UnreachableError
 from cli.listed import Listed
 from devstack import remembered, state
 
@@ -38,6 +38,20 @@ class Devstack:
                 reason="NO_GATEWAY",
             )
         return stack.gateway
+
+    def token_file(self, address: str, given: Path | None, home: Path) -> Path | None:
+        """The file with the token of the stack that is meant; None at any other address than its gateway's.
+
+        Nor is it shown when that gateway does not run: somebody else may listen there meanwhile.
+        """
+        folder = self.stack(given, home)
+        try:
+            stack = state.load(folder) if folder else None
+        except RefusedError:
+            return None
+        if stack is None or address.removeprefix("http://") != stack.gateway:
+            return None
+        return stack.token_file if stack.running("gateway") else None
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""

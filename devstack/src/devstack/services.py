@@ -1,19 +1,16 @@
 """The services of the embedded stack: how they are started, and when they are ready."""
 
-import secrets
 import sys
-from pathlib import Path
 
 import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from chassis.files import replace_text
 from cli.environment import environment
 from cli.gateway import Gateway
 from daggerspec.topics import ALERTS
-from devstack import ports
-from devstack.state import HOST_TOKEN_FILE, Stack
+from devstack import ports, tokens
+from devstack.state import Stack
 from devstack.tools.install import Tools
 from devstack.topictail import tail
 
@@ -38,20 +35,12 @@ def gateway_command() -> list[str]:
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
     places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
-    return {**places, **LOOPBACK, **_environment()} | {
+    return {**places, **LOOPBACK, **_environment(), **tokens.gateway_environment(stack)} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
-        "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(host_token(stack)),
+        "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
     }
-
-
-def host_token(stack: Stack) -> Path:
-    """The file with the token that gateway and scheduler share; made once."""
-    file = stack.state_dir / HOST_TOKEN_FILE
-    if not file.exists():
-        replace_text(file, f"local:{secrets.token_hex(24)}\n", private=True)
-    return file
 
 
 def gateway_ready(stack: Stack) -> bool:
@@ -80,7 +69,7 @@ def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
             "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
             "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
             "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
-            "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(host_token(stack)),
+            "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
         }
     )
 

@@ -18,6 +18,7 @@ LOOK_S = 1.0
 LOCK = ".lock"
 TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
 HOST_TOKEN_FILE = "host.token"  # noqa: S105 - a file's name
+ADMINISTRATOR_TOKEN_FILE = "administrator.token"  # noqa: S105 - a file's name
 DATABASE = "daggers"
 
 
@@ -54,6 +55,12 @@ class Stack:
     def gateway(self) -> str:
         """Address of its gateway."""
         return f"127.0.0.1:{self.ports['gateway']}"
+
+    @property
+    def token_file(self) -> Path | None:
+        """The file with its administrator's token. None: its gateway asks for no token."""
+        file = self.state_dir / ADMINISTRATOR_TOKEN_FILE
+        return file if file.exists() else None
 
     @property
     def influx(self) -> Influx:

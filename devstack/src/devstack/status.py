@@ -22,7 +22,10 @@ def status(stack: Stack) -> dict[str, Any]:
     return {
         "state_dir": str(stack.state_dir),
         "kafka": {"bootstrap_servers": stack.kafka},
-        "gateway": {"address": stack.gateway},
+        "gateway": {
+            "address": stack.gateway,
+            "token_file": str(stack.token_file) if stack.token_file else None,
+        },
         "influx": {"url": influx.url, "org": influx.org, "token": token, "bucket": influx.bucket},
         "processes": [row for session in sessions for row in _rows(session)],
     }

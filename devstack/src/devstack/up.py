@@ -1,7 +1,7 @@
 """Start the embedded stack: what is missing of it, in order, each part ready before the next."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,10 +12,11 @@ from cli.environment import environment
 from cli.errors import CliError, RefusedError
 from cli.gateway import Gateway
 from cli.progress import Report, Steps
-from devstack import broker, influxdb, ports, processes, services, state
+from devstack import broker, influxdb, ports, processes, services, state, tokens
 from devstack.process_table import listening_ports
 from devstack.processes import Started
 from devstack.state import Influx, Stack
+from devstack.tokens import Access
 from devstack.tools.install import Tools
 
 POLL_S = 0.1
@@ -64,13 +65,15 @@ def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
     return (only,)
 
 
-def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
+def plan(state_dir: Path, own_influx: Influx | None, access: Access | None = None) -> Stack:
     """The stack of a directory as it should be now: its ports kept where they are held or free.
 
     own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
+    access: None leaves a stack the one it has; a new one enforces.
     Raises: RefusedError beside another stack that runs there.
     """
-    before = state.load(state_dir) or Stack(state_dir)
+    known = state.load(state_dir)
+    before = known or Stack(state_dir)
     alive = tuple(process for process in before.processes if process.alive())
     if {process.pid for process in processes.marked(state_dir)} - {
         process.pid for process in before.processes
@@ -86,9 +89,20 @@ def plan(state_dir: Path, own_influx: Influx | None) -> Stack:
             f"the stack in {state_dir} runs with another InfluxDB: stop it first by `daggers local down`"
         )
     held = {process.name for process in alive}
+    _settle(before, access or (tokens.access(before) if known else Access.ENFORCE), held)
     keep = {name: port for name, port in before.ports.items() if _owner(name) in held}
     chosen = ports.choose([name for name in PORTS if name not in keep], before.ports)
     return Stack(state_dir, keep | chosen, alive, own_influx)
+
+
+def _settle(stack: Stack, access: Access, alive: Set[str]) -> None:
+    """Raises: RefusedError beside a gateway that runs otherwise."""
+    if access is not tokens.access(stack) and "gateway" in alive:
+        raise RefusedError(
+            f"the stack in {stack.state_dir} runs with --access {tokens.access(stack)}: stop it first by"
+            " `daggers local down`"
+        )
+    tokens.become(stack, access)
 
 
 def up(
@@ -122,7 +136,7 @@ def up(
                 state.save(stack)
                 _await_ready(part, process, begin, report)
         if only is None:
-            with Gateway(stack.gateway) as gateway:
+            with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
                 services.register_cluster(gateway, stack)
     except BaseException:
         with processes.uninterrupted():
@@ -219,12 +233,12 @@ class _Leadership:
         self._before = -1
 
     def remember(self) -> None:
-        with Gateway(self._stack.gateway) as gateway:
+        with Gateway(self._stack.gateway, token_file=self._stack.token_file) as gateway:
             answer = gateway.call(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest())
         self._before = answer.sequence
 
     def taken(self) -> bool:
-        with Gateway(self._stack.gateway) as gateway:
+        with Gateway(self._stack.gateway, token_file=self._stack.token_file) as gateway:
             return services.scheduler_leads(gateway, self._before)
 
 

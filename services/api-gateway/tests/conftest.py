@@ -21,6 +21,7 @@ from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.reach import Bounds
 from api_gateway.server import Gateway, serving
+from api_gateway.teams import Unknown
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Concern
@@ -164,6 +165,7 @@ class Harness:
         tokens: Tokens | None = None,
         enforce: bool = False,
         bounds: Bounds = Bounds(),  # noqa: B008 - a constant
+        unknown_teams: Unknown = Unknown.ALLOW,
         verifier: Verifier | None = None,
         limits: Limits = Limits(),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
@@ -188,6 +190,7 @@ class Harness:
                 audits=lambda: nullcontext(self.audits),
                 enforce=enforce,
                 bounds=bounds,
+                unknown_teams=unknown_teams,
                 verifier=verifier,
                 limits=limits,
             ) as gateway,

@@ -51,7 +51,7 @@ def demo(
     failed = False
     try:
         stack, _ = start(session, folder, monitor_env=MONITOR)
-        with Gateway(stack.gateway) as gateway:
+        with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
             show = Demo(stack, gateway, examples or find_examples(), session.out)
             verdict = show.run(seconds or settings.demo_seconds)
         _answer(session, verdict)

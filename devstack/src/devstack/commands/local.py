@@ -23,6 +23,7 @@ from devstack.processes import Started, uninterrupted
 from devstack.settings import Settings
 from devstack.state import Influx, Stack
 from devstack.status import status as status_of
+from devstack.tokens import Access
 from devstack.tools.install import Tools, install
 from devstack.up import is_up, plan, tail, wanted
 from devstack.up import up as start_stack
@@ -67,6 +68,14 @@ def up(
     only: Annotated[
         Alone | None, typer.Option(help="Start this part alone, to look at its data or restore the log.")
     ] = None,
+    access: Annotated[
+        Access | None,
+        typer.Option(
+            help="enforce: calls of the gateway need its administrator's token, which commands show by"
+            " themselves; observe: every program of this machine is its administrator. Default: as it was;"
+            " a new stack enforces."
+        ),
+    ] = None,
     influx_url: InfluxUrl = None,
     influx_token_file: InfluxTokenFile = None,
     influx_org: InfluxOrg = None,
@@ -78,7 +87,7 @@ def up(
     """
     own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
     folder = meant(session)
-    stack, was_up = start(session, folder, own, only=only)
+    stack, was_up = start(session, folder, own, access=access, only=only)
     what = f"{only} of the stack" if only else "the stack"
     if was_up:
         _remember(session, folder)
@@ -101,11 +110,13 @@ def start(
     folder: Path,
     own: Influx | None = None,
     *,
+    access: Access | None = None,
     monitor_env: Mapping[str, str] = MappingProxyType({}),
     only: str | None = None,
 ) -> tuple[Stack, bool]:
     """Start the stack of a directory; also whether it was up before.
 
+    access: None leaves a stack the one it has; a new one enforces.
     monitor_env: settings of the health monitor that differ from its defaults.
     only: a part that needs no other one, to be started alone.
 
@@ -115,7 +126,7 @@ def start(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with state.locked(folder):
-            stack = plan(folder, own)
+            stack = plan(folder, own, access)
             was_up = is_up(stack, only)
             if not was_up:
                 tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
@@ -145,6 +156,7 @@ def status(session: Session) -> None:
             ("state directory", document["state_dir"]),
             ("kafka", document["kafka"]["bootstrap_servers"]),
             ("gateway", document["gateway"]["address"]),
+            ("gateway token", document["gateway"]["token_file"] or "none is asked for"),
             ("influx", document["influx"]["url"]),
             ("influx token", document["influx"]["token"] or "your own"),
         ]
@@ -229,6 +241,8 @@ def _say(session: Session, stack: Stack, what: str) -> None:
     out = session.out
     out.line(f"{what}: {stack.state_dir}")
     rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
+    if stack.token_file:
+        rows.insert(2, ("gateway token", str(stack.token_file)))
     out.table(("", ""), rows, empty="")
 
 

@@ -35,6 +35,8 @@ class Endpoint:
     """None: without TLS."""
     tokens: Callable[[], Mapping[bytes, str]] | None = field(default=None, repr=False)
     """Asked at each call: as `chassis.tokenfile.read_tokens` answers. None: everybody is anonymous."""
+    token_hint: str = ""
+    """What who shows none of them is told of where one is."""
 
     @property
     def tls(self) -> bool:
@@ -52,7 +54,12 @@ class Endpoint:
 
 
 def endpoint(
-    bind: str, *, certificate: Path | None = None, key: Path | None = None, tokens: Path | None = None
+    bind: str,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    tokens: Path | None = None,
+    token_hint: str = "",
 ) -> Endpoint:
     """The endpoint that these files make: PEM, and one NAME:TOKEN a line. Without any it is open.
 
@@ -61,7 +68,8 @@ def endpoint(
     credentials = None
     if certificate is not None and key is not None:
         credentials = rotated_credentials(certificate, key)
-    return Endpoint(bind, credentials, rotated(lambda: read_tokens(tokens), tokens) if tokens else None)
+    newest = rotated(lambda: read_tokens(tokens), tokens) if tokens else None
+    return Endpoint(bind, credentials, newest, token_hint)
 
 
 def rotated(read: Callable[[], T], *files: Path) -> Rotated[T]:

@@ -313,11 +313,14 @@ def bearer(call: Call) -> str:
 
 
 def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -> ApiError:
-    """Who calls did not say who it is. `how`: where a token is to be had, for programs."""
+    """Who calls did not say who it is. `how`: where a token is to be had, for programs; `token_hint` of it is
+    for people, too.
+    """
+    hint = f"; {how['token_hint']}" if "token_hint" in how else ""
     return ApiError(
         grpc.StatusCode.UNAUTHENTICATED,
         "TOKEN_REQUIRED",
-        "the call carries no valid token: send metadata `authorization: Bearer TOKEN`",
+        f"the call carries no valid token: send metadata `authorization: Bearer TOKEN`{hint}",
         {"method": call.method, **how},
     )
 

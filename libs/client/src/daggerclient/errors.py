@@ -127,8 +127,9 @@ class InvalidFileError(ClientError):
 def failure(error: ApiError, address: str) -> ClientError:
     """What a failed call ends with."""
     if error.code not in UNREACHED:
-        what = KNOWS_NOT.get(error.code)
-        return RefusedError(error, f"the gateway at {address} {what}" if what else "")
+        what, hint = KNOWS_NOT.get(error.code), error.metadata.get("token_hint")
+        more = f" ({hint})" if hint else ""
+        return RefusedError(error, f"the gateway at {address} {what}{more}" if what else "")
     if error.reason != error.code.name:
         return UnreachableError(error.message, error.reason, address=address)
     silence = _silence(error)

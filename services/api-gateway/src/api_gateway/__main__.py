@@ -61,6 +61,7 @@ def _read(settings: GatewaySettings) -> Parts:
         certificate=settings.tls_cert_file,
         key=settings.tls_key_file,
         tokens=settings.token_file,
+        token_hint=settings.token_hint,
     )
     return Parts(settings, reached, _host_access(settings))
 
@@ -103,6 +104,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             limits=settings.limits,
             checker=checker,
             bounds=settings.bounds,
+            unknown_teams=settings.becomes_of_unknown_teams,
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),

@@ -31,11 +31,16 @@ def authentication(
     fold: Fold,
     verifier: Verifier | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    hint: str = "",
 ) -> Concern:
-    """Finds out who calls. `file` are the tokens of the token file, `verifier` knows those of a provider.
+    """Finds out who calls. `file` are the tokens of the token file, `verifier` knows those of a provider;
+    `hint` tells who shows none where one is.
 
     Without both, who shows no account's token is anonymous.
     """
+    how = {} if verifier is None else dict(verifier.provider.login)
+    if hint:
+        how["token_hint"] = hint
 
     async def who_has(token: str) -> Principal | None:
         name = name_of(token, file()) if file is not None else None
@@ -55,7 +60,7 @@ def authentication(
     async def authenticated(call: Call) -> AsyncIterator[None]:
         who = await who_has(bearer(call))
         if who is None:
-            raise unauthenticated(call, {} if verifier is None else verifier.provider.login)
+            raise unauthenticated(call, how)
         if who is not _NOBODY:
             acts(who.name)
         _principal.set(who)

@@ -107,7 +107,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 unchanged = action == applying.UNCHANGED
                 shown = self._requests.shown(name) if unchanged else view.to_proto(after, self._fleet)
                 return gateway_pb2.ApplyDaggerResponse(dagger=shown, action=action)
-            answer = await self._writer.write(name, event, request.request_id, path="spec")
+            answer = (
+                await self._requests.written(event, request.request_id)
+                if isinstance(event, events_pb2.DaggerRequested)
+                else await self._writer.write(name, event, request.request_id, path="spec")
+            )
             started = event is start
         else:
             first = self._fleet.answer(request.request_id, start)

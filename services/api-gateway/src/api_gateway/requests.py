@@ -17,6 +17,7 @@ from api_gateway.checks import Checks
 from api_gateway.gate import Gate
 from api_gateway.missing import no_dagger
 from api_gateway.reach import Reach
+from api_gateway.teams import Teams
 from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
@@ -44,9 +45,11 @@ Specified: TypeAlias = (
 class Requests:
     """Makes daggers what calls ask for. Raises, from every method: ApiError."""
 
-    def __init__(self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate, reach: Reach) -> None:
+    def __init__(
+        self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate, reach: Reach, teams: Teams
+    ) -> None:
         """`gate` is asked about what only a checked query tells, `reach` about what a spec may reach."""
-        self._gate, self._reach = gate, reach
+        self._gate, self._reach, self._teams = gate, reach, teams
         self._fleet = fleet
         self._writer = writer
         self._checks = checks
@@ -66,8 +69,13 @@ class Requests:
                 raise no_dagger(name, self._fleet)
             if request.validate_only:
                 return view.to_proto(after, self._fleet), 0
-            answer = await self._writer.write(name, event, request.request_id, path="spec")
+            answer = await self.written(event, request.request_id)
         return self.shown(name), answer.sequence
+
+    async def written(self, event: events_pb2.DaggerRequested, request_id: str) -> Answer:
+        """Write a specification that was judged."""
+        await self._teams.make(event.spec)
+        return await self._writer.write(event.name, event, request_id, path="spec")
 
     async def asked(
         self, request: Specified, meta: events_pb2.RequestMeta, context: Context, *others: Request
@@ -134,7 +142,8 @@ class Requests:
         reached = await self._reach.found("spec", name, spec, principal(), context)
         if reached.observed:
             note(observed=sorted({each.reason for each in reached.observed}))
-        return replace(judged, others=(*judged.others, *reached.wrong), observed=tuple(reached.observed))
+        others = (*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong)
+        return replace(judged, others=others, observed=tuple(reached.observed))
 
     async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))

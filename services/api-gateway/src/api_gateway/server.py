@@ -38,6 +38,7 @@ from api_gateway.reader import Reader
 from api_gateway.requests import Requests
 from api_gateway.sampling import Samples
 from api_gateway.sinks import SinkService
+from api_gateway.teams import Teams, Unknown
 from api_gateway.tenancy import AccessService
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
@@ -100,6 +101,7 @@ async def serving(
     limits: Limits = Limits(),  # noqa: B008 - a constant
     checker: Checker = in_thread,
     bounds: Bounds = Bounds(),  # noqa: B008 - a constant
+    unknown_teams: Unknown = Unknown.ALLOW,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -111,7 +113,8 @@ async def serving(
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
     audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker` checks
-    queries; `drain_s` is how many seconds calls may take once the gateway drains.
+    queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `drain_s` is how many
+    seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -143,7 +146,8 @@ async def serving(
         hosts = Hosts(follower, fold, host_access)
         samples = Samples(hosts, fold.fleet)
         reach = Reach(fold.fleet, samples, bounds, enforce=enforce)
-        requests = Requests(fold.fleet, writer, Checks(checker), gate, reach)
+        teams = Teams(fold.fleet, writer, unknown_teams)
+        requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
         masking = Masking(fold.fleet, requests.made)
         async with _served(
             log,
@@ -166,7 +170,7 @@ async def serving(
             away,
             counted,
             gate,
-            authentication(endpoint.tokens, fold, verifier),
+            authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
             limited(limits),
             drain_s,
         ) as port:

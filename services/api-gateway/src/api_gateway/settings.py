@@ -11,6 +11,7 @@ from pydantic_settings import SettingsConfigDict
 from access.limits import Limits
 from api_gateway.oidc import Provider
 from api_gateway.reach import Bounds
+from api_gateway.teams import Unknown
 from chassis.binding import host_and_port, is_loopback
 from chassis.settings import EgressSettings, MetricsSettings, go_together, only_loopback_is_open
 from daggerspec import places
@@ -40,9 +41,17 @@ class GatewaySettings(EgressSettings, KafkaSettings, MetricsSettings):
     """File with one NAME:TOKEN a line, tokens of 16 characters or more. With it, every call needs one. Read
     again when it changes."""
 
+    token_hint: str = ""
+    """What who shows no good token is told, for people, of where one is."""
+
     access: Literal["observe", "enforce"] = "observe"
     """What becomes of calls that no role allows (docs/decisions/0056): observe lets them through and audits
     them, enforce refuses them. Names of the token file are administrators, whom everything is allowed."""
+
+    unknown_teams: Literal["refuse", "make"] = "refuse"
+    """What becomes of a dagger whose team is not registered, once access is enforced: refuse tells the name
+    that looks most like it, make registers the team, where one may be called so. While access is observed it
+    is let through."""
 
     oidc_issuer: str | None = None
     """The OpenID Connect provider whose ID tokens name people, as they name it: https://HOST/PATH, or http on
@@ -142,6 +151,11 @@ class GatewaySettings(EgressSettings, KafkaSettings, MetricsSettings):
         go_together(self, "oidc_issuer", "oidc_audience")
         only_loopback_is_open(self, "bind", "tls_cert_file", "tls_key_file", "token_file")
         return self
+
+    @property
+    def becomes_of_unknown_teams(self) -> Unknown:
+        """As the gateway takes it."""
+        return Unknown(self.unknown_teams) if self.access == "enforce" else Unknown.ALLOW
 
     @property
     def provider(self) -> Provider | None:

@@ -1,0 +1,65 @@
+"""The tokens of a stack: who may call its gateway, and what its gateway shows the scheduler.
+
+A stack whose access is enforced has its administrator's token, and no other sign of it: the token is made by
+its first start, and a stack from before there were any goes on without.
+"""
+
+import secrets
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from chassis.files import replace_text
+from devstack.state import ADMINISTRATOR_TOKEN_FILE, HOST_TOKEN_FILE, Stack
+
+LIST_FILE = "gateway.tokens"
+HINT = (
+    "`daggers local status` says which file holds this stack's token;"
+    " `daggers local up --access observe` starts a stack that asks for none"
+)
+
+
+class Access(StrEnum):
+    """What becomes of who shows the gateway no token."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
+def access(stack: Stack) -> Access:
+    """How the gateway of a stack is started."""
+    return Access.ENFORCE if stack.token_file else Access.OBSERVE
+
+
+def become(stack: Stack, wanted: Access) -> None:
+    """Make the administrator's token, for clients and in the gateway's list, or remove it."""
+    if wanted is access(stack):
+        return
+    listed, shown = stack.state_dir / LIST_FILE, stack.state_dir / ADMINISTRATOR_TOKEN_FILE
+    if wanted is Access.OBSERVE:
+        shown.unlink()
+        listed.unlink(missing_ok=True)
+        return
+    token = secrets.token_hex(24)
+    replace_text(listed, f"administrator:{token}\n", private=True)
+    replace_text(shown, f"{token}\n", private=True)  # last: it is what says that both are there
+
+
+def gateway_environment(stack: Stack) -> Mapping[str, str]:
+    """What the gateway is told of who may call it."""
+    if access(stack) is Access.OBSERVE:
+        return {}
+    return {
+        "DAGGERS_GATEWAY_TOKEN_FILE": str(stack.state_dir / LIST_FILE),
+        "DAGGERS_GATEWAY_TOKEN_HINT": HINT,
+        "DAGGERS_GATEWAY_ACCESS": Access.ENFORCE.value,
+        "DAGGERS_GATEWAY_UNKNOWN_TEAMS": "make",
+    }
+
+
+def host_token(stack: Stack) -> Path:
+    """The file with the token that gateway and scheduler share; made once."""
+    file = stack.state_dir / HOST_TOKEN_FILE
+    if not file.exists():
+        replace_text(file, f"local:{secrets.token_hex(24)}\n", private=True)
+    return file
