@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import yaml
 
 from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
+from daggerclient import teamfile
 from health_monitor.settings import monitor_settings
 from scheduler.settings import SchedulerSettings
 from telemetry.settings import TelemetrySettings
@@ -165,6 +167,70 @@ def test_every_variable_an_operator_may_set_is_in_the_documentation() -> None:
     told = (ROOT / "docs" / "operations.md").read_text()
 
     assert sorted(name for name in variables if f"`{name}`" not in told) == []
+
+
+def made(root: Path) -> dict[str, str]:
+    """What the container `secrets` makes in a folder of volumes, by file."""
+    for volume in ("gateway", "client", "influx", "grafana", "host"):
+        (root / volume).mkdir(exist_ok=True)
+    script = COMPOSE / "image" / "secrets.sh"
+    subprocess.run(["sh", script, root], check=True, capture_output=True, timeout=60)
+    return {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
+
+
+def access(root: Path, **said: str) -> str:
+    """What the gateway of a deployment is told of access."""
+    (folder := root / "bin").mkdir(exist_ok=True)
+    (python := folder / "python").write_text('#!/bin/sh\necho "$DAGGERS_GATEWAY_ACCESS $*"\n')
+    python.chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.defpath}", **given("api-gateway", **said)}
+    script = COMPOSE / "image" / "gateway.sh"
+    done = subprocess.run(
+        ["sh", script, root], check=True, capture_output=True, text=True, timeout=60, env=environment
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: Path) -> None:
+    first, second = made(tmp_path), made(tmp_path)
+
+    assert first == second
+    assert first["gateway/tokens"] == f"operator:{first['client/token']}"
+    assert access(tmp_path) == "enforce -m api_gateway"
+    assert access(tmp_path, DAGGERS_ACCESS="observe") == "observe -m api_gateway"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_deployment_from_before_there_were_roles_observes_until_somebody_enforces(tmp_path: Path) -> None:
+    (tmp_path / "gateway").mkdir()
+    (tmp_path / "gateway" / "tokens").write_text("operator:a-token-of-long-ago\n")
+    files = made(tmp_path)
+
+    assert "gateway/access" not in files
+    assert access(tmp_path) == "observe -m api_gateway"
+    assert access(tmp_path, DAGGERS_ACCESS="enforce") == "enforce -m api_gateway"
+
+
+def test_the_example_of_a_provider_is_one_that_the_gateway_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (COMPOSE / "oidc.env").read_text().splitlines()
+    said = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    for name, value in given("api-gateway", **said).items():
+        if "_OIDC_" in name:
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
+    provider = GatewaySettings().provider
+
+    assert provider is not None
+    assert [provider.issuer, provider.audience, provider.name_claim] == list(said.values())
+
+
+def test_the_teams_that_are_registered_are_two_and_named_as_their_files() -> None:
+    files = sorted((COMPOSE / "teams").glob("*.yaml"))
+    teams = [teamfile.parse(file.read_text(), str(file)) for file in files]
+
+    assert [each.name for each in teams] == [file.stem for file in files] == ["pricing", "supply"]
+    assert all(each.members for each in teams)
 
 
 @pytest.mark.skipif(

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes what is secret in this deployment, once: what exists is kept. Every file goes to the volume of those
-# who read it; what belongs together is written together, so an interrupted run is simply run again.
+# Makes what is secret in this deployment, once: secrets.sh [ROOT]. What exists is kept. Every file goes to the
+# volume of those who read it; what belongs together is written together, so an interrupted run is simply run again.
 set -eu
 umask 027
-root=/run/daggers
+root=${1:-/run/daggers}
 
 fresh() { openssl rand -hex 24; }
 
@@ -31,6 +31,8 @@ if [ ! -s "$root/gateway/tls.crt" ] || [ ! -s "$root/gateway/tls.key" ] || [ ! -
 fi
 
 fresh | keep "$root/client/token"
+# Who calls may only what a role allows; but a deployment from before there were roles goes on as it is.
+[ -s "$root/gateway/tokens" ] || echo enforce | keep "$root/gateway/access"
 # The gateway's list may hold more names than ours: an operator adds lines.
 [ -s "$root/gateway/tokens" ] || { printf 'operator:'; cat "$root/client/token"; } | keep "$root/gateway/tokens"
 # What the gateway shows the scheduler, when it reads logs and rows of the host of the drivers.
