@@ -11,6 +11,7 @@ from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.resuming import resumed
 from daggerclient.times import iso
+from daggerspec import sinks
 from daggerspec.columns import WINDOW_TIMESTAMP
 from daggerspec.exactjson import dumps
 from daggerspec.limits import WATCHED_ROWS
@@ -107,10 +108,11 @@ def text(value: Any) -> str:
 
 
 def _known(gateway: Gateway, name: str, sink: str) -> str:
-    """The sink that is asked for. Raises MisusedError when the dagger has none of that kind."""
+    """The sink that is asked for. Raises MisusedError when the dagger has none of that name or kind."""
     if sink:
-        has = sorted({str(each.sink.WhichOneof("kind")) for each in gateway.get(name).sinks})
-        if sink not in has:
-            listed = ", ".join(has) or "none"
+        written = [each.sink for each in gateway.get(name).sinks]
+        has = sinks.called(written)
+        if sink not in {*has, *(each.WhichOneof("kind") for each in written)}:
+            listed = ", ".join(sorted(has)) or "none"
             raise MisusedError(f"--sink {sink}: {name} has no such sink; it has {listed}")
     return sink

@@ -190,6 +190,44 @@ def test_a_registered_secret_and_a_registered_sink_are_named() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("said", "then", "after_s"),
+    [("wait", "THEN_WAIT", 0), ("skip", "THEN_SKIP", 0), ("{skip: 5m}", "THEN_SKIP", 300),
+     ("{fail: 1h}", "THEN_FAIL", 3600)],
+)  # fmt: skip
+def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside_its_kind(
+    said: str, then: str, after_s: int
+) -> None:
+    text = WHOLE.replace(
+        "- {log: {limit: 5}}", f"- {{log: {{limit: 5}}, on_outage: {said}, max_refused: 0.5}}"
+    )
+    [dagger] = parse(text, "d.yaml")
+    sink = dagger.spec.sinks[2]
+
+    assert sink.on_outage.then == spec_pb2.OnOutage.Then.Value(then)
+    assert (sink.on_outage.after.seconds, sink.max_refused) == (after_s, 0.5)
+    assert parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")[0].spec == dagger.spec
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "field"),
+    [
+        ("on_outage: skp", "UNKNOWN_VALUE", "sinks[2].on_outage"),
+        ("on_outage: {wait: 5m}", "UNKNOWN_KEY", "sinks[2].on_outage.wait"),
+        ("on_outage: {skip: 0s}", "BAD_DURATION", "sinks[2].on_outage.skip"),
+        ("on_outage: {skip: 5m, fail: 6m}", "WRONG_TYPE", "sinks[2].on_outage"),
+        ("max_refused: 0", "WRONG_TYPE", "sinks[2].max_refused"),
+        ("max_refused: 1.1", "WRONG_TYPE", "sinks[2].max_refused"),
+        ("max_refused: nan", "WRONG_TYPE", "sinks[2].max_refused"),
+        ("max_refused: [0.5]", "WRONG_TYPE", "sinks[2].max_refused"),
+    ],
+)
+def test_a_rule_of_a_sink_that_is_none_is_refused(said: str, code: str, field: str) -> None:
+    found = findings(WHOLE.replace("- {log: {limit: 5}}", f"- {{log: {{limit: 5}}, {said}}}"))
+
+    assert (code, field, 13) in found
+
+
 def test_a_sink_that_says_no_kind_is_refused() -> None:
     assert findings(WHOLE.replace("- {log: {limit: 5}}", "- {registered: crm}")) == [
         ("MISSING_KEY", "sinks[2]", 13)

@@ -25,20 +25,12 @@ FLAGS = {"name": "NAME", "since": "--since", "where": "--where", "order_by": "--
 app = group()
 
 
-def _kind(value: str | None) -> str | None:
-    """A kind of sink. Raises: typer.BadParameter."""
-    if value is not None and value not in sinks.names():
-        raise typer.BadParameter(f"{value!r} is not one of {', '.join(sinks.names())}.")
-    return value
-
-
 Sink = Annotated[
     str | None,
     typer.Option(
         "--sink",
-        metavar=f"[{'|'.join(sinks.names())}]",
-        help="Which of its sinks to read.",
-        callback=_kind,
+        metavar=f"[NAME|{'|'.join(sinks.names())}]",
+        help="Which of its sinks to read: its name, or its kind.",
     ),
 ]
 

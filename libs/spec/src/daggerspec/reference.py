@@ -19,6 +19,26 @@ Beside its kind a sink may have a `name`, each once in a dagger, and `registered
 sink of this kind, which says where it is (`daggers sink list`). Keys that it says are left out here. A secret
 is the name of a registered one (`token: crm-token`), `{file: PATH}` or `{env: NAME}`; see
 [secrets and sinks](access.md#secrets-and-sinks).
+
+A sink without a name is called by its kind. Rows in heartbeats, troubles, and what is set aside go by names,
+and so does `daggers rows --sink NAME`. Two sinks of one kind without names are `kafka` and `kafka-2`,
+whatever their order; name them, and an edit of one does not rename the other.
+
+## When a sink takes no rows
+
+All sinks of a dagger share its batches: as long as one takes no rows, the next batch waits for it, and with
+it the others. The driver asks a sink that is away now and then, computes nothing meanwhile, and heartbeats
+say which it is. A fragile sink is best given a dagger of its own, or a rule, beside its kind:
+
+* `on_outage: wait` is what happens when nothing is said. `skip`: when it has been away for 15 minutes its
+  rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
+  waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
+* `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
+  nothing more is set aside and the batch waits (SINK_REFUSES_MOST). When nothing is said all are set aside,
+  with a warning.
+
+A sink that is reached and says no (SINK_DENIED, SINK_MISSING, SINK_SCHEMA) is waited for as well, and its
+dagger is DEGRADED: somebody has to act. Only at the start of a driver that ends it.
 """
 
 
@@ -30,13 +50,13 @@ def text() -> str:
 def _section(title: str, kind: Kind) -> str:
     rows = [f"| `{name}` | {_needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
-    early = "yes: a row that is written again takes its place" if kind.UPSERTS else "no"
+    early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
     lines = [
         f"## {title}",
         "",
         sinks.about(kind),
         "",
-        f"* Guarantee: {kind.GUARANTEE}.",
+        f"* Guarantee: {kind.CAPABILITIES.promise}.",
         f"* `emit: early`: {early}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
         "",

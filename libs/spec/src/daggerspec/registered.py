@@ -104,6 +104,10 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
     for name in ("name", "registered"):
         if getattr(value.sink, name):
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
+    outage, refused = value.sink.HasField("on_outage"), value.sink.HasField("max_refused")
+    for name, said in (("on_outage", outage), ("max_refused", refused)):
+        if said:
+            yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
     for name in ("rows_per_second", "requests_per_second"):
         most = getattr(value.limit, name)
         if not math.isfinite(most) or most < 0:

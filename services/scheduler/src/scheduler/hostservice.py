@@ -308,6 +308,6 @@ async def serving(
 
 
 def _wrong_sink(sink: str) -> list[Violation]:
-    if re.fullmatch(r"[a-z0-9_]{0,64}", sink):
+    if re.fullmatch(r"[a-z0-9_-]{0,64}", sink):
         return []
-    return [Violation("request.sink", "is not the name of a kind of sink", "INVALID_NAME")]
+    return [Violation("request.sink", "is not the name of a sink, nor of a kind", "INVALID_NAME")]

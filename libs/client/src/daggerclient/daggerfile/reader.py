@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -130,6 +131,15 @@ class Reader:
             return str(node.value).lower() in ("true", "yes", "on")
         self.fail(node, path, "WRONG_TYPE", f"{path} must be true or false")
         return False
+
+    def share(self, node: yaml.Node, path: str) -> float:
+        """A number above 0, and at most 1."""
+        value = node.value if isinstance(node, yaml.ScalarNode) else ""
+        with suppress(ValueError):
+            if 0 < (number := float(value)) <= 1:
+                return number
+        self.fail(node, path, "WRONG_TYPE", f"{path} must be a number above 0, and at most 1, which is all")
+        return 1.0
 
     def duration(self, node: yaml.Node, path: str, *, off: bool = False, positive: bool = False) -> timedelta:
         """A time span such as 5s, 500ms, 1m, 2h; a plain number is seconds. With `off`, the word is zero."""

@@ -1,7 +1,7 @@
 """The sinks of a dagger file, of every kind: what a key takes is what the field it fills holds."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 from daggers.v1 import spec_pb2
@@ -15,8 +15,15 @@ from daggerspec.keys import Key, flat
 
 _PLACE = "{env: NAME} or {file: PATH}"
 BESIDE = ("name", "registered")
-"""The keys of a sink beside its kind."""
+"""The keys of a sink beside its kind that are names."""
+OUTAGE: Final = "on_outage"
+REFUSED: Final = "max_refused"
 SECRET = spec_pb2.SecretRef.DESCRIPTOR.full_name
+_THEN = {
+    "wait": spec_pb2.OnOutage.THEN_WAIT,
+    "skip": spec_pb2.OnOutage.THEN_SKIP,
+    "fail": spec_pb2.OnOutage.THEN_FAIL,
+}
 
 
 def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
@@ -30,12 +37,16 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
         what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
         reader.fail(node, path, "WRONG_TYPE", what)
         return sink
-    values = reader.mapping(node, path, (*sinks.names(), *BESIDE))
+    values = reader.mapping(node, path, (*sinks.names(), *BESIDE, OUTAGE, REFUSED))
     for key in BESIDE:
         if key in values:
             setattr(sink, key, reader.text(values.pop(key), f"{path}.{key}"))
+    if OUTAGE in values:
+        sink.on_outage.CopyFrom(_outage(reader, values.pop(OUTAGE), f"{path}.{OUTAGE}"))
+    if REFUSED in values:
+        sink.max_refused = reader.share(values.pop(REFUSED), f"{path}.{REFUSED}")
     kinds = values
-    if not kinds and (sink.name or sink.registered):
+    if not kinds and sink.ByteSize():
         known = ", ".join(sinks.names())
         reader.fail(node, path, "MISSING_KEY", f"{path} says no kind of sink: it must have one of {known}")
     if len(kinds) > 1:
@@ -56,8 +67,32 @@ def show(sink: spec_pb2.Sink) -> Any:
         return {}
     message = getattr(sink, name)
     said = _said(message, sinks.load(name).KEYS)
-    beside = {key: getattr(sink, key) for key in BESIDE if getattr(sink, key)}
+    beside: dict[str, Any] = {key: getattr(sink, key) for key in BESIDE if getattr(sink, key)}
+    if sink.HasField(OUTAGE):
+        beside[OUTAGE] = _shown_outage(sink.on_outage)
+    if sink.HasField(REFUSED):
+        beside[REFUSED] = sink.max_refused
     return {name: said, **beside} if said or beside or name not in bare() else name
+
+
+def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:
+    """A word; or, for one that is about a time, {skip: 5m}."""
+    if isinstance(node, yaml.ScalarNode):
+        return spec_pb2.OnOutage(then=_THEN[reader.choice(node, path, tuple(_THEN))])
+    values = reader.mapping(node, path, ("skip", "fail"))
+    if len(values) != 1:
+        what = f"{path} must be {' or '.join(_THEN)}, or one of {{skip: TIME}}, {{fail: TIME}}"
+        reader.fail(node, path, "WRONG_TYPE", what)
+        return spec_pb2.OnOutage()
+    [(word, after)] = values.items()
+    rule = spec_pb2.OnOutage(then=_THEN[word])
+    rule.after.FromTimedelta(reader.duration(after, f"{path}.{word}", positive=True))
+    return rule
+
+
+def _shown_outage(rule: spec_pb2.OnOutage) -> str | dict[str, str]:
+    word = next((word for word, then in _THEN.items() if then == rule.then), "wait")
+    return {word: duration(rule.after)} if rule.HasField("after") else word
 
 
 def _said(message: Message, keys: Sequence[Key]) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any, Protocol, cast
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, registered
+from daggerspec import fields, outages, registered
+from daggerspec.capabilities import Capabilities
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output
 from daggerspec.keys import Key, flat
@@ -39,10 +41,8 @@ class Asked:
 class Kind(Protocol):
     """What a module of this folder has. `sink` is its own message."""
 
-    GUARANTEE: str
-    """What becomes of rows when something crashes, in a few words."""
-    UPSERTS: bool
-    """Whether a row that is written again takes the place of the one before: what `emit: early` needs."""
+    CAPABILITIES: Capabilities
+    """What it can do."""
     TIME_SERIES: bool
     """Whether rows become points, whose tags, fields and time the check of a query warns of."""
     KEYS: Sequence[Key]
@@ -102,6 +102,7 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         key for key in registered.addresses(kind.KEYS) if sink.registered and not key.said(own)
     ]
     kind.fill(own, dagger, spec)
+    outages.fill(sink)
     for key in registered_says:
         key.clear(own)
 
@@ -195,6 +196,23 @@ def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
                 yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
 
 
+def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
+    """The name of each sink of a dagger: its own, else its kind.
+
+    Of a kind that several have who say no name, they are numbered by what they say, not by where they stand:
+    a list in another order changes no name.
+    """
+    names = [sink.name for sink in sinks]
+    taken = set(names)
+    unnamed = [number for number, name in enumerate(names) if not name]
+    for number in sorted(unnamed, key=lambda each: sinks[each].SerializeToString(deterministic=True)):
+        kind = str(sinks[number].WhichOneof("kind"))
+        numbered = (kind if times == 1 else f"{kind}-{times}" for times in count(1))
+        names[number] = next(name for name in numbered if name not in taken)
+        taken.add(names[number])
+    return names
+
+
 def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """The names of a sink that stand for nothing."""
     yield from resolve(path, sink, asked)[1]
@@ -203,6 +221,7 @@ def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violati
 
 def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """Everything that is wrong with a sink."""
+    yield from outages.violations(path, sink)
     resolved, wrong = resolve(path, sink, asked)
     yield from wrong
     if not _is_known(path, wrong):
@@ -213,8 +232,8 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violati
         return
     kind = load(name)
     yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
-    if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.UPSERTS:
-        upserting = " or ".join(other for other, each in kinds().items() if each.UPSERTS)
+    if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
+        upserting = " or ".join(other for other, each in kinds().items() if each.CAPABILITIES.upserts)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
         yield Violation(path, what, "NOT_UPSERT")
 

@@ -8,13 +8,20 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from daggerspec import catalogue, fields
+from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
 from daggerspec.keys import Key
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation
 
-GUARANTEE: Final = "effectively once: a point is identified by measurement, tags and time"
-UPSERTS: Final = True
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.EFFECTIVELY_ONCE,
+    because="a point is identified by measurement, tags and time",
+    upserts=True,
+    repeats_tellable=True,
+    max_rows=5_000,
+    max_bytes=16 * 1024 * 1024,  # a server takes 25 MB unless it is told otherwise
+)
 TIME_SERIES: Final = True
 KEYS: Final = (
     Key("measurement", "The points' measurement; without it the dagger's name."),

@@ -9,13 +9,18 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from daggerspec import fields, fit, topics
+from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation, unregistered
 
-GUARANTEE: Final = "at least once, and repeats can be told: their key, ce_id and value are the same"
-UPSERTS: Final = False
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    because="repeats can be told, their key, ce_id and value are the same",
+    upserts=False,
+    repeats_tellable=True,
+)
 TIME_SERIES: Final = False
 KEYS: Final = (
     Key("topic", "The topic; the broker creates it if it may.", required=True),

@@ -7,12 +7,17 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
+from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation
 
-GUARANTEE: Final = "for people to look at: a batch that is repeated after a crash is printed again"
-UPSERTS: Final = False
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    because="for people to look at, a batch that is repeated after a crash is printed again",
+    upserts=False,
+    repeats_tellable=False,
+)
 TIME_SERIES: Final = False
 KEYS: Final = (Key("limit", "Rows printed for each batch; without it 100.", least=1, most=1_000_000),)
 DEFAULT_LIMIT: Final = 100

@@ -10,16 +10,21 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from daggerspec import fields
+from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.keys import Key
 from daggerspec.nearest import hint, nearest
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation
 
-GUARANTEE: Final = (
-    "effectively once: a row is identified by its key, and one that is repeated takes its place"
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.EFFECTIVELY_ONCE,
+    because="a row is identified by its key, and one that is repeated takes its place. With `mode: append`"
+    " exactly once, by a mark in the same transaction",
+    upserts=True,
+    repeats_tellable=True,
+    max_rows=5_000,
 )
-UPSERTS: Final = True
 TIME_SERIES: Final = False
 DEFAULT_PORT: Final = 5432
 DEFAULT_SCHEMA: Final = "public"
@@ -48,7 +53,9 @@ KEYS: Final = (
     ),
     Key("schema", f"The table's schema; without it {DEFAULT_SCHEMA}."),
     Key("table", "The table.", required=True),
-    Key("mode", "What becomes of a row whose key is there: upsert or insert_ignore; without it upsert."),
+    Key(
+        "mode", "What becomes of a row: upsert or insert_ignore, or append, without a key; without it upsert."
+    ),
     Key("key", "The query's columns that are a row's identity; without it those of its window and GROUP BY."),
     Key("columns", "The table's column for a column of the query, where it has another name."),
     Key("create_table", "Whether a table that is not there is made, with its unique index."),
@@ -71,7 +78,8 @@ _TYPES: Final = {
 }
 _DECIMAL: Final = re.compile(r"decimal(\(\d+,\d+\))")
 _NESTED: Final = ("array<", "map<", "struct<")
-_MODES: Final = (spec_pb2.PostgresSink.MODE_UPSERT, spec_pb2.PostgresSink.MODE_INSERT_IGNORE)
+_APPEND: Final = spec_pb2.PostgresSink.MODE_APPEND
+_MODES: Final = (spec_pb2.PostgresSink.MODE_UPSERT, _APPEND, spec_pb2.PostgresSink.MODE_INSERT_IGNORE)
 
 
 def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
@@ -99,6 +107,8 @@ def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator
     elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and asked.spec.emit == spec_pb2.EMIT_EARLY:
         what = "must be upsert for emit early: its rows come again, and the last is the one that counts"
         yield Violation(f"{path}.mode", what, "SINK_CANNOT_UPDATE")
+    if sink.mode == _APPEND and sink.key:
+        yield Violation(f"{path}.key", "goes with upsert and insert_ignore only", "UNEXPECTED")
     if asked.output is not None:
         yield from _columns(path, sink, asked.output)
 
@@ -128,15 +138,15 @@ def type_of(spark: str) -> str:
     return "interval" if spark.startswith("interval") else _TYPES.get(spark, "text")
 
 
-def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, str]:
-    """The statements that make the table and the unique index of its key."""
+def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
+    """The statements that make the table and the unique index of its key, where it has one."""
     name, named = table(sink), columns(sink, rows)
     held = ", ".join(f"{quoted(named[each.name])} {type_of(each.type)}" for each in rows.columns)
+    made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
+    if sink.mode == _APPEND:
+        return (made,)
     parts = ", ".join(quoted(named[each]) for each in key(sink, rows))
-    return (
-        f"CREATE TABLE IF NOT EXISTS {name} ({held})",
-        f"CREATE UNIQUE INDEX ON {name} ({parts}) NULLS NOT DISTINCT",
-    )
+    return made, f"CREATE UNIQUE INDEX ON {name} ({parts}) NULLS NOT DISTINCT"
 
 
 def table(sink: spec_pb2.PostgresSink) -> str:
@@ -202,6 +212,6 @@ def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[V
         yield Violation(
             f"{path}.columns", f"two columns of the query cannot be the column {each}", "DUPLICATE_COLUMN"
         )
-    if not key(sink, rows):
+    if sink.mode != _APPEND and not key(sink, rows):
         what = "is required: the query does not show what tells its rows apart; name columns that do"
         yield Violation(f"{path}.key", what, "SINK_KEY_MISSING")

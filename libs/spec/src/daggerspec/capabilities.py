@@ -1,0 +1,36 @@
+"""What a kind of sink can do: one value in its module, which rule book, writers and documents go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Guarantee(StrEnum):
+    """How often a row is there when something has crashed."""
+
+    EFFECTIVELY_ONCE = "effectively once"
+    """It may be written again, and takes its own place."""
+    AT_LEAST_ONCE = "at least once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a kind can do."""
+
+    guarantee: Guarantee
+    because: str
+    """Why that is so, in a few words."""
+    upserts: bool
+    """Whether a row that is written again takes the place of the one before: what `emit: early` needs."""
+    repeats_tellable: bool
+    """Whether who reads can tell a row that is there twice from two rows."""
+    max_rows: int | None = None
+    """The most rows of one request; None where its client cuts by itself."""
+    max_bytes: int | None = None
+    """The most bytes of one request, where they count before the rows do."""
+
+    @property
+    def promise(self) -> str:
+        """What becomes of rows when something crashes."""
+        return f"{self.guarantee}: {self.because}"

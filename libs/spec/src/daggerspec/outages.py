@@ -1,0 +1,38 @@
+"""What a dagger says of a sink beside its kind: what becomes of rows while it takes none, or refuses most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields
+from daggerspec.violation import Violation
+
+AFTER: Final = timedelta(minutes=15)
+"""How long a sink has to be away before its rows are set aside, or the driver ends."""
+_Then = spec_pb2.OnOutage
+
+
+def fill(sink: spec_pb2.Sink) -> None:
+    """Say the defaults of what is said."""
+    if sink.HasField("on_outage"):
+        rule = sink.on_outage
+        rule.then = rule.then or _Then.THEN_WAIT
+        if rule.then != _Then.THEN_WAIT and not rule.HasField("after"):
+            rule.after.FromTimedelta(AFTER)
+
+
+def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
+    """What is wrong with it."""
+    rule, where = sink.on_outage, f"{path}.on_outage"
+    if rule.then not in _Then.Then.values():
+        yield Violation(f"{where}.then", f"{rule.then} is no way to go on", "UNKNOWN_ENUM_VALUE")
+    elif rule.HasField("after") and rule.then == _Then.THEN_WAIT:
+        yield Violation(f"{where}.after", "goes with skip and fail only", "UNEXPECTED")
+    if rule.HasField("after"):
+        yield from fields.duration(f"{where}.after", rule.after, positive=True)
+    if sink.HasField("max_refused") and not 0 < sink.max_refused <= 1:
+        yield Violation(f"{path}.max_refused", "must be above 0, and at most 1, which is all", "OUT_OF_RANGE")
