@@ -27,11 +27,13 @@ message DummySink {
 """
 RULES: Final = '''"""Each row is one line of a file."""
 
+from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
 from daggerspec.violation import Violation
 
-GUARANTEE = "at least once"
-UPSERTS = False
+CAPABILITIES = Capabilities(
+    guarantee=Guarantee.AT_LEAST_ONCE, because="it appends", upserts=False, repeats_tellable=True
+)
 TIME_SERIES = False
 KEYS = (Key("place", "Absolute path of the file.", required=True),)
 
@@ -80,6 +82,9 @@ class Writer:
             for row in batch.select(["tag_city", "n", "window_timestamp"]).to_pylist():
                 row["window_timestamp"] = row["window_timestamp"].isoformat().replace("+00:00", "Z")
                 file.write(json.dumps(row) + "\\n")
+        return Outcome()
+
+    def finish(self):
         return Outcome()
 '''
 CASE: Final = '''"""The sink `dummy` in a file."""

@@ -198,12 +198,14 @@ async def test_bytes_that_were_set_aside_are_shown_whole_or_not_at_all(harness: 
             record = set_aside(
                 "counts", number, generation=generation, stage=stage, detail="of Jakarta",
                 value=b"Jakarta", key=b"Jakarta", decoded_prefix='{"city": "Jakarta"}',
+                row=b"Jakarta", sha256=b"of Jakarta",
             )  # fmt: skip
             seeing.client.quarantined.place(0, *record, time_ms=round(time.time() * 1_000))
         told = {who: (await who.ask("ListQuarantined", dagger="counts")).records for who in (seeing, other)}
 
     assert {each.value for each in told[seeing]} == {b"Jakarta"}
     assert [(each.value, each.key, each.decoded_prefix) for each in told[other]] == [(b"", b"", "")] * 2
+    assert [(each.row, each.sha256) for each in told[other]] == [(b"", b"")] * 2
     assert {each.stage: each.detail for each in told[other]} == {"decode": "of Jakarta", "sink": MASKED}
 
 

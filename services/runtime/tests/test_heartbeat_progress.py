@@ -37,12 +37,12 @@ def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag:
     )
 
 
-def launched(sinks: int = 1, dagger: str = "bookings") -> Progress:
+def launched(*sinks: str, dagger: str = "bookings") -> Progress:
     return progress.launched(dagger, 7, "h1", 42, sinks=sinks)
 
 
 def after(*batches: Committed) -> Progress:
-    done = launched(sinks=2)
+    done = launched("influx", "crm")
     for one in batches:
         done = progress.batch_committed(done, one)
     return done
@@ -86,15 +86,18 @@ def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
     done = after(batch(0))
     for _ in range(2):
         refused = {"MALFORMED": 1, "NO_FIELDS": 2}
-        done = progress.batch_written(done, rows=[3, 4], refused=refused, invalid={"s2id": 5})
+        done = progress.batch_written(
+            done, rows={"influx": 3, "crm": 4}, refused=refused, invalid={"s2id": 5}
+        )
 
     assert (done.beat.rows_out, done.beat.quarantined) == ([6, 8], {"MALFORMED": 3, "NO_FIELDS": 4})
+    assert done.beat.sink_rows == {"influx": 6, "crm": 8}
     assert done.beat.bad_values == {"s2id": 12}
 
 
 def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     troubled = progress.retrying(progress.batch_began(after(batch(0)), 1, NOON), [DOWN])
-    written = progress.batch_written(troubled, rows=[1, 1], refused={}, invalid={})
+    written = progress.batch_written(troubled, rows={"influx": 1, "crm": 1}, refused={}, invalid={})
 
     assert (troubled.beat.retrying, written.beat.retrying) == ([DOWN], [])
 
@@ -107,7 +110,9 @@ def test_a_draining_job_that_commits_keeps_draining() -> None:
 
 def test_a_heartbeat_says_everything() -> None:
     done = after(batch(0, late=2, watermark=NOON, lag=5))
-    done = progress.batch_written(done, rows=[3, 4], refused={"NO_FIELDS": 1}, invalid={"jsonquery": 6})
+    done = progress.batch_written(
+        done, rows={"influx": 3, "crm": 4}, refused={"NO_FIELDS": 1}, invalid={"jsonquery": 6}
+    )
     done = progress.retrying(progress.batch_began(done, 1, NOON), [DOWN])
     done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
 
@@ -117,7 +122,8 @@ def test_a_heartbeat_says_everything() -> None:
         dagger="bookings", generation=7, host="h1", pid=42, ui_url="http://h1:1",
         state=Beat.STATE_RUNNING, batch_id=0, batch_duration_ms=150, running_batch_age_ms=90_000,
         running_batch_id=1, refused_rows={"NO_FIELDS": 1},
-        rows_in=100, rows_out=[3, 4], late_rows=2, quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
+        rows_in=100, rows_out=[3, 4], sink_rows={"influx": 3, "crm": 4}, late_rows=2,
+        quarantined={"MALFORMED": 1, "NO_FIELDS": 1},
         lag={"bookings/0": 5}, state_rows=9, retrying=[DOWN],
         warnings=["NOT_REPEATABLE: rows have no time"], bad_values={"s2id": 2, "jsonquery": 6},
     )  # fmt: skip
@@ -193,11 +199,14 @@ def said(kafka: str, dagger: str) -> list[Beat]:
 
 def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> None:
     flooded = replace(batch(0), quarantined={"MALFORMED": 40_000, "EMPTY_VALUE": 9})
-    done = progress.batch_written(after(flooded), rows=[0, 5], refused={"NO_FIELDS": 2_000}, invalid={})
+    done = progress.batch_written(after(flooded), rows={"crm": 5}, refused={"NO_FIELDS": 2_000}, invalid={})
 
     warned = list(told(done, NOON).warnings)
     later = progress.batch_written(
-        progress.batch_committed(done, batch(1)), rows=[7, 7], refused={"NO_FIELDS": 5}, invalid={}
+        progress.batch_committed(done, batch(1)),
+        rows={"influx": 7, "crm": 7},
+        refused={"NO_FIELDS": 5},
+        invalid={},
     )
 
     assert warned == [

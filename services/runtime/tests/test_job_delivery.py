@@ -29,16 +29,16 @@ from services.runtime.tests.test_sink_contract import (
 )
 
 from runtime.errors import FencedError, explain
-from runtime.launch.batch import read_report
 from runtime.launch.delivery import Delivery
+from runtime.launch.report import line, read_report
 from runtime.sinks import Target
 from runtime.state.store.local import LocalStore
 
 NOWHERE = "http://127.0.0.1:1"
 
 
-def kafka_sink(kafka: str, topic: str) -> spec_pb2.ResolvedSink:
-    sink = spec_pb2.ResolvedSink()
+def kafka_sink(kafka: str, topic: str, name: str = "") -> spec_pb2.ResolvedSink:
+    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(name=name))
     sink.kafka.bootstrap_servers = kafka
     sink.sink.kafka.topic = topic
     sink.sink.kafka.format = spec_pb2.KafkaSink.FORMAT_JSON
@@ -46,7 +46,7 @@ def kafka_sink(kafka: str, topic: str) -> spec_pb2.ResolvedSink:
 
 
 def deliver(
-    kafka: str, targets: list[Target], *batches: Counts, done: frozenset[tuple[int, int]] = frozenset()
+    kafka: str, targets: list[Target], *batches: Counts, done: frozenset[tuple[int, str]] = frozenset()
 ) -> list[Row]:
     """The report of one attempt; every batch may be read once only."""
     platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka).SerializeToString()
@@ -59,32 +59,34 @@ def deliver(
     return [Row(**line) for report in delivery(once()) for line in report.to_pylist()]
 
 
-def log_target() -> Target:
-    return target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=2))))
+def log_target(name: str = "") -> Target:
+    return target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=2), name=name)))
 
 
 def test_what_workers_say_is_put_together() -> None:
-    def line(sink: int, kind: str, rows: int, *, partition: int = 0, reason: str = "", text: str = "") -> Row:
-        return Row(partition=partition, sink=sink, kind=kind, reason=reason, text=text, rows=rows)
+    def said(sink: str, kind: str, rows: int, partition: int = 0, **more: Any) -> Row:
+        return Row(partition=partition, **line(sink, kind, rows=rows, **more))
 
-    targets = [log_target(), log_target()]
     report = read_report(
         [
-            line(0, "written", 5),
-            line(0, "written", 6, partition=1),
-            line(0, "refused", 2, reason="NO_FIELDS"),
-            line(0, "printed", 1, text="row 1"),
-            line(1, "written", 11),
-            line(1, "trouble", 0, partition=1, reason="SINK_UNAVAILABLE", text="it is away."),
-        ],
-        targets,
+            said("log", "written", 5),
+            said("log", "written", 6, partition=1),
+            said("log", "refused", 2, reason="NO_FIELDS"),
+            said("log", "printed", 1, text="row 1"),
+            said("crm", "written", 11, bytes=7),
+            said("crm", "receipt", 0, content=b"staged"),
+            said("crm", "trouble", 0, partition=1, reason="SINK_UNAVAILABLE", text="it is away."),
+            said("crm", "trouble", 0, partition=2, reason="SINK_THROTTLES", text="wait.", retry_after=9.0),
+            said("crm", "trouble", 0, partition=3, reason="SINK_UNAVAILABLE", text="it is away."),
+        ]
     )
 
-    assert (report.written, report.refused) == ({0: 11, 1: 11}, {"NO_FIELDS": 2})
-    assert (report.printed, report.done) == ({0: ["row 1"]}, {(0, 0), (1, 0), (0, 1)})
-    assert [(why.reason, why.detail, why.retryable) for why in report.troubles] == [
-        ("SINK_UNAVAILABLE", "log: it is away.", True)
-    ]
+    assert (report.written, report.refused) == ({"log": 11, "crm": 11}, {"NO_FIELDS": 2})
+    assert (report.printed, report.done) == ({"log": ["row 1"]}, {(0, "log"), (1, "log"), (0, "crm")})
+    assert (report.receipts, report.skipped) == ({"crm": [b"staged"]}, 7)
+    [(name, trouble)] = report.troubles.items()
+    assert (name, trouble.error.reason, trouble.error.retryable) == ("crm", "SINK_THROTTLES", True)
+    assert (trouble.error.detail, trouble.retry_after) == ("crm: wait.", 9.0)
 
 
 @pytest.mark.integration
@@ -93,14 +95,14 @@ def test_all_sinks_are_written_from_one_pass(kafka: str, influx: dict[str, str])
     targets = [
         target(dagger, kafka_sink(kafka, topic)),
         log_target(),
-        target(dagger, kafka_sink(kafka, topic)),
+        target(dagger, kafka_sink(kafka, topic, "again")),
     ]
     more: Counts = {("2026-01-01T12:03:00Z", "1"): 2}
 
-    report = read_report(deliver(kafka, targets, COUNTS, more), targets)
+    report = read_report(deliver(kafka, targets, COUNTS, more))
 
-    assert (report.written, report.troubles) == ({0: 4, 1: 4, 2: 4}, ())
-    assert len(report.printed[1]) == 2
+    assert (report.written, report.troubles) == ({"kafka": 4, "log": 4, "again": 4}, {})
+    assert len(report.printed["log"]) == 2
     assert len(records(kafka, topic)) == 8
 
 
@@ -112,11 +114,11 @@ def test_a_sink_in_trouble_does_not_hold_the_others_and_they_are_not_written_aga
     away = target(dagger, influx_sink(influx | {"url": NOWHERE}, dagger))
     taking = target(dagger, kafka_sink(kafka, topic))
 
-    first = read_report(deliver(kafka, [away, taking], COUNTS), [away, taking])
-    second = read_report(deliver(kafka, [away, taking], COUNTS, done=first.done), [away, taking])
+    first = read_report(deliver(kafka, [away, taking], COUNTS))
+    second = read_report(deliver(kafka, [away, taking], COUNTS, done=first.done))
 
-    assert (first.done, first.written) == ({(0, 1)}, {1: 3})
-    assert [why.detail[:7] for why in first.troubles] == ["influx:"]
+    assert (first.done, first.written) == ({(0, "kafka")}, {"kafka": 3})
+    assert [why.error.detail[:7] for why in first.troubles.values()] == ["influx:"]
     assert (second.done, second.written) == (frozenset(), {})
     assert len(records(kafka, topic)) == 3
 
@@ -150,11 +152,11 @@ def test_rows_a_sink_refuses_are_set_aside_with_why_and_are_not_lost(
     counts: Any = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): None,
                    ("2026-01-01T12:02:00Z", "2"): None}  # fmt: skip
 
-    report = read_report(deliver(kafka, [without_fields], counts), [without_fields])
+    report = read_report(deliver(kafka, [without_fields], counts))
 
     aside = [record for record in records(kafka, "daggers.quarantine") if record.key() == dagger.encode()]
     found = [telemetry_pb2.Quarantined.FromString(record.value() or b"") for record in aside]
-    assert (report.written, report.refused) == ({0: 1}, {"NO_FIELDS": 2})
+    assert (report.written, report.refused) == ({"influx": 1}, {"NO_FIELDS": 2})
     assert [(one.stage, one.topic, one.reason, one.generation) for one in found] == [
         ("sink", "influx", "NO_FIELDS", 7)
     ] * 2

@@ -1,5 +1,6 @@
 """What the quarantine holds of a record: all within limits, under an id that repeats with it."""
 
+import hashlib
 import multiprocessing
 import resource
 import time
@@ -9,16 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
-from daggers.v1 import telemetry_pb2
+from daggers.v1 import spec_pb2, telemetry_pb2
 from services.runtime.tests.streams import FILES, Feed
 from services.runtime.tests.test_source_assignment import reader_plan
 
+from daggerspec.columns import Column, Role
 from daggerspec.topics import QUARANTINE
 from runtime import errors
-from runtime.clients.quarantine import MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_WAITING_KIB, Quarantine
+from runtime.clients.quarantine import (
+    MAX_KEY_BYTES,
+    MAX_ROW_BYTES,
+    MAX_VALUE_BYTES,
+    MAX_WAITING_KIB,
+    Quarantine,
+)
+from runtime.encode.rows import Layout, Refusal, event_id
 from runtime.errors import JobError
+from runtime.launch.refused import quarantined
+from runtime.sinks import Target
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.reader import task
 from runtime.source.tasks import OffsetRange, ReadRanges
@@ -63,6 +75,78 @@ def test_a_record_is_a_cloudevent_whose_id_tells_topics_of_one_name_apart(kafka:
         b"application/protobuf",
         (MAX_VALUE_BYTES, MAX_KEY_BYTES, True),
     )
+
+
+LAYOUT = Layout(
+    (Column("tag_city", Role.TAG, "tag_city", "string"), Column("bytes", Role.FIELD, "bytes", "binary")),
+    hidden=("__rowtime", "__key_0", "__key_1", "__key_2"),
+)
+ROWS = pa.table(
+    {
+        "tag_city": ["1", "2", None],
+        "bytes": [b"\x00\xff", None, b""],
+        "__rowtime": pa.array([0, 1, None], pa.timestamp("us", "UTC")),
+        "__key_0": ["topic"] * 3,
+        "__key_1": pa.array([3, 3, 3], pa.int32()),
+        "__key_2": pa.array([41, 42, 43], pa.int64()),
+    }
+).to_batches()[0]
+
+
+def set_aside(name: str = "crm", rows: pa.RecordBatch = ROWS) -> list[telemetry_pb2.Quarantined]:
+    """The records of all rows, as the quarantine takes them."""
+    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(name=name, log=spec_pb2.LogSink()))
+    written = Target("d", sink.SerializeToString(), LAYOUT, rows.schema, b"", updates=False)
+    quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
+    refusals = [Refusal(row, "SINK_REFUSED", "no") for row in range(rows.num_rows)]
+    records = []
+    for record, key in quarantined(written, rows, refusals):
+        assert quarantine.put(record, event_id(name, key, None)) == record.ByteSize()
+        records.append(record)
+    return records
+
+
+def test_a_row_is_kept_whole_with_its_types_and_its_hidden_columns() -> None:
+    records = set_aside()
+
+    read = [pa.ipc.open_stream(record.row).read_all() for record in records]
+    assert [each.schema for each in read] == [ROWS.schema] * 3
+    assert pa.concat_tables(read).to_pylist() == ROWS.to_pylist()
+    assert [(record.partition, record.offset, record.sink) for record in records] == [
+        (3, offset, "crm") for offset in (41, 42, 43)
+    ]
+
+
+def test_a_row_that_is_set_aside_again_has_its_id_and_no_other_has_it() -> None:
+    ids = [record.id for record in set_aside()]
+
+    assert ids == [record.id for record in set_aside(rows=ROWS.take(pa.array([0, 1, 2])))]
+    assert len({*ids, *(record.id for record in set_aside("another"))}) == 6
+    assert {len(bytes.fromhex(each)) for each in ids} == {16}
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, True), (MAX_ROW_BYTES - 4096, True), (MAX_ROW_BYTES, False)])
+def test_a_row_that_is_too_large_is_left_out_and_no_record_is_larger_than_a_broker_takes(
+    size: int, *, kept: bool
+) -> None:
+    wide = ROWS.slice(0, 1).set_column(0, "tag_city", pa.array(["é" * (size // 2)]))
+
+    [record] = set_aside(rows=wide)
+
+    assert (bool(record.row), record.truncated) == (kept, not kept)
+    assert record.ByteSize() < 1_000_000
+
+
+def test_of_a_value_that_is_cut_it_is_known_what_it_was() -> None:
+    value = b"v" * (MAX_VALUE_BYTES + 1)
+    record = telemetry_pb2.Quarantined(dagger="d", topic="t", value=value)
+    whole = telemetry_pb2.Quarantined(dagger="d", topic="t", value=value[1:])
+    quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
+    for each in (record, whole):
+        quarantine.put(each, "id")
+
+    assert (record.truncated, record.sha256) == (True, hashlib.sha256(value).digest())
+    assert (whole.truncated, whole.sha256) == (False, b"")
 
 
 def test_a_kafka_that_stays_away_fails_the_batch_and_not_for_good() -> None:

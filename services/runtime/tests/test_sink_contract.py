@@ -18,10 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import spec_pb2
 
 import daggerspec.sinks
+from daggerspec.registered import addresses
 from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.rows import Layout
-from runtime.errors import JobError
+from runtime.errors import JobError, TemporaryError
 from runtime.sinks import Target
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -38,7 +39,7 @@ LAYOUT = Layout(
     ),
     hidden=("__window_start", "__window_end", "__key_0"),
 )
-Counts = dict[tuple[str, str], int]
+Counts = dict[tuple[str, str], Any]
 COUNTS: Counts = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): 7,
                   ("2026-01-01T12:02:00Z", "1"): 9}  # fmt: skip
 Reader = Callable[[], Counts]
@@ -135,16 +136,35 @@ class Bench:
     def __init__(self, name: str, request: pytest.FixtureRequest) -> None:
         self.dagger = f"d-{uuid4().hex[:8]}"
         self.printed: list[str] = []
-        case = importlib.import_module(f"services.runtime.tests.sink_cases.{name}").case
-        resolved, self.read = case(self.dagger, request, self.printed)
-        self.target = target(self.dagger, resolved)
+        self.case = case_of(name)
+        self.resolved, self.read = self.case.case(self.dagger, request, self.printed)
+        self.target = target(self.dagger, self.resolved)
         sinks.check(self.target)  # as every launch does, before anything is written
 
-    def write(self, counts: Counts, batch_id: int = 0) -> list[Any]:
-        """Write as a task does; the refusals."""
-        outcome = sinks.open_writer(self.target).write(batch(counts), batch_id)
-        self.printed += outcome.printed
+    def write(self, *parts: Counts, batch_id: int = 0, is_finished: bool = True) -> list[Any]:
+        """Write a partition as a task does, in so many batches; the refusals of the last."""
+        writer = sinks.open_writer(self.target)
+        for part in parts:
+            outcome = writer.write(batch(part), batch_id)
+            self.printed += outcome.printed
+        if is_finished:
+            assert writer.finish().refused == ()
         return list(outcome.refused)
+
+
+def case_of(name: str) -> Any:
+    """The module of a kind's case."""
+    return importlib.import_module(f"services.runtime.tests.sink_cases.{name}")
+
+
+def having(what: str) -> list[str]:
+    """The kinds whose case has this."""
+    return [name for name in sinks.names() if hasattr(case_of(name), what)]
+
+
+def many(rows: int) -> Counts:
+    """A row for each of so many cities."""
+    return {("2026-01-01T12:01:00Z", f"city {number}"): number for number in range(rows)}
 
 
 @pytest.fixture(params=sinks.names())
@@ -174,7 +194,7 @@ def test_a_sink_states_its_guarantee_and_has_both_functions(name: str) -> None:
     module = importlib.import_module(f"runtime.sinks.{name}")
 
     assert "Guarantee:" in (module.__doc__ or "")
-    assert daggerspec.sinks.load(name).GUARANTEE
+    assert daggerspec.sinks.load(name).CAPABILITIES.promise
     assert list(inspect.signature(module.check).parameters) == ["target"]
     assert list(inspect.signature(module.open).parameters) == ["target"]
 
@@ -200,6 +220,92 @@ def test_a_batch_that_is_repeated_leaves_the_same_rows(bench: Bench) -> None:
         bench.write(COUNTS)
 
     assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+def test_a_batch_that_is_cut_in_another_way_leaves_the_same_rows(bench: Bench) -> None:
+    rows = list(COUNTS.items())
+    bench.write(COUNTS)
+    bench.write(dict(rows[:1]), dict(rows[1:]))
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+def test_a_partition_that_a_worker_left_half_way_is_whole_once_it_is_written_again(bench: Bench) -> None:
+    rows = list(COUNTS.items())
+    bench.write(dict(rows[:2]), is_finished=False)
+    bench.write(COUNTS)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+def test_numbers_of_batches_that_begin_again_with_a_new_checkpoint_hide_no_row(bench: Bench) -> None:
+    rows = list(COUNTS.items())
+    bench.write(dict(rows[:2]), batch_id=41)
+    bench.write(dict(rows[2:]), batch_id=0)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+def test_of_one_key_in_two_batches_the_last_row_counts(bench: Bench) -> None:
+    bench.write({key: n + 1 for key, n in COUNTS.items()}, COUNTS)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("places", [(0,), (49,), (3, 17, 40)], ids=["first", "last", "three"])
+@pytest.mark.parametrize("bench", having("POISON"), indirect=True)
+def test_rows_that_are_refused_are_told_and_the_others_are_written(
+    bench: Bench, places: tuple[int, ...]
+) -> None:
+    rows = list(many(50).items())
+    for number, place in enumerate(places):
+        city, n = bench.case.POISON
+        rows[place] = ((f"2026-01-02T00:0{number}:00Z", city), n)
+
+    refused = bench.write(dict(rows))
+
+    assert [each.row for each in sorted(refused, key=lambda each: each.row)] == list(places)
+    assert all(each.reason.isupper() and each.detail for each in refused)
+    assert bench.read() == {key: n for number, (key, n) in enumerate(rows) if number not in places}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("bench", having("POISON"), indirect=True)
+def test_a_batch_of_nothing_but_a_row_that_is_refused_is_written(bench: Bench) -> None:
+    city, n = bench.case.POISON
+
+    assert [each.row for each in bench.write({("2026-01-01T12:01:00Z", city): n})] == [0]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("bench", having("silence"), indirect=True)
+def test_a_sink_that_does_not_answer_says_so_to_writers_and_to_who_asks_and_loses_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks.probe(bench.target)
+    with bench.case.silence(bench.resolved, monkeypatch) as silent:
+        away = target(bench.dagger, silent)
+        with pytest.raises(TemporaryError):
+            sinks.open_writer(away).write(batch(COUNTS), 0)
+        with pytest.raises(TemporaryError):
+            sinks.probe(away)
+        sinks.check(away)  # silence is no reason not to start
+    bench.write(COUNTS)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.parametrize("name", sinks.names())
+def test_a_sink_with_an_address_can_be_asked_whether_it_is_there(name: str) -> None:
+    has_address = bool(addresses(daggerspec.sinks.load(name).KEYS))
+    module = importlib.import_module(f"runtime.sinks.{name}")
+
+    assert hasattr(module, "probe") == hasattr(case_of(name), "silence") == has_address
 
 
 @pytest.mark.integration

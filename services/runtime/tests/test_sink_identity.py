@@ -24,7 +24,7 @@ from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.line_protocol import Encoder
 from runtime.encode.rows import Layout, Refusal, event_id, keys
-from runtime.launch.delivery import quarantined
+from runtime.launch.refused import quarantined
 from runtime.sinks import Target
 
 TIME = pa.timestamp("us", "UTC")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,9 +24,10 @@ from daggerspec.columns import Column, role_of
 from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.clients import postgres as clients
+from runtime.clients.written import Mark
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import Source, Target
+from runtime.sinks import BatchRef, Outcome, Part, Source, Target
 from runtime.sinks import postgres as postgres_sink
 
 pytestmark = pytest.mark.integration
@@ -344,3 +347,161 @@ def test_what_may_be_reached_gets_its_rows(place: Place, egress: spec_pb2.Egress
 
     assert place.write({"id": 1, "text": "x", "n": 1}) == []
     assert place.ids() == [1]
+
+
+APPEND = KIND.MODE_APPEND
+
+
+@dataclass
+class Appending:
+    """What a worker does with one partition of a batch, from its own connection."""
+
+    place: Place
+    checkpoint: str = "fingerprint/1"
+    name: str = "db"
+
+    def write(
+        self, *parts: Sequence[int], batch: int = 0, number: int = 0, generation: int = 7, n: int = 1
+    ) -> list[tuple[int, str]]:
+        """Id and reason of each refusal; rows by their ids, in so many Arrow batches."""
+        self.place.resolved.sink.name = self.name
+        target = self.place.target()
+        part = Part(BatchRef(self.checkpoint, batch, generation), number)
+        layout = replace(target.layout, hidden=("__key_0",))
+        schema = target.schema.append(pa.field("__key_0", pa.int64()))
+        target = replace(target, part=part, layout=layout, schema=schema)
+        writer = sinks.open_writer(target)
+        for ids in parts:
+            rows = [{"id": each, "text": "x", "n": n, "__key_0": each} for each in ids]
+            assert writer.write(pa.RecordBatch.from_pylist(rows, schema=schema), batch) == Outcome()
+        outcome = writer.finish()
+        assert outcome.rows is not None
+        return [(outcome.rows["id"][each.row].as_py(), each.reason) for each in outcome.refused]
+
+
+@pytest.fixture
+def appending(place: Place) -> Appending:
+    place.sink.mode = APPEND
+    del place.sink.key[:]
+    sinks.check(place.target())
+    return Appending(place)
+
+
+def test_rows_that_are_added_are_there_once_however_often_their_batch_is_written(
+    appending: Appending,
+) -> None:
+    for generation in (7, 7, 8):
+        appending.write([1, 1], [2], generation=generation)
+
+    assert appending.place.ids() == [1, 1, 2]
+
+
+def test_batches_partitions_sinks_and_checkpoints_are_added_each_for_itself(appending: Appending) -> None:
+    appending.write([1])
+    appending.write([2], number=1)
+    appending.write([3], batch=1)
+    appending.write([4], batch=1, number=1)
+    replace(appending, checkpoint="fingerprint/2").write([5])
+    replace(appending, name="another").write([6])
+
+    assert appending.place.ids() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_driver_that_stood_still_adds_nothing_to_a_batch_that_is_over(appending: Appending) -> None:
+    appending.write([1], batch=4, generation=8)
+    appending.write([1], batch=3)
+
+    assert appending.place.ids() == [1]
+
+
+def test_the_rows_of_a_partition_may_come_in_another_order_and_no_others(appending: Appending) -> None:
+    appending.write([1, 2, 3])
+    appending.write([3], [1, 2])
+
+    for others in ([1, 2], [1, 2, 4], [1, 2, 3, 4]):
+        error = refused(lambda others=others: appending.write(others)).error
+        assert (error.reason, error.retryable) == ("SINK_HAS_OTHER_ROWS", False)
+    assert appending.place.ids() == [1, 2, 3]
+
+
+def test_rows_that_are_refused_are_told_again_when_their_batch_is_written_again(
+    appending: Appending,
+) -> None:
+    appending.place.sql("ALTER TABLE counts ADD CHECK (id % 3000 <> 17)", "SELECT 1")
+    ids = range(6_000)
+
+    first = appending.write(ids)
+    again = appending.write(ids)
+
+    assert first == again == [(17, "CONSTRAINT"), (3_017, "CONSTRAINT")]
+    assert appending.place.ids() == [each for each in ids if each % 3_000 != 17]
+
+
+def test_a_constraint_that_is_looked_at_in_the_end_refuses_its_rows_alone(appending: Appending) -> None:
+    appending.place.sql("ALTER TABLE counts ADD UNIQUE (id) DEFERRABLE INITIALLY DEFERRED", "SELECT 1")
+
+    assert appending.write([1, 2, 2, 3]) == [(2, "CONSTRAINT")]
+    assert appending.place.ids() == [1, 2, 3]
+
+
+def test_a_partition_is_there_whole_or_not_at_all_when_its_connection_ends(
+    appending: Appending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = appending.place
+    with Proxy(place.sink.address.port) as way:
+        direct, place.sink.address.port = place.sink.address.port, way.port
+        with monkeypatch.context() as cut:
+            cut.setattr(Mark, "claim", lambda *_: way.cut())
+            with pytest.raises(TemporaryError):
+                appending.write(range(9_000))
+        assert place.ids() == []
+        way.open()
+        appending.write(range(9_000))
+        clients.drop(place.resolved)
+        place.sink.address.port = direct
+
+    assert place.ids() == list(range(9_000))
+
+
+def killed_after(point: str, resolved: bytes) -> None:
+    """A worker that is killed when it has come so far."""
+    place = Place(spec_pb2.ResolvedSink.FromString(resolved), "", Path())
+    claim = Mark.claim
+
+    def claimed(mark: Mark, *given: Any) -> Any:
+        if point == "before its mark":
+            os._exit(9)
+        before = claim(mark, *given)
+        if point == "after its mark":
+            os._exit(9)
+        return before
+
+    Mark.claim = claimed  # type: ignore[method-assign]  # this process is its own
+    Appending(place).write(range(7_000))
+    os._exit(9)  # after its commit, before it could say so
+
+
+@pytest.mark.parametrize("point", ["before its mark", "after its mark", "after its commit"])
+def test_rows_are_added_once_wherever_a_worker_is_killed(appending: Appending, point: str) -> None:
+    killed = multiprocessing.get_context("spawn").Process(
+        target=killed_after, args=(point, appending.place.resolved.SerializeToString())
+    )
+    killed.start()
+    killed.join(60)
+
+    assert (killed.exitcode, len(appending.place.ids())) == (9, 7_000 if "commit" in point else 0)
+    appending.write(range(7_000))
+    assert appending.place.ids() == list(range(7_000))
+
+
+def test_without_leave_to_make_tables_the_marks_are_asked_for_with_the_statement(place: Place) -> None:
+    place.sink.mode, place.sink.create_table = APPEND, False
+    del place.sink.key[:]
+    place.sql("CREATE TABLE counts (id bigint, text text, n bigint)", "SELECT 1")
+
+    error = refused(lambda: sinks.check(place.target())).error
+    _, _, statement = error.detail.partition("beside it: ")
+    place.sql(statement.rstrip("."), "SELECT 1")
+    sinks.check(place.target())
+
+    assert (error.reason, error.retryable) == ("SINK_SCHEMA", False)

@@ -16,7 +16,9 @@ def quarantined(what: telemetry_pb2.Quarantined) -> dict[str, Any]:
     except ValueError:
         prefix = what.decoded_prefix
     return {
+        "id": what.id,
         "topic": what.topic,
+        "sink": what.sink,
         "partition": what.partition,
         "offset": what.offset,
         "stage": what.stage,
@@ -29,4 +31,5 @@ def quarantined(what: telemetry_pb2.Quarantined) -> dict[str, Any]:
         "time": iso(what.time),
         "key": base64.b64encode(what.key).decode(),
         "value": base64.b64encode(what.value).decode(),
+        "truncated": what.truncated,
     }

@@ -118,7 +118,7 @@ class Masking:
         if not sensitive.unseen(principal(), dagger.spec, self._fleet):
             return
         for record in records:
-            for field in ("value", "key", "decoded_prefix"):
+            for field in ("value", "key", "decoded_prefix", "row", "sha256"):
                 record.ClearField(field)
             if record.stage == _SINK:  # a sink says of a row what it likes
                 record.detail = MASKED

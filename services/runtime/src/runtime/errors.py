@@ -46,10 +46,14 @@ class JobError(Exception):
 
 
 class TemporaryError(JobError):
-    """Something outside does not work just now: the step is tried again until it does."""
+    """Something outside does not work just now: the step is tried again until it does.
 
-    def __init__(self, reason: str, detail: str) -> None:
+    `retry_after` is how many seconds it asks to be left alone for; None where it does not say.
+    """
+
+    def __init__(self, reason: str, detail: str, retry_after: float | None = None) -> None:
         super().__init__(EXTERNAL, reason, detail, retryable=True)
+        self.retry_after = retry_after
 
 
 class FencedError(JobError):

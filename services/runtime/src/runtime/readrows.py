@@ -31,6 +31,7 @@ from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
 from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection, asked
+from daggerspec.sinks import called
 from runtime import framed, sinks
 from runtime.errors import user
 from runtime.framed import frame
@@ -56,19 +57,21 @@ class Reader:
     """Reads the rows of a launch back from one of its sinks."""
 
     def __init__(self, run_dir: Path, wanted: str) -> None:
-        """`wanted` is a kind of sink; empty: the one that keeps rows best. Raises: JobError."""
+        """`wanted` names a sink, or its kind; empty: the one that keeps rows best. Raises: JobError."""
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-        has = {str(each.sink.WhichOneof("kind")): each for each in reversed(job.sinks)}
+        has = dict(zip(called([each.sink for each in job.sinks]), job.sinks, strict=True))
+        kinds = {name: str(each.sink.WhichOneof("kind")) for name, each in has.items()}
         listed = ", ".join(sorted(has)) or "none"
-        if wanted and wanted not in has:
+        meant = [wanted] if wanted in has else [name for name in has if wanted in ("", kinds[name])]
+        if not meant and wanted:
             raise user("NO_SUCH_SINK", f"{job.dagger} has no sink {wanted}; it has {listed}.")
-        kinds = {kind: sinks.load(kind) for kind in has if wanted in ("", kind)}
-        readable = [kind for kind, module in kinds.items() if hasattr(module, "read")]
+        modules = {name: sinks.load(kinds[name]) for name in meant}
+        readable = [name for name, module in modules.items() if hasattr(module, "read")]
         if not readable:
             raise user("SINK_NOT_READABLE", f"Rows cannot be read back from {wanted or listed}.")
-        kind = min(readable, key=lambda each: (kinds[each].READ_RANK, each))
-        self._sink = kinds[kind]
-        self._source = Source(job.dagger, has[kind], job.descriptors, run_dir)
+        best = min(readable, key=lambda each: (modules[each].READ_RANK, kinds[each], each))
+        self._sink = modules[best]
+        self._source = Source(job.dagger, has[best], job.descriptors, run_dir)
 
     def read(self, wanted: Selection) -> list[Row]:
         """The rows that are asked for. Raises: JobError."""

@@ -1,7 +1,14 @@
 """The sink `influx` against the database of the stack."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
+from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import Case, influx_sink, points
+
+POISON = "1", None
+"""A row without a field."""
 
 
 def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:
@@ -12,3 +19,12 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
         request.getfixturevalue("monkeypatch").setenv("SINK_TOKEN", address["token"])
         sink.sink.influx.address.token.env = "SINK_TOKEN"
     return sink, lambda: {(time, city): n for time, n, city in points(address, dagger)}
+
+
+@contextmanager
+def silence(sink: spec_pb2.ResolvedSink, _: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
+    """The sink where nobody listens."""
+    silent = spec_pb2.ResolvedSink()
+    silent.CopyFrom(sink)
+    silent.sink.influx.address.url = "http://127.0.0.1:1"
+    yield silent

@@ -1,10 +1,15 @@
 """The sink `kafka` against the broker of the stack."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import Case, Counts, fresh_topic, records
+
+POISON = "x" * 2_000_000, 1
+"""More than a broker takes."""
 
 
 def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:
@@ -21,3 +26,16 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
         return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in found.values()}
 
     return sink, read
+
+
+@contextmanager
+def silence(sink: spec_pb2.ResolvedSink, monkeypatch: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
+    """The sink where nobody listens, given up soon."""
+    silent = spec_pb2.ResolvedSink()
+    silent.CopyFrom(sink)
+    silent.kafka.bootstrap_servers = "127.0.0.1:1"
+    silent.kafka.properties["log_level"] = "0"
+    with monkeypatch.context() as soon:
+        soon.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 1_000)
+        soon.setattr("runtime.sinks.kafka.PROBE_S", 0.5)
+        yield silent

@@ -1,5 +1,7 @@
 """The sink `postgres` against a server of the run's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -10,6 +12,9 @@ from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import Case, Counts
 
 from daggerspec.sinks import postgres as kind
+
+POISON = "with \0", 1
+"""A text that PostgreSQL cannot hold."""
 
 
 def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:
@@ -46,3 +51,12 @@ def sink(server: str, folder: Path) -> tuple[spec_pb2.ResolvedSink, str]:
     address.database, address.password.file = "postgres", str(secret)
     kind.fill(made.postgres, "d", spec_pb2.DaggerSpec())
     return spec_pb2.ResolvedSink(sink=made), f"{server}/postgres?options=-csearch_path%3D{name}"
+
+
+@contextmanager
+def silence(sink: spec_pb2.ResolvedSink, _: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
+    """The sink where nobody listens."""
+    silent = spec_pb2.ResolvedSink()
+    silent.CopyFrom(sink)
+    silent.sink.postgres.address.port = 1
+    yield silent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from runtime.errors import JobError, external
 MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
 MAX_PREFIX_CHARS = 64 * 1024
+MAX_ROW_BYTES = 512 * 1024
+# All of it together: a broker's default limit of a record is 1,000,000 bytes, before it is compressed.
+_MAX_BYTES = 960_000
 # What may wait for the platform's Kafka in one process: a flood is no faster than Kafka takes it.
 MAX_WAITING_KIB = 16 * 1024
 
@@ -49,22 +53,21 @@ class Quarantine:
             }
         )
 
-    def put(self, record: telemetry_pb2.Quarantined, identity: str) -> None:
-        """Takes a record to write; cuts value, key and prefix to their limits, sets the time if unset.
+    def put(self, record: telemetry_pb2.Quarantined, identity: str) -> int:
+        """Takes a record to write; cuts it, sets its id, and the time if unset. Its size in bytes.
 
         `identity` tells apart what has one place: of a record it is its topic's id, because topics of one
         name are on several clusters, or are made anew; of a row that a sink refused the row's own. Waits for
         room while `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
         """
-        record.value = record.value[:MAX_VALUE_BYTES]
-        record.key = record.key[:MAX_KEY_BYTES]
-        record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
+        _cut(record)
         now = datetime.now(UTC)
         if not record.HasField("time"):
             record.time.FromDatetime(now)
-        record_id = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}"
+        event = f"{record.dagger}/{record.topic}/{record.partition}/{record.offset}/{identity}"
+        record.id = hashlib.blake2b(event.encode(), digest_size=16).hexdigest()
         headers = cloudevents.headers(
-            ce_id=f"{record_id}/{identity}",
+            ce_id=event,
             ce_type=_TYPE,
             source=f"/runtime/{record.dagger}/{record.generation}",
             subject=record.dagger,
@@ -86,7 +89,7 @@ class Quarantine:
                 self._producer.poll(1.0)
             else:
                 self._producer.poll(0)
-                return
+                return len(value)
 
     def flush(self) -> None:
         """Returns when Kafka has acknowledged every record; waits while it is unreachable, and says so.
@@ -124,3 +127,18 @@ class Quarantine:
                 f"Kafka does not take a record into {QUARANTINE}: {error.str()}.",
                 retryable=True,
             )
+
+
+def _cut(record: telemetry_pb2.Quarantined) -> None:
+    """Cut a record to its limits. Half of a row is none: a greater one is left out."""
+    record.key = record.key[:MAX_KEY_BYTES]
+    record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
+    if len(record.row) > MAX_ROW_BYTES:
+        record.ClearField("row")
+        record.truncated = True
+    room = _MAX_BYTES - len(record.row) - len(record.decoded_prefix.encode()) - len(record.key)
+    most = min(MAX_VALUE_BYTES, room)
+    if len(record.value) > most:
+        if not record.row:
+            record.truncated, record.sha256 = True, hashlib.sha256(record.value).digest()
+        record.value = record.value[:most]

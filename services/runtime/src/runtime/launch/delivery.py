@@ -11,37 +11,30 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from daggers.v1 import spec_pb2, telemetry_pb2
+from daggers.v1 import spec_pb2
 from pyspark import TaskContext
 
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
-from runtime.encode import json_text, rows
+from runtime.encode import rows
 from runtime.encode.rows import Refusal
-from runtime.errors import FencedError, TemporaryError
-from runtime.sinks import Outcome, Target, Writer, open_writer
+from runtime.errors import FencedError, JobError, TemporaryError
+from runtime.launch.breaker import FLOOD, FloodBreaker
+from runtime.launch.refused import quarantined
+from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, line, waits
+from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.state.store.local import LocalStore
 
-# What a worker reports, as Spark and as Arrow see it.
-REPORT = "partition bigint, sink bigint, kind string, reason string, text string, rows bigint"
-_REPORT = pa.schema(
-    [
-        ("partition", pa.int64()),
-        ("sink", pa.int64()),
-        ("kind", pa.string()),
-        ("reason", pa.string()),
-        ("text", pa.string()),
-        ("rows", pa.int64()),
-    ]
-)
-WRITTEN, REFUSED, PRINTED, TROUBLE = "written", "refused", "printed", "trouble"
 _PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.2
+_AWAY = "SINK_UNAVAILABLE"
+# Rows, and why they are refused.
+_Refused = tuple[pa.RecordBatch, Sequence[Refusal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +46,51 @@ class Delivery:
     platform: bytes
     """A serialised `KafkaAddress`: where refused rows are quarantined."""
     batch_id: int
-    done: frozenset[tuple[int, int]]
+    done: frozenset[tuple[int, str]]
     """(partition, sink) pairs that earlier attempts have finished."""
     store: LocalStore | None = None
     """Where the lease is, if workers can look at it: a driver that stood still may have lost it meanwhile."""
+    held: frozenset[str] = frozenset()
+    """Sinks that are not to be tried now."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Sinks whose rows are set aside in place of being written, and why."""
+    checkpoint: str = ""
+    """As in `BatchRef`."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         open_sinks = [
-            _Sink(number, target, open_writer(target))
-            for number, target in enumerate(self.targets)
-            if (partition, number) not in self.done
+            _Sink(target, self._writer(target, partition))
+            for target in self.targets
+            if (partition, target.name) not in self.done and target.name not in self.held
         ]
         quarantine: Quarantine | None = None
+
+        def set_aside(sink: _Sink, refused: Sequence[_Refused]) -> None:
+            nonlocal quarantine
+            for batch, refusals in refused:
+                quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
+                sink.set_aside(self._quarantine_rows(quarantine, sink.target, batch, refusals), refusals)
+
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
                 self._stand()
-                if refusals := sink.write(batch, self.batch_id):
-                    quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
-                    self._quarantine_rows(quarantine, sink.target, batch, refusals)
+                set_aside(sink, sink.write(batch, self.batch_id))
+        for sink in open_sinks:
+            self._stand()
+            set_aside(sink, sink.finish())
         if quarantine is not None:
             quarantine.flush()  # before the sinks that refused count as done
         lines = [line for sink in open_sinks for line in sink.report()]
-        yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=_REPORT)
+        yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=SCHEMA)
+
+    def _writer(self, target: Target, partition: int) -> Writer:
+        if (why := self.skipped.get(target.name)) is not None:
+            return _Skipping(why)
+        part = Part(BatchRef(self.checkpoint, self.batch_id, self.generation), partition)
+        return open_writer(replace(target, part=part))
 
     def _stand(self) -> None:
         """Return unless a newer generation is known to hold the lease: the driver looks for all else."""
@@ -87,88 +100,101 @@ class Delivery:
 
     def _quarantine_rows(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
-    ) -> None:
-        """Hand refused rows to the quarantine at once: however many they are, few are held here."""
-        sink = target.resolved.SerializeToString(deterministic=True).hex()
+    ) -> int:
+        """Hand refused rows to the quarantine at once: few are held here, however many come. Their size."""
+        size = 0
         for record, key in quarantined(target, batch, refusals):
-            record.generation = self.generation
-            quarantine.put(record, rows.event_id(sink, key, self.batch_id if target.updates else None))
+            record.generation, record.batch_id = self.generation, self.batch_id
+            identity = rows.event_id(target.name, key, self.batch_id if target.updates else None)
+            size += quarantine.put(record, identity)
+        return size
 
 
-@dataclass(slots=True)
+class _Skipping:
+    """Writes nothing: every row is set aside."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Refuse all rows."""
+        del batch_id
+        return Outcome(refused=[Refusal(row, _AWAY, self._why) for row in range(batch.num_rows)])
+
+    def finish(self) -> Outcome:
+        """Nothing is kept."""
+        return Outcome()
+
+
 class _Sink:
     """One sink while a partition is written to it."""
 
-    number: int
-    target: Target
-    writer: Writer
-    written: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    printed: list[str] = field(default_factory=list)
-    trouble: TemporaryError | None = None
+    def __init__(self, target: Target, writer: Writer) -> None:
+        self.target = target
+        self._writer = writer
+        self._breaker = FloodBreaker[_Refused](None if isinstance(writer, _Skipping) else target.max_refused)
+        self._written = 0
+        self._refused = Counter[str]()
+        self._skipped = 0
+        self._printed: list[str] = []
+        self._receipt = b""
+        self._trouble: JobError | None = None
 
-    def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[Refusal]:
-        """Write one Arrow batch, unless this sink is in trouble already; the rows it refused."""
-        if self.trouble is not None or batch.num_rows == 0:
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_Refused]:
+        """Write one Arrow batch, unless this sink is in trouble already; the rows to set aside now."""
+        if batch.num_rows == 0:
+            return ()
+        return self._taken(batch, lambda: self._writer.write(batch, batch_id))
+
+    def finish(self) -> Sequence[_Refused]:
+        """End the partition: now everything is durable, or staged. The rows to set aside now."""
+        more = self._taken(None, self._writer.finish)
+        return [*more, *self._breaker.rest()]
+
+    def _taken(self, batch: pa.RecordBatch | None, ask: Callable[[], Outcome]) -> Sequence[_Refused]:
+        """What came of a step; `batch` are the rows that it was given."""
+        if self._trouble is not None:
             return ()
         try:
-            outcome = _patiently(lambda: self.writer.write(batch, batch_id))
-        except TemporaryError as trouble:
-            self.trouble = trouble
+            outcome = _patiently(ask)
+        except JobError as trouble:
+            if not waits(trouble):
+                raise
+            self._trouble = trouble
             return ()
-        self.written += batch.num_rows - len(outcome.refused)
-        self.printed += outcome.printed
-        self.refused.update(refusal.reason for refusal in outcome.refused)
-        return outcome.refused
+        given = batch.num_rows if batch is not None else 0
+        self._written += given - len(outcome.refused)
+        self._printed += outcome.printed
+        self._receipt = outcome.receipt or self._receipt
+        refused = outcome.rows if outcome.rows is not None else batch
+        ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused))
+        if self._breaker.is_open:
+            # Not in the words of the sink: they may have values of the row in them.
+            reasons = ", ".join(sorted({each.reason for each in outcome.refused}))
+            counted = f"it refuses {self._breaker.refused:,} of {self._breaker.rows:,} rows ({reasons})"
+            what = "none is set aside: mend the rows or the sink, or say a greater max_refused"
+            self._trouble = TemporaryError(FLOOD, f"{counted}; {what}.")
+        return ready
+
+    def set_aside(self, size: int, refusals: Sequence[Refusal]) -> None:
+        """These rows were set aside, so many bytes."""
+        self._refused.update(refusal.reason for refusal in refusals)
+        if isinstance(self._writer, _Skipping):
+            self._skipped += size
 
     def report(self) -> list[Mapping[str, Any]]:
         """The report rows of this sink: what it did, or why it must be tried again."""
-        if self.trouble is not None:
-            error = self.trouble.error
-            trouble = {"kind": TROUBLE, "reason": error.reason, "text": error.detail, "rows": 0}
-            return [{"sink": self.number, **trouble}]
-        written = {"sink": self.number, "kind": WRITTEN, "reason": "", "text": "", "rows": self.written}
-        refused = [
-            {"sink": self.number, "kind": REFUSED, "reason": reason, "text": "", "rows": count}
-            for reason, count in self.refused.items()
+        name = self.target.name
+        if self._trouble is not None:
+            error = self._trouble.error
+            after = self._trouble.retry_after if isinstance(self._trouble, TemporaryError) else None
+            return [line(name, TROUBLE, reason=error.reason, text=error.detail, retry_after=after)]
+        return [
+            line(name, WRITTEN, rows=self._written, bytes=self._skipped),
+            *(line(name, REFUSED, reason=why, rows=count) for why, count in self._refused.items()),
+            *(line(name, PRINTED, text=text, rows=1) for text in self._printed),
+            *([line(name, RECEIPT, content=self._receipt)] if self._receipt else []),
         ]
-        printed = [
-            {"sink": self.number, "kind": PRINTED, "reason": "", "text": text, "rows": 1}
-            for text in self.printed
-        ]
-        return [written, *refused, *printed]
-
-
-def quarantined(
-    target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
-) -> Iterator[tuple[telemetry_pb2.Quarantined, str]]:
-    """For each row that a sink refused its record, visible columns as JSON, and its whole row key."""
-    layout, sink = target.layout, target.name
-    refused = batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
-    texts = json_text.objects([(column.name, values) for column, values in layout.visible(refused)])
-    keys = rows.keys(layout, refused)
-    places: list[tuple[int, int]] = [(0, 0)] * len(refusals)
-    if not layout.windowed:  # topic, partition, offset, …
-        places = [
-            (partition or 0, offset or 0)
-            for partition, offset in zip(
-                *(refused.column(name).to_pylist() for name in layout.key_columns[1:3]), strict=True
-            )
-        ]
-    for refusal, text, key, (partition, offset) in zip(refusals, texts, keys, places, strict=True):
-        record = telemetry_pb2.Quarantined(
-            dagger=target.dagger,
-            topic=sink,
-            partition=partition,
-            offset=offset,
-            stage="sink",
-            reason=refusal.reason,
-            detail=refusal.detail,
-            value=text.encode(),
-            key=key.encode(),
-            decoded_prefix=text,
-        )
-        yield record, key
 
 
 def _patiently(write: Callable[[], Outcome]) -> Outcome:
@@ -177,10 +203,10 @@ def _patiently(write: Callable[[], Outcome]) -> Outcome:
     while True:
         try:
             return write()
-        except TemporaryError:
-            if time.monotonic() + pause > end:
+        except TemporaryError as trouble:
+            if time.monotonic() + max(pause, trouble.retry_after or 0) > end:
                 raise
-            time.sleep(pause)
+            time.sleep(max(pause, trouble.retry_after or 0))
             pause *= 2
 
 

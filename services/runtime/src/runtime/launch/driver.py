@@ -90,6 +90,7 @@ class Driver:
         batches = Batches(
             launch,
             assembled.targets,
+            checkpoint=chosen.path.name,
             published=assembled.source.registry.published,
             references=references,
         )

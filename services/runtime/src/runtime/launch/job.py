@@ -209,9 +209,17 @@ def _targets(
     schema = to_arrow_schema(rows.schema, timezone="UTC")
     files = descriptor_pb2.FileDescriptorSet.SerializeToString(spec.descriptors, deterministic=True)
     return tuple(
-        Target(spec.dagger, sink.SerializeToString(deterministic=True), layout, schema, files, again)
-        for sink in spec.sinks
+        Target(spec.dagger, _named(sink, name), layout, schema, files, again)
+        for sink, name in zip(spec.sinks, rulebook.called([each.sink for each in spec.sinks]), strict=True)
     )
+
+
+def _named(sink: spec_pb2.ResolvedSink, name: str) -> bytes:
+    """The sink with its name said, serialised."""
+    named = spec_pb2.ResolvedSink()
+    named.CopyFrom(sink)
+    named.sink.name = name
+    return named.SerializeToString(deterministic=True)
 
 
 def check_sinks(targets: Sequence[Target]) -> None:

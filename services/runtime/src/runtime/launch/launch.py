@@ -17,7 +17,7 @@ from pathlib import Path
 from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
-from daggerspec import rundir
+from daggerspec import rundir, sinks
 from runtime.launch import progress
 from runtime.launch.heartbeat import HeartbeatSender
 from runtime.state.lease import Lease
@@ -37,7 +37,11 @@ class Launch:
         self.heartbeat = HeartbeatSender(
             spec.platform,
             progress.launched(
-                spec.dagger, spec.generation, socket.gethostname(), self.pid, sinks=len(spec.sinks)
+                spec.dagger,
+                spec.generation,
+                socket.gethostname(),
+                self.pid,
+                sinks=sinks.called([each.sink for each in spec.sinks]),
             ),
         )
         self.stopping = threading.Event()

@@ -22,6 +22,8 @@ class Progress:
 
     beat: Heartbeat
     """What it tells, but for what depends on when it is told."""
+    sinks: tuple[str, ...] = ()
+    """The names of its sinks, in the order of the spec."""
     running_since: datetime | None = None
     """When the batch that is running now began to write; None when none is."""
     running: int = -1
@@ -49,8 +51,8 @@ class Committed:
     state_bytes: int = 0
 
 
-def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: int) -> Progress:
-    """A launch with this many sinks that has not done anything yet; `pid` is the Python half's."""
+def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequence[str]) -> Progress:
+    """A launch with these sinks that has not done anything yet; `pid` is the Python half's."""
     starting = Heartbeat.STATE_STARTING
     return Progress(
         Heartbeat(
@@ -60,8 +62,10 @@ def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: int) -
             pid=pid,
             state=starting,
             batch_id=-1,
-            rows_out=[0] * sinks,
-        )
+            rows_out=[0] * len(sinks),
+            sink_rows=dict.fromkeys(sinks, 0),
+        ),
+        tuple(sinks),
     )
 
 
@@ -103,18 +107,24 @@ def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progr
 
 
 def batch_written(
-    progress: Progress, rows: Sequence[int], refused: Mapping[str, int], invalid: Mapping[str, int]
+    progress: Progress,
+    rows: Mapping[str, int],
+    refused: Mapping[str, int],
+    invalid: Mapping[str, int],
+    skipping: Sequence[events_pb2.DaggerError] = (),
 ) -> Progress:
-    """A batch is durable in every sink, and not committed yet.
+    """A batch is durable in every sink, or set aside, and not committed yet.
 
-    Rows for each sink, refused rows by reason, invalid values by function.
+    Rows by sink, refused rows by reason, invalid values by function; why sinks are skipped that are away.
     """
     beat = _next(progress, "retrying", "rows_out")
-    beat.rows_out.extend(done + more for done, more in zip(progress.beat.rows_out, rows, strict=True))
+    beat.retrying.extend(skipping)
+    _add(beat.sink_rows, rows)
+    beat.rows_out.extend(beat.sink_rows[sink] for sink in progress.sinks)
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
     _add(beat.bad_values, invalid)
-    flood = _flood("rows that sinks refused", refused, max(rows, default=0))
+    flood = _flood("rows that sinks refused", refused, max(rows.values(), default=0))
     return replace(progress, beat=beat, flood_written=flood)
 
 

@@ -5,6 +5,16 @@ A sink is a module whose docstring states its guarantee and that has two functio
     check(target) -> None       in the driver, before the query starts: raises `JobError` for what cannot work
     open(target) -> Writer      in a Python worker, for one partition of one batch; clients are kept
 
+It may have two more, which the driver calls:
+
+    probe(target) -> None                   while it takes no rows: raises `JobError` as long as that is so
+    commit(target, batch, receipts) -> None when every partition of a batch has finished, what they staged
+                                            becomes valid; asked twice, the second time changes nothing
+
+What fails is one of three, and nothing else. Rows that can never be written are refused, and set aside. A
+`TemporaryError` says that the sink takes none just now, any other `JobError` (EXTERNAL, retryable) that
+somebody has to act: who may write, where, into what. Both wait; what is not retryable ends the job.
+
 A sink whose rows can be read back has two more:
 
     READ_RANK                       the sink of the least is read when nobody says: what keeps every row first
@@ -36,6 +46,25 @@ from runtime.errors import user
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRef:
+    """Which batch: its number alone begins again with every checkpoint, which an edit makes new."""
+
+    checkpoint: str
+    """Its checkpoint: the fingerprint of what the query computes, and the id that it got when it was made."""
+    batch_id: int
+    generation: int
+    """The launch that writes it; a later one may write the same batch again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition of a batch. It has the same rows in every attempt, if in another order."""
+
+    batch: BatchRef
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One sink of one launch: what a worker needs to write there. Picklable."""
 
@@ -49,6 +78,8 @@ class Target:
     """A serialised `FileDescriptorSet`: every message the sinks name."""
     updates: bool
     """Whether rows come again and again while their window is open (`emit: early`)."""
+    part: Part | None = None
+    """What a worker writes there now; None in the driver."""
 
     @property
     def no_rows(self) -> pa.RecordBatch:
@@ -62,6 +93,24 @@ class Target:
 
     @property
     def name(self) -> str:
+        """What it is called in its dagger: never by its place, which an edit may change."""
+        return self.resolved.sink.name or self.kind
+
+    @property
+    def writes(self) -> Part:
+        """What a worker writes there now. Raises: ValueError in the driver, which writes nothing."""
+        if self.part is None:
+            raise ValueError("nothing is written")
+        return self.part
+
+    @property
+    def max_refused(self) -> float | None:
+        """The share of rows that it may refuse; None where all of them may be set aside."""
+        sink = self.resolved.sink
+        return sink.max_refused if sink.HasField("max_refused") else None
+
+    @property
+    def kind(self) -> str:
         """Name of the sink's module. Raises: JobError (USER) for a sink without one."""
         kind = self.resolved.sink.WhichOneof("kind")
         if kind is None:
@@ -82,21 +131,32 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one Arrow batch: every row that is not refused is durable."""
+    """What became of rows."""
 
     refused: Sequence[Refusal] = ()
+    """Rows of `rows` that can never be written."""
+    rows: pa.RecordBatch | None = None
+    """What `refused` counts in, where that is not the batch that was given."""
     printed: Sequence[str] = ()
     """Lines for the driver's log."""
+    receipt: bytes = b""
+    """What `commit` is to be told of this partition."""
 
 
 class Writer(Protocol):
     """Writes the rows of one partition of one batch."""
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Write every row, and return when they are durable.
+        """Take every row; it may keep some until `finish`.
 
-        Raises `TemporaryError` when trying again can help (rows already written are written again: every sink
-        is idempotent by the row's key), and `JobError` when it cannot.
+        Raises `JobError`, as above. After a `TemporaryError` it is asked for the same again, here or in
+        another attempt: rows that were written are written again.
+        """
+
+    def finish(self) -> Outcome:
+        """End the partition: all rows that are not refused are durable, or staged for `commit`.
+
+        Raises as `write`, and is asked again as well.
         """
 
 
@@ -115,10 +175,27 @@ def load(name: str) -> ModuleType:
 
 def open_writer(target: Target) -> Writer:
     """A writer of the target's sink."""
-    writer: Writer = load(target.name).open(target)
+    writer: Writer = load(target.kind).open(target)
     return writer
 
 
 def check(target: Target) -> None:
     """Raise `JobError` for a sink that cannot work, in the driver and before anything is read."""
-    load(target.name).check(target)
+    load(target.kind).check(target)
+
+
+def is_probed(target: Target) -> bool:
+    """Whether it can be asked if it takes rows again, at less cost than to write."""
+    return hasattr(load(target.kind), "probe")
+
+
+def probe(target: Target) -> None:
+    """Return if the sink may take rows again, as far as one question can tell. Raises: JobError."""
+    if is_probed(target):
+        load(target.kind).probe(target)
+
+
+def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
+    """Make valid what the partitions of a batch have staged. Twice is as once. Raises: JobError."""
+    if receipts:
+        load(target.kind).commit(target, batch, receipts)

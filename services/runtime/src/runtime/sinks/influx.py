@@ -11,7 +11,7 @@ import atexit
 import json
 import re
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -30,7 +30,7 @@ from chassis.egress.addresses import AddressRefused
 from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
-from daggerspec.sinks.influx import DEFAULT_ORG
+from daggerspec.sinks.influx import CAPABILITIES, DEFAULT_ORG
 from runtime.clients.egress import checked
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
@@ -39,7 +39,6 @@ from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
 from runtime.sinks import Outcome, Source, Target
 
-LINES_PER_REQUEST = 5000
 TIMEOUT_MS = 10_000
 READ_RANK = 0
 READ_TIMEOUT_MS = 60_000
@@ -53,6 +52,7 @@ _AS_WRITTEN = {
 _NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
+_DENIED = {401, 403}
 # Around the reason, which may quote anything.
 _DROPPED = re.compile(r"(?:failure writing points to database: )?partial write: .* dropped=(\d+)", re.DOTALL)
 
@@ -61,9 +61,15 @@ def check(target: Target) -> None:
     """Raise `JobError` for rows that make no point, and when the database says no. Silence is no error."""
     encoder(target).encode(target.no_rows)
     try:
-        _post(target.resolved, "")
+        _post(target.resolved, b"")
     except (TemporaryError, _RefusedError):
         return
+
+
+def probe(target: Target) -> None:
+    """Raise `JobError` while a request without lines gets no answer, or is not allowed."""
+    with suppress(_RefusedError):
+        _post(target.resolved, b"")
 
 
 def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink has
@@ -88,20 +94,28 @@ class InfluxWriter:
         del batch_id
         lines, refusals = self._encoder.encode(batch)
         rows = [(row, line) for row, line in enumerate(lines) if line is not None]
-        for start in range(0, len(rows), LINES_PER_REQUEST):
-            refusals += self._post(rows[start : start + LINES_PER_REQUEST])
+        most = CAPABILITIES.max_rows or len(rows)
+        for start in range(0, len(rows), most):
+            refusals += self._post(rows[start : start + most])
         return Outcome(refused=refusals)
+
+    def finish(self) -> Outcome:
+        """Nothing is kept: what was written is durable."""
+        return Outcome()
 
     def _post(self, rows: Sequence[tuple[int, str]]) -> list[Refusal]:
         """Write these lines. A refused request is halved until it is known which lines were meant."""
-        try:
-            _post(self._sink, "\n".join(line for _, line in rows))
-        except _RefusedError as refused:
-            if len(rows) == 1 or refused.dropped == len(rows):
-                return [Refusal(row, "SINK_REFUSED", refused.detail) for row, _ in rows]
-            half = len(rows) // 2
-            return self._post(rows[:half]) + self._post(rows[half:])
-        return []
+        lines = "\n".join(line for _, line in rows).encode()
+        if len(lines) <= (CAPABILITIES.max_bytes or len(lines)) or len(rows) == 1:
+            try:
+                _post(self._sink, lines)
+            except _RefusedError as refused:
+                if len(rows) == 1 or refused.dropped == len(rows):
+                    return [Refusal(row, "SINK_REFUSED", refused.detail) for row, _ in rows]
+            else:
+                return []
+        half = len(rows) // 2
+        return self._post(rows[:half]) + self._post(rows[half:])
 
 
 class _RefusedError(Exception):
@@ -114,13 +128,20 @@ class _RefusedError(Exception):
         self.dropped = int(told[1]) if told else None
 
 
-def _post(sink: spec_pb2.ResolvedSink, lines: str) -> None:
-    """One request. Raises TemporaryError, _RefusedError, or JobError that says what to do."""
+def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> None:
+    """One request, and another one with the token as it is now where the first was denied.
+
+    Raises: TemporaryError, _RefusedError, or JobError that says what to do.
+    """
     address = sink.sink.influx.address
     api = _write_api(sink.SerializeToString(deterministic=True))
     try:
-        api.write(bucket=address.bucket, org=address.org, record=lines.encode())
+        api.write(bucket=address.bucket, org=address.org, record=lines)
     except ApiException as answer:
+        if answer.status in _DENIED and again:
+            _write_api.cache_clear()  # its token may have been replaced meanwhile
+            _post(sink, lines, again=False)
+            return
         raise _meaning(answer, address) from None
     except AddressRefused as why:
         raise _forbidden(address, why) from None
@@ -139,7 +160,7 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
             f"{influx} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
             retryable=True,
         )
-    if answer.status in (401, 403):
+    if answer.status in _DENIED:
         return external(
             "SINK_DENIED",
             f"{influx} refuses to write to {address.bucket!r} with the sink's token ({said}); "
@@ -148,7 +169,10 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
         )
     if answer.status in _REFUSED:
         return _RefusedError(said)
-    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}: {said}")
+    headers: Any = answer.headers  # its stubs know none
+    after = str((headers or {}).get("Retry-After", ""))
+    asked = float(after) if after.isascii() and after.isdigit() else None
+    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}: {said}", asked)
 
 
 def _words(answer: ApiException) -> str:
@@ -268,7 +292,7 @@ def _rows(table: FluxTable) -> list[Row]:
 
 def _unreadable(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
     influx = f"InfluxDB at {address.url}"
-    if answer.status in (401, 403):
+    if answer.status in _DENIED:
         return external("INFLUX_FORBIDDEN", f"{influx} does not accept the token.")
     said = str(answer.message or answer.reason or "").strip().splitlines()
     why = said[0] if said else f"HTTP {answer.status}"

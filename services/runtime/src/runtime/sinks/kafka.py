@@ -31,6 +31,7 @@ from runtime.errors import TemporaryError, external
 from runtime.sinks import Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
+PROBE_S = 5.0
 READ_RANK = 1
 JSON_TYPE = "daggers.v1.Row"
 _SPARE = 1_000
@@ -52,6 +53,16 @@ _DENIED = {
 def check(target: Target) -> None:
     """Raise `JobError` for rows that do not fit the sink's message."""
     _Values(target).encode(target.no_rows)
+
+
+def probe(target: Target) -> None:
+    """Raise TemporaryError while the broker does not say where the topic is."""
+    address, topic = target.resolved.kafka, target.resolved.sink.kafka.topic
+    try:
+        _producer(address.SerializeToString(deterministic=True), target.dagger).list_topics(topic, PROBE_S)
+    except KafkaException as silence:
+        detail = f"Kafka at {address.bootstrap_servers} does not answer: {silence.args[0].str()}."
+        raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
 
 def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
@@ -117,6 +128,10 @@ class KafkaWriter:
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
         return Outcome(refused=refusals)
 
+    def finish(self) -> Outcome:
+        """Nothing is kept: what was written is durable."""
+        return Outcome()
+
     def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
         event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
         return cloudevents.headers(
@@ -141,13 +156,15 @@ class KafkaWriter:
                 retryable=True,
             )
         if code in _DENIED:
+            _producer.cache_clear()  # the next one reads its password as it is then
             raise external(
                 "SINK_DENIED",
                 f"{self._place} does not let this job write to {self._topic!r} ({said}); check its rights.",
                 retryable=True,
             )
-        if error.fatal():
-            _producer.cache_clear()  # this producer will never work again
+        if error.fatal() or self._address.secret_properties:
+            # This producer will never work again, or not with a password that was replaced meanwhile.
+            _producer.cache_clear()
         raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {said}.")
 
 

@@ -1,7 +1,8 @@
 """The sink `postgres`: each row is one row of a table of PostgreSQL (15 or later).
 
 Guarantee: effectively once. A row is identified by its key; a batch that is repeated after a crash finds its
-own rows there and puts the same in their place. A row that the database refuses (a constraint, a value out of
+own rows there and puts the same in their place. With `mode: append` exactly once: the rows of a partition and
+a mark that they are there are one transaction. A row that the database refuses (a constraint, a value out of
 range) is quarantined and the others are written; while the database is away the batch waits.
 
 Rows go as CSV into a temporary table, and from there into the table by one statement: of a key that comes
@@ -11,37 +12,30 @@ twice the last row counts, and all writers take the locks of rows in one order.
 from __future__ import annotations
 
 import hashlib
-import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
-import pyarrow.compute as pc
 from daggers.v1 import spec_pb2
-from pyarrow import csv, types
 
 from daggerspec.columns import TIMES
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
-from runtime.clients import postgres
+from runtime.clients import postgres, written
 from runtime.clients.postgres import RefusedError
-from runtime.encode import json_text
+from runtime.clients.written import Mark, Refused
+from runtime.encode import table_csv
 from runtime.encode.readback import from_columns, from_json
-from runtime.encode.rows import Layout, Refusal
+from runtime.encode.rows import Refusal, keys
+from runtime.encode.table_csv import NUMBER
 from runtime.errors import JobError, TemporaryError, user
-from runtime.sinks import Outcome, Source, Target
+from runtime.sinks import Outcome, Source, Target, Writer
 
-ROWS_PER_STATEMENT: Final = 5000
 READ_RANK: Final = 1
-_ROW: Final = "daggers_row"
-"""The number of a row in what is staged."""
-_FORM: Final = csv.WriteOptions(include_header=False, quoting_style="needed")
-_TEXT: Final = pa.string()
-_NUL: Final = "\0"
 _OLDEST: Final = 150_000
 """`server_version` of the first that has NULLS NOT DISTINCT."""
 _HELD: Final = """
@@ -56,7 +50,7 @@ _UNIQUE: Final = """
 def check(target: Target) -> None:
     """Make what is to be made; raise `JobError` for a table that cannot take the rows. Silence is none."""
     table = _Table(target)
-    _columns(target.layout, target.no_rows)
+    table_csv.columns(target.layout, target.no_rows)
     try:
         with postgres.connected(target.resolved) as connection:
             table.prepare(connection)
@@ -64,9 +58,19 @@ def check(target: Target) -> None:
         return
 
 
-def open(target: Target) -> PostgresWriter:  # noqa: A001 - the name every sink has
+def probe(target: Target) -> None:
+    """Raise `JobError` while there is no session that may write."""
+    with postgres.connected(target.resolved) as connection:
+        read_only = connection.execute("SHOW transaction_read_only").fetchone()
+    if read_only == ("on",):
+        where = postgres.place(target.resolved.sink.postgres.address)
+        raise TemporaryError("SINK_READ_ONLY", f"PostgreSQL at {where} takes no writes now: it is read-only.")
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
-    return PostgresWriter(_Table(target))
+    table = _Table(target)
+    return AppendWriter(table, target) if table.appends else PostgresWriter(table)
 
 
 class PostgresWriter:
@@ -78,29 +82,56 @@ class PostgresWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Write a batch; returns the rows that the database refused."""
         del batch_id
-        columns = _columns(self._table.layout, batch)
-        rows = pa.table({"row": pa.array(range(batch.num_rows), pa.int64()), **columns})
-        rows, refusals = (_spaced(rows), []) if self._table.sink.nul_to_space else _without_nul(rows)
+        rows, refusals = self._table.writable(batch)
         with postgres.connected(self._table.resolved) as connection:
             self._table.stage(connection)
-            for start in range(0, rows.num_rows, ROWS_PER_STATEMENT):
-                refusals += self._write(connection, rows.slice(start, ROWS_PER_STATEMENT))
+            refusals += self._table.write(connection, rows, self._table.put)
         return Outcome(refused=refusals)
 
-    def _write(self, connection: psycopg.Connection, rows: pa.Table) -> list[Refusal]:
-        """Write these rows. Where some are refused, halves are tried until it is known which."""
-        try:
-            with connection.transaction():
-                self._table.put(connection, rows)
-        except psycopg.Error as error:
-            why = postgres.meaning(error, self._table.address)
-            if not isinstance(why, RefusedError):
-                raise
-            if rows.num_rows == 1:
-                return [Refusal(rows["row"][0].as_py(), why.reason, str(why))]
-            half = rows.num_rows // 2
-            return self._write(connection, rows.slice(0, half)) + self._write(connection, rows.slice(half))
-        return []
+    def finish(self) -> Outcome:
+        """Nothing is kept: what was written is durable."""
+        return Outcome()
+
+
+class AppendWriter:
+    """Keeps the rows of a partition, and writes them in one transaction with a mark that says so."""
+
+    def __init__(self, table: _Table, target: Target) -> None:
+        self._table = table
+        self._target = target
+        self._batches: list[pa.RecordBatch] = []
+        part = target.writes
+        self._mark = Mark(
+            table.sink.schema, target.dagger, target.name, part.batch.checkpoint, part.number,
+            part.batch.batch_id, part.batch.generation,
+        )  # fmt: skip
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Keep a batch."""
+        del batch_id
+        self._batches.append(batch)
+        return Outcome()
+
+    def finish(self) -> Outcome:
+        """Write all of them, unless an attempt before did; the rows that the database refused."""
+        if not self._batches:
+            return Outcome()
+        [whole] = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+        table, (rows, refusals) = self._table, self._table.writable(whole)
+        told = keys(self._target.layout, whole)
+        with postgres.connected(table.resolved) as connection, connection.transaction():
+            # What is found at the end of a transaction is found with the statement that it is about.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            before = self._mark.claim(connection, told)
+            if before is None:
+                refused = table.write(connection, rows, table.append)
+                kept = [Refused(told[each.row], each.reason, each.detail) for each in refused]
+                if kept:
+                    self._mark.refuse(connection, kept)
+            else:
+                number = {key: row for row, key in enumerate(told)}
+                refused = [Refusal(number[each.key], each.reason, each.detail) for each in before]
+        return Outcome(refused=refusals + refused, rows=whole)
 
 
 class _Table:
@@ -115,6 +146,11 @@ class _Table:
     @property
     def address(self) -> spec_pb2.PostgresAddress:
         return self.sink.address
+
+    @property
+    def appends(self) -> bool:
+        """Whether rows have no key: each is added."""
+        return self.sink.mode == spec_pb2.PostgresSink.MODE_APPEND
 
     @cached_property
     def name(self) -> str:
@@ -139,6 +175,7 @@ class _Table:
             if not held and self.sink.create_table:
                 for statement in kind.ddl(self.sink, self.layout):
                     connection.execute(statement)
+                self._marked(connection)
                 return
             if not held:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
@@ -151,7 +188,18 @@ class _Table:
                 raise self._wrong(f"{lacks}: set add_columns, or ALTER TABLE {self.name} {added}")
             if missing:
                 connection.execute(f"ALTER TABLE {self.name} {added}")
-            self._keyed(connection, held)
+            if not self.appends:
+                self._keyed(connection, held)
+            self._marked(connection)
+
+    def _marked(self, connection: psycopg.Connection) -> None:
+        """See to the table of marks, where one is needed. Raises: JobError (USER) with the statement."""
+        if not self.appends:
+            return
+        if self.sink.create_table:
+            connection.execute(written.ddl(self.sink.schema))
+        elif not connection.execute(_HELD, (written.table(self.sink.schema),)).fetchall():
+            raise self._wrong(f"needs a table of marks beside it: {written.ddl(self.sink.schema)}")
 
     def _held(self, connection: psycopg.Connection) -> dict[str, bool]:
         """The columns that the table has, and whether each is NOT NULL."""
@@ -168,17 +216,36 @@ class _Table:
 
     def stage(self, connection: psycopg.Connection) -> None:
         """Make the temporary table that rows go through, once for as long as the connection is."""
-        rows = f"SELECT {self._list}, 0::bigint AS {_ROW} FROM {self.name} WITH NO DATA"  # noqa: S608 - names
+        rows = f"SELECT {self._list}, 0::bigint AS {NUMBER} FROM {self.name} WITH NO DATA"  # noqa: S608 - names
         connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {self._staged} ON COMMIT DELETE ROWS AS {rows}")
+
+    def writable(self, batch: pa.RecordBatch) -> tuple[pa.Table, list[Refusal]]:
+        """The rows as they are written, and those that cannot be."""
+        return table_csv.rows(self.layout, batch, nul_to_space=self.sink.nul_to_space)
+
+    def write(
+        self,
+        connection: psycopg.Connection,
+        rows: pa.Table,
+        put: Callable[[psycopg.Connection, pa.Table], None],
+    ) -> list[Refusal]:
+        """Put rows, a few thousand with a statement; those that the database refused."""
+        most = kind.CAPABILITIES.max_rows or rows.num_rows
+        parts = (rows.slice(start, most) for start in range(0, rows.num_rows, most))
+        return [refusal for part in parts for refusal in _halved(connection, part, put, self.address)]
 
     def put(self, connection: psycopg.Connection, rows: pa.Table) -> None:
         """Write rows, of one key the last, in the transaction that is going on."""
-        text = io.BytesIO()
-        csv.write_csv(rows.select([*self.columns, "row"]), text, _FORM)
-        copy = f"COPY {self._staged} ({self._list}, {_ROW}) FROM STDIN (FORMAT csv)"
-        with connection.cursor() as cursor, cursor.copy(copy) as copying:
-            copying.write(text.getbuffer())
+        _copy(
+            connection,
+            f"{self._staged} ({self._list}, {NUMBER})",
+            rows.select([*self.columns, NUMBER]),
+        )
         connection.execute(self._insert)
+
+    def append(self, connection: psycopg.Connection, rows: pa.Table) -> None:
+        """Write rows, whatever is there, in the transaction that is going on."""
+        _copy(connection, f"{self.name} ({self._list})", rows.select([*self.columns]))
 
     @cached_property
     def _staged(self) -> str:
@@ -198,7 +265,7 @@ class _Table:
         conflict = f"DO UPDATE SET {put}" if upserts else "DO NOTHING"
         order = "DESC" if self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT else "ASC"
         rows = f"SELECT DISTINCT ON ({key}) {self._list} FROM {self._staged}"  # noqa: S608 - names
-        ordered = f"{rows} ORDER BY {key}, {_ROW} {order}"
+        ordered = f"{rows} ORDER BY {key}, {NUMBER} {order}"
         return f"INSERT INTO {self.name} ({self._list}) {ordered} ON CONFLICT ({key}) {conflict}"
 
     def _wrong(self, what: str) -> JobError:
@@ -209,49 +276,31 @@ class _Table:
         return f"PostgreSQL at {postgres.place(self.address)}"
 
 
-def _columns(layout: Layout, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of a batch as CSV can hold them and PostgreSQL reads them."""
-    return {column.name: _plain(values) for column, values in layout.visible(batch)}
+def _copy(connection: psycopg.Connection, into: str, rows: pa.Table) -> None:
+    with connection.cursor() as cursor, cursor.copy(f"COPY {into} FROM STDIN (FORMAT csv)") as copying:
+        copying.write(table_csv.text(rows))
 
 
-def _plain(values: pa.Array) -> pa.Array:
-    kept = values.type
-    if types.is_binary(kept) or types.is_large_binary(kept):
-        return pa.array([None if each is None else f"\\x{each.hex()}" for each in values.to_pylist()], _TEXT)
-    if types.is_nested(kept):
-        return pa.array([None if text == json_text.NULL else text for text in json_text.texts(values)], _TEXT)
-    if types.is_duration(kept):
-        texts = [text.strip('"') for text in json_text.texts(values)]
-        return pa.array([None if text == json_text.NULL else text for text in texts], _TEXT)
-    return values
-
-
-def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
-    """The rows without U+0000 in their texts, and why the others are refused."""
-    column: dict[int, str] = {}
-    for name, texts in _texts(rows):
-        has = pc.fill_null(pc.match_substring(texts, _NUL), False)
-        column |= dict.fromkeys(rows["row"].filter(has).to_pylist(), name)
-    refusals = [
-        Refusal(row, "NUL_CHARACTER", f"The column {name} has U+0000, which PostgreSQL cannot hold.")
-        for row, name in sorted(column.items())
-    ]
-    return rows.filter(pc.invert(pc.is_in(rows["row"], pa.array(column, pa.int64())))), refusals
-
-
-def _spaced(rows: pa.Table) -> pa.Table:
-    """The rows with a space in place of each U+0000."""
-    for name, texts in _texts(rows):
-        spaced = pc.replace_substring(texts, _NUL, " ")
-        rows = rows.set_column(rows.column_names.index(name), name, spaced)
-    return rows
-
-
-def _texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """The columns of text."""
-    for name in rows.column_names:
-        if types.is_string(rows[name].type) or types.is_large_string(rows[name].type):
-            yield name, rows[name]
+def _halved(
+    connection: psycopg.Connection,
+    rows: pa.Table,
+    put: Callable[[psycopg.Connection, pa.Table], None],
+    address: spec_pb2.PostgresAddress,
+) -> list[Refusal]:
+    """Put these rows. Where some are refused, halves are tried until it is known which."""
+    try:
+        with connection.transaction():
+            put(connection, rows)
+    except psycopg.Error as error:
+        why = postgres.meaning(error, address)
+        if not isinstance(why, RefusedError):
+            raise
+        if rows.num_rows == 1:
+            return [Refusal(rows[NUMBER][0].as_py(), why.reason, str(why))]
+        half = rows.num_rows // 2
+        first, second = rows.slice(0, half), rows.slice(half)
+        return _halved(connection, first, put, address) + _halved(connection, second, put, address)
+    return []
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

@@ -56,6 +56,7 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
                 quarantine = quarantine or _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))
                 record = rows.quarantine_record(each, range_.partition)
                 record.dagger, record.generation = plan.dagger, plan.generation
+                record.topic_id = range_.id
                 quarantine.put(record, range_.id)
             yield from out.add(batch, statistics)
     yield from out.rest()

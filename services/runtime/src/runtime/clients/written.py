@@ -1,0 +1,102 @@
+"""Which partitions of which batches a database has: a mark in the transaction that writes their rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Final
+
+import psycopg
+
+from daggerspec.sinks.postgres import quoted
+from runtime.errors import external
+
+TABLE: Final = "daggers_written"
+_ALL: Final = 1 << 64
+_THERE: Final = "WHERE dagger = %s AND checkpoint = %s AND sink = %s AND part = %s"
+
+
+def table(schema: str) -> str:
+    """The whole name of the table of marks, quoted; it stands beside the table that is written."""
+    return f"{quoted(schema)}.{TABLE}"
+
+
+def ddl(schema: str) -> str:
+    """The statement that makes it."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table(schema)} (dagger text, checkpoint text, sink text, part bigint,"
+        " batch bigint NOT NULL, row_count bigint NOT NULL, digest text NOT NULL,"
+        " refused text NOT NULL DEFAULT '[]', generation bigint NOT NULL,"
+        " time timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (dagger, checkpoint, sink, part))"
+    )
+
+
+def digest(keys: Iterable[str]) -> str:
+    """64 bits of a partition's rows, by their keys, in whatever order they come."""
+    parts = (hashlib.blake2b(key.encode(), digest_size=8).digest() for key in keys)
+    return f"{sum(int.from_bytes(part) for part in parts) % _ALL:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that the database refused when its partition was written."""
+
+    key: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """That one partition of a batch is written; `rows` are everywhere the keys of all its rows."""
+
+    schema: str
+    dagger: str
+    sink: str
+    checkpoint: str
+    part: int
+    batch: int
+    generation: int
+
+    def claim(self, connection: psycopg.Connection, rows: Sequence[str]) -> list[Refused] | None:
+        """Set it, in the transaction that is going on; None: now the partition is to be written.
+
+        Where it is written already, the rows that were refused: who wrote it may have died before it could
+        tell. Raises: JobError where other rows were written, so that nobody can tell which are there.
+        """
+        digested = digest(rows)
+        statement = (
+            f"INSERT INTO {table(self.schema)} AS held"  # noqa: S608 - a name
+            " (dagger, checkpoint, sink, part, batch, row_count, digest, generation)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (dagger, checkpoint, sink, part)"
+            " DO UPDATE SET batch = excluded.batch, row_count = excluded.row_count, digest = excluded.digest,"
+            " refused = '[]', generation = excluded.generation, time = now()"
+            " WHERE held.batch < excluded.batch RETURNING batch"
+        )
+        values = (*self._place, self.batch, len(rows), digested, self.generation)
+        if connection.execute(statement, values).fetchone() is not None:
+            return None
+        query = f"SELECT batch, row_count, digest, refused FROM {table(self.schema)} {_THERE}"  # noqa: S608 - a name
+        held = connection.execute(query, self._place).fetchone()
+        if held is None or held[0] != self.batch:
+            return []  # a later batch is there: whoever asks stood still for long
+        if held[1:3] != (len(rows), digested):
+            told = f"part {self.part} with {held[1]} rows, where there are {len(rows)} now"
+            raise external(
+                "SINK_HAS_OTHER_ROWS",
+                f"Batch {self.batch} was written to {self.schema} before, {told}: compare the table with its"
+                f" source, then correct its row in {TABLE}.",
+            )
+        return [Refused(*each) for each in json.loads(held[3])]
+
+    def refuse(self, connection: psycopg.Connection, rows: Iterable[Refused]) -> None:
+        """Keep with it which rows the database refused."""
+        statement = f"UPDATE {table(self.schema)} SET refused = %s {_THERE}"  # noqa: S608 - a name
+        told = json.dumps([astuple(each) for each in rows])
+        connection.execute(statement, (told, *self._place))
+
+    @property
+    def _place(self) -> tuple[str, str, str, int]:
+        return self.dagger, self.checkpoint, self.sink, self.part

@@ -1,0 +1,79 @@
+"""Rows as CSV that a database copies into a table: values that CSV has no form for become text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, types
+
+from runtime.encode import json_text
+from runtime.encode.rows import Layout, Refusal
+
+NUMBER: Final = "daggers_row"
+"""The column with the number of each row in its batch: no query has one of this name by chance."""
+_FORM: Final = csv.WriteOptions(include_header=False, quoting_style="needed")
+_TEXT: Final = pa.string()
+_NUL: Final = "\0"
+
+
+def text(rows: pa.Table) -> memoryview:
+    """The CSV of rows, without a header."""
+    out = io.BytesIO()
+    csv.write_csv(rows, out, _FORM)
+    return out.getbuffer()
+
+
+def rows(layout: Layout, batch: pa.RecordBatch, *, nul_to_space: bool) -> tuple[pa.Table, list[Refusal]]:
+    """The visible columns of a batch as CSV can hold them, rows numbered; and rows that are none."""
+    numbers = pa.array(range(batch.num_rows), pa.int64())
+    held = pa.table({NUMBER: numbers, **columns(layout, batch)})
+    return (_spaced(held), []) if nul_to_space else _without_nul(held)
+
+
+def columns(layout: Layout, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch as CSV can hold them and PostgreSQL reads them."""
+    return {column.name: _plain(values) for column, values in layout.visible(batch)}
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    kept = values.type
+    if types.is_binary(kept) or types.is_large_binary(kept):
+        return pa.array([None if each is None else f"\\x{each.hex()}" for each in values.to_pylist()], _TEXT)
+    if types.is_nested(kept):
+        return pa.array([None if text == json_text.NULL else text for text in json_text.texts(values)], _TEXT)
+    if types.is_duration(kept):
+        texts = [text.strip('"') for text in json_text.texts(values)]
+        return pa.array([None if text == json_text.NULL else text for text in texts], _TEXT)
+    return values
+
+
+def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
+    """The rows without U+0000 in their texts, and why the others are refused."""
+    column: dict[int, str] = {}
+    for name, texts in _texts(rows):
+        has = pc.fill_null(pc.match_substring(texts, _NUL), False)
+        column |= dict.fromkeys(rows[NUMBER].filter(has).to_pylist(), name)
+    refusals = [
+        Refusal(row, "NUL_CHARACTER", f"The column {name} has U+0000, which PostgreSQL cannot hold.")
+        for row, name in sorted(column.items())
+    ]
+    return rows.filter(pc.invert(pc.is_in(rows[NUMBER], pa.array(column, pa.int64())))), refusals
+
+
+def _spaced(rows: pa.Table) -> pa.Table:
+    """The rows with a space in place of each U+0000."""
+    for name, texts in _texts(rows):
+        spaced = pc.replace_substring(texts, _NUL, " ")
+        rows = rows.set_column(rows.column_names.index(name), name, spaced)
+    return rows
+
+
+def _texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """The columns of text."""
+    for name in rows.column_names:
+        if types.is_string(rows[name].type) or types.is_large_string(rows[name].type):
+            yield name, rows[name]

@@ -1,0 +1,48 @@
+"""Whether a sink refuses so much that nothing may be set aside: one wrong migration would drain a topic into
+the quarantine. Pure.
+
+One partition of one batch is judged. While few rows are refused they are held: nobody knows yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+FLOOD: Final = "SINK_REFUSES_MOST"
+"""The reason of a sink whose rows wait because of it."""
+# Fewer refused rows than this are no flood.
+LEAST: Final = 100
+Held = TypeVar("Held")
+
+
+@dataclass(slots=True)
+class FloodBreaker(Generic[Held]):
+    """Counts the rows of one sink."""
+
+    most: float | None
+    """The share that may be refused; None where all may."""
+    rows: int = 0
+    refused: int = 0
+    _held: list[Held] = field(default_factory=list)
+
+    def add(self, rows: int, refused: int, what: Held) -> Sequence[Held]:
+        """So many more rows were written or refused; what may be set aside now."""
+        self.rows += rows
+        self.refused += refused
+        if refused:
+            self._held.append(what)
+        if self.is_open or (self.most is not None and self.refused < LEAST):
+            return ()
+        return self.rest()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing more may be set aside."""
+        return self.most is not None and self.refused >= LEAST and self.refused > self.most * self.rows
+
+    def rest(self) -> Sequence[Held]:
+        """What is held, once no more comes; nothing where it is a flood."""
+        held, self._held = self._held, []
+        return () if self.is_open else held

@@ -1,0 +1,330 @@
+"""Batches into sinks that are away, deny or ask to wait: what the driver does between two attempts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from daggers.v1 import spec_pb2
+from pyspark.sql import Row
+from services.runtime.tests.test_sink_contract import COUNTS, batch, target
+
+from runtime import sinks
+from runtime.errors import JobError, TemporaryError, external
+from runtime.launch import delivery, outages
+from runtime.launch.launch import Launch
+from runtime.launch.writing import Writing
+from runtime.sinks import BatchRef, Outcome, Target
+from runtime.state.store.local import LocalStore
+
+BATCH = BatchRef("fingerprint", 3, 7)
+AWAY, DENIED, THERE = 503, 401, 204
+
+
+class Database:
+    """Listens as InfluxDB does; `status` says how it answers, and `token` which one it takes."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        self.token, self.status, self.headers = "canary", THERE, dict[str, str]()
+        self.bodies: list[bytes] = []
+        self.on_request: Callable[[int], None] = lambda _: None
+
+    def answer(self, token: str, body: bytes) -> int:
+        self.bodies.append(body)
+        self.on_request(len(self.bodies))
+        return self.status if token == f"Token {self.token}" else DENIED
+
+    @property
+    def written(self) -> int:
+        return sum(body.count(b"\n") + 1 for body in self.bodies if body)
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(here.answer(self.headers.get("authorization", ""), body))
+            for name, value in here.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        here = Database(server)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield here
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass
+class Rows:
+    """Rows of one partition, written in this process: what Spark does with them in a worker."""
+
+    batches: Sequence[pa.RecordBatch] = field(default_factory=lambda: [batch(COUNTS)])
+    jobs: int = 0
+
+    def mapInArrow(self, write: Any, _: str) -> Rows:  # noqa: N802 - Spark's name
+        self._write = write
+        return self
+
+    def collect(self) -> list[Row]:
+        self.jobs += 1
+        return [Row(**line) for report in self._write(iter(self.batches)) for line in report.to_pylist()]
+
+
+class Place:
+    """A launch with these sinks, without Spark."""
+
+    def __init__(self, folder: Path, *targets: Target) -> None:
+        platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
+        spec = spec_pb2.JobSpec(
+            dagger="d", generation=7, platform=platform, checkpoint_root=str(folder), run_dir=str(folder)
+        )
+        spec.sinks.extend(each.resolved for each in targets)
+        self.launch = Launch(spec, lambda: pytest.fail("no session is needed"))
+        self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
+        self.launch.lease.take()
+        self.left: list[str] = []
+        self.writing = Writing(self.launch, targets, self._leave)
+
+    def _leave(self, why: str) -> None:
+        self.left.append(why)
+        raise EndedError
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """The sinks that are told to be in trouble, and why."""
+        retrying = self.launch.heartbeat.progress.beat.retrying
+        return [(each.detail.partition(":")[0], each.reason) for each in retrying]
+
+
+class EndedError(Exception):
+    """The launch is over."""
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.02)
+
+
+def influx(database: Database, folder: Path, **beside: Any) -> Target:
+    (folder / "token").write_text("canary")
+    sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(name="crm", **beside))
+    sink.sink.influx.measurement = f"m{uuid4().hex[:8]}"
+    address = sink.sink.influx.address
+    address.url, address.org, address.bucket, address.token.file = (
+        database.url, "-", "b", str(folder / "token"),
+    )  # fmt: skip
+    return target("d", sink)
+
+
+def test_a_sink_that_is_away_is_asked_and_nothing_is_computed_until_it_answers(
+    database: Database, tmp_path: Path
+) -> None:
+    place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
+    database.status = AWAY
+    told = list[list[tuple[str, str]]]()
+
+    def answered(requests: int) -> None:
+        told.append(place.told)
+        database.status = AWAY if requests < 9 else THERE
+
+    database.on_request = answered
+    report, skipping = place.writing.write(rows, BATCH)
+
+    assert (rows.jobs, report.written, skipping) == (2, {"crm": 3}, {})
+    assert [bool(body) for body in database.bodies] == [True, *[False] * 8, True]
+    assert told[-1] == [("crm", "SINK_UNAVAILABLE")]
+
+
+def test_a_sink_that_denies_is_waited_for_and_its_secret_is_read_again(
+    database: Database, tmp_path: Path
+) -> None:
+    place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
+    database.token = "rotated"
+    told = list[list[tuple[str, str]]]()
+
+    def answered(requests: int) -> None:
+        told.append(place.told)
+        if requests == 6:
+            (tmp_path / "token").write_text("rotated\n")
+
+    database.on_request = answered
+    report, _ = place.writing.write(rows, BATCH)
+
+    assert (rows.jobs, report.written, told[-1]) == (2, {"crm": 3}, [("crm", "SINK_DENIED")])
+
+
+def test_a_secret_that_is_rotated_while_a_driver_runs_costs_no_attempt(
+    database: Database, tmp_path: Path
+) -> None:
+    place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
+    place.writing.write(rows, BATCH)
+    database.token = "rotated"
+    (tmp_path / "token").write_text("rotated\n")
+
+    report, _ = place.writing.write(rows, BatchRef("fingerprint", 4, 7))
+
+    assert (rows.jobs, report.written) == (2, {"crm": 3})
+
+
+def test_a_sink_that_asks_for_time_gets_it(database: Database, tmp_path: Path) -> None:
+    place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
+    database.status, database.headers = AWAY, {"Retry-After": "1"}
+    database.on_request = lambda requests: setattr(database, "status", AWAY if requests < 2 else THERE)
+    began = time.monotonic()
+
+    place.writing.write(rows, BATCH)
+
+    assert (rows.jobs, time.monotonic() - began >= 1) == (2, True)
+
+
+def test_a_sink_that_is_away_does_not_hold_the_partitions_of_the_others(
+    database: Database, tmp_path: Path
+) -> None:
+    log = target("d", spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=9))))
+    place, rows = Place(tmp_path, influx(database, tmp_path), log), Rows()
+    database.status = AWAY
+    database.on_request = lambda requests: setattr(database, "status", AWAY if requests < 4 else THERE)
+
+    report, _ = place.writing.write(rows, BATCH)
+
+    assert (report.written, len(report.printed["log"])) == ({"crm": 3, "log": 3}, 3)
+    assert (place.told, rows.jobs) == ([("crm", "SINK_UNAVAILABLE")], 2)
+
+
+def test_a_drain_leaves_the_batch_of_a_sink_that_stays_away(database: Database, tmp_path: Path) -> None:
+    place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
+    database.status = AWAY
+    database.on_request = lambda requests: place.launch.stopping.set() if requests == 5 else None
+
+    with pytest.raises(EndedError):
+        place.writing.write(rows, BATCH)
+
+    assert (rows.jobs, [why.partition(":")[0] for why in place.left]) == (2, ["crm"])
+
+
+def outage(then: spec_pb2.OnOutage.Then.ValueType) -> spec_pb2.OnOutage:
+    made = spec_pb2.OnOutage(then=then)
+    made.after.FromMilliseconds(50)
+    return made
+
+
+def test_a_driver_ends_when_a_sink_that_it_needs_stays_away(database: Database, tmp_path: Path) -> None:
+    crm = influx(database, tmp_path, on_outage=outage(spec_pb2.OnOutage.THEN_FAIL))
+    place, rows = Place(tmp_path, crm), Rows()
+    database.status = AWAY
+
+    with pytest.raises(JobError) as failed:
+        place.writing.write(rows, BATCH)
+
+    error = failed.value.error
+    assert (error.reason, error.retryable, error.detail[:5]) == ("SINK_UNAVAILABLE", True, "crm: ")
+
+
+@pytest.mark.timeout(60)
+def test_rows_that_are_mostly_refused_wait_and_none_is_set_aside(database: Database, tmp_path: Path) -> None:
+    crm = influx(database, tmp_path, max_refused=0.5)
+    minutes = [f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z" for minute in range(250)]
+    none: Any = dict.fromkeys(((minute, "1") for minute in minutes), None)
+    mended: Any = dict.fromkeys(none, 1)
+    place, rows = Place(tmp_path, crm), Rows([batch(none)])
+
+    def asked(requests: int) -> None:
+        if requests == 2:
+            rows.batches = [batch(mended)]
+
+    database.on_request = asked
+    report, _ = place.writing.write(rows, BATCH)
+
+    assert (place.told, report.refused) == ([("crm", "SINK_REFUSES_MOST")], {})
+    assert (report.written, database.written) == ({"crm": 250}, 250)
+
+
+@dataclass
+class Staging:
+    """A sink whose partitions are staged, and made valid by the driver."""
+
+    committed: list[tuple[BatchRef, list[bytes]]] = field(default_factory=list)
+    failures: list[JobError] = field(default_factory=list)
+    finished: int = 0
+
+    def open(self, _: Target) -> Staging:
+        return self
+
+    def write(self, rows: pa.RecordBatch, batch_id: int) -> Outcome:
+        return Outcome()
+
+    def finish(self) -> Outcome:
+        self.finished += 1
+        if self.finished == 1:
+            raise TemporaryError("SINK_UNAVAILABLE", "It is away.")
+        return Outcome(receipt=b"staged")
+
+    def commit(self, _: Target, ref: BatchRef, receipts: Sequence[bytes]) -> None:
+        if self.failures:
+            raise self.failures.pop()
+        self.committed.append((ref, list(receipts)))
+
+
+@pytest.fixture
+def staging(monkeypatch: pytest.MonkeyPatch) -> Staging:
+    sink = Staging()
+    monkeypatch.setattr(sinks, "load", lambda _: sink)
+    return sink
+
+
+def test_what_is_staged_is_committed_once_by_whoever_holds_the_lease(
+    staging: Staging, tmp_path: Path
+) -> None:
+    place, rows = Place(tmp_path, target("d", log_sink())), Rows()
+    staging.failures = [
+        TemporaryError("SINK_UNAVAILABLE", "It is away."),
+        external("SINK_DENIED", "It says no.", retryable=True),
+    ]
+
+    report, _ = place.writing.write(rows, BATCH)
+
+    assert staging.committed == [(BATCH, [b"staged"])]
+    assert (report.written, rows.jobs, place.told) == ({"log": 3}, 2, [("log", "SINK_UNAVAILABLE")])
+
+
+def test_nothing_is_committed_after_a_newer_generation_has_the_lease(
+    staging: Staging, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, target("d", log_sink()))
+
+    class Late(Rows):
+        def collect(self) -> list[Row]:
+            told = super().collect()
+            LocalStore(tmp_path).take(8)
+            return told
+
+    staging.finished = 1
+    with pytest.raises(JobError) as fenced:
+        place.writing.write(Late(), BATCH)
+
+    assert (fenced.value.error.reason, staging.committed) == ("FENCED", [])
+
+
+def log_sink() -> spec_pb2.ResolvedSink:
+    return spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=9)))

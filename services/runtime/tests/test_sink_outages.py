@@ -1,0 +1,109 @@
+"""What becomes of rows while a sink takes none, or refuses most: pauses, rules, the flood breaker."""
+
+from datetime import timedelta
+
+import pytest
+from daggers.v1 import spec_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.launch.breaker import LEAST, FloodBreaker
+from runtime.launch.outages import (
+    DAY_BYTES,
+    FIRST_PAUSE_S,
+    LONGEST_ASKED_S,
+    LONGEST_PAUSE_S,
+    Outages,
+    left_s,
+    pause_s,
+)
+
+OnOutage = spec_pb2.OnOutage
+MINUTE, DAY = 60.0, 86_400.0
+
+
+def rule(then: OnOutage.Then.ValueType) -> OnOutage:
+    made = OnOutage(then=then)
+    if then != OnOutage.THEN_WAIT:
+        made.after.FromTimedelta(timedelta(minutes=5))
+    return made
+
+
+RULES = {
+    "patient": rule(OnOutage.THEN_WAIT),
+    "skipped": rule(OnOutage.THEN_SKIP),
+    "needed": rule(OnOutage.THEN_FAIL),
+}
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True), st.none() | st.floats(-1e9, 1e9))
+def test_no_pause_is_longer_than_its_cap_nor_shorter_than_what_is_asked_for(
+    attempt: int, chance: float, asked: float | None
+) -> None:
+    pause = pause_s(attempt, chance, asked)
+
+    assert 0 < pause <= max(LONGEST_PAUSE_S, min(asked or 0, LONGEST_ASKED_S))
+    assert pause >= min(asked or 0, LONGEST_ASKED_S)
+
+
+def test_pauses_double_and_end_at_a_cap_and_chance_takes_from_all_of_them() -> None:
+    longest = [pause_s(attempt, 0) for attempt in range(1, 8)]
+
+    assert longest == [FIRST_PAUSE_S, 1, 2, 4, 8, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+    assert [pause_s(attempt, 0.75) for attempt in range(1, 8)] == [each / 4 for each in longest]
+
+
+def test_what_a_sink_asks_for_is_over_some_time_and_never_a_year() -> None:
+    assert (left_s(9, 4), left_s(9, 10), left_s(31_536_000, 0)) == (5, 0, LONGEST_ASKED_S)
+
+
+def test_each_sink_has_its_own_rule_once_it_has_been_away_for_long_enough() -> None:
+    away = Outages(RULES, {}).heard(0, RULES, ())
+
+    assert (away.to_skip(5 * MINUTE - 1), away.to_fail(5 * MINUTE - 1)) == (frozenset(), frozenset())
+    assert (away.to_skip(5 * MINUTE), away.to_fail(5 * MINUTE)) == ({"skipped"}, {"needed"})
+
+
+def test_an_outage_begins_once_and_ends_with_the_first_rows_that_are_taken() -> None:
+    away = Outages(RULES, {}).heard(0, ["skipped"], ()).heard(4 * MINUTE, ["skipped"], ())
+    back = away.heard(5 * MINUTE, (), ["skipped"]).heard(6 * MINUTE, ["skipped"], ())
+
+    assert (away.to_skip(5 * MINUTE), back.to_skip(6 * MINUTE)) == ({"skipped"}, frozenset())
+
+
+def test_after_so_many_bytes_in_a_day_a_batch_waits_and_the_next_day_it_does_not() -> None:
+    away = Outages(RULES, {}).heard(0, ["skipped"], ()).set_aside(MINUTE, DAY_BYTES // 2)
+    full = away.set_aside(2 * MINUTE, DAY_BYTES // 2)
+
+    assert (away.to_skip(DAY / 2), full.to_skip(DAY / 2)) == ({"skipped"}, frozenset())
+    assert full.to_skip(DAY + 3 * MINUTE) == {"skipped"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "aside", "is_open"),
+    [
+        ([(1_000, LEAST - 1)], LEAST - 1, False),
+        ([(LEAST - 1, LEAST - 1)], LEAST - 1, False),
+        ([(LEAST, LEAST)], 0, True),
+        ([(50, 50), (50, 50)], 0, True),
+        ([(1_000, 400), (1_000, 600)], 1_000, False),
+        ([(1_000, 400), (200, 200)], 600, False),
+        ([(1_000, 400), (1_000, 700)], 400, True),
+    ],
+)
+def test_a_sink_that_refuses_most_has_nothing_more_set_aside(
+    steps: list[tuple[int, int]], aside: int, is_open: bool
+) -> None:
+    breaker = FloodBreaker[int](0.5)
+    taken = [each for rows, refused in steps for each in breaker.add(rows, refused, refused)]
+
+    assert (sum([*taken, *breaker.rest()]), breaker.is_open) == (aside, is_open)
+
+
+@given(st.lists(st.integers(0, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))))
+def test_without_a_share_all_is_set_aside_as_it_comes(steps: list[tuple[int, int]]) -> None:
+    breaker = FloodBreaker[int](None)
+
+    for rows, refused in steps:
+        assert sum(breaker.add(rows, refused, refused)) == refused
+    assert breaker.rest() == []
