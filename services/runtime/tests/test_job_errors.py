@@ -65,6 +65,16 @@ def test_what_spark_says_of_its_host_is_told_as_such(text: str, reason: str) -> 
     assert (told.domain, told.reason, told.retryable) == (errors.EXTERNAL, reason, True)
 
 
+@pytest.mark.parametrize(
+    "text", ["MemoryError", "pyarrow.lib.ArrowMemoryError: malloc of size 8000000 failed", "OutOfMemoryError"]
+)
+def test_who_takes_too_much_memory_is_the_query_and_may_be_tried_again(text: str) -> None:
+    told = explain(RuntimeError(f"org.apache.spark.api.python.PythonException: Traceback …\n{text}\n"))
+
+    assert (told.domain, told.reason, told.retryable) == (errors.USER, "OUT_OF_MEMORY", True)
+    assert ("worker" in told.detail) == (text != "OutOfMemoryError")
+
+
 def test_a_detail_is_one_line_of_bounded_length() -> None:
     told = errors.user("LONG", "first\n\n  second " + "x" * 5000).error
 

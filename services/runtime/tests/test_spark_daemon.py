@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -43,3 +45,30 @@ def test_the_collector_stands_in_for_pythons_in_pysparks_daemon() -> None:
     asked: Any = daemon
 
     assert asked.gc is gc
+
+
+# Python's own memory, then Arrow's: each is bounded, what was there before counts for nothing, and who was
+# refused goes on.
+_GREEDY = """
+import sys
+import pyarrow as pa
+from runtime.spark.daemon import bound_memory
+
+before = bytearray(100 * 2**20)
+bound_memory(64)
+bound_memory(10_000)  # with its next task
+for take in (bytearray, pa.allocate_buffer):
+    taken = []
+    try:
+        for _ in range(100):
+            taken.append(take(2**20))
+    except MemoryError:
+        print(len(taken) in range(16, 80))
+    del taken
+"""
+
+
+def test_a_worker_that_wants_more_than_its_bound_is_refused_and_its_host_is_not_filled() -> None:
+    done = subprocess.run([sys.executable, "-c", _GREEDY], capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr, done.returncode) == ("True\nTrue\n", "", 0)

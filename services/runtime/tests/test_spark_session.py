@@ -17,14 +17,17 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, text_format
 from google.protobuf.message_factory import GetMessageClass
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from services.runtime.tests.launches import command_line
 
+from daggerspec.limits import WORKER_MEMORY_MIB
 from daggersql import Table, check
 from runtime.decode.decoder import Decoder
+from runtime.errors import explain, worker_full
 from runtime.source import warmup_source
 from runtime.spark import helpers, names
 from runtime.spark import session as spark
@@ -72,6 +75,25 @@ def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemalloc
 
     assert seen["there"]
     assert set(seen["threads"]) <= {"jemalloc_bg_thd"}
+
+
+@pytest.mark.long
+def test_a_task_that_takes_a_worker_too_much_memory_says_so_and_the_next_is_served(
+    session: SparkSession,
+) -> None:
+    def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            taken = ["x" * 2**20 for _ in range(batch.column(0)[0].as_py())]
+            yield pa.RecordBatch.from_pylist([{"n": len(taken)}])
+
+    def taken(mib: int) -> int:
+        return int(session.range(mib, mib + 1).mapInArrow(take, "n long").collect()[0]["n"])
+
+    with pytest.raises(PythonException) as refused:
+        taken(2 * WORKER_MEMORY_MIB)
+
+    assert explain(refused.value) == worker_full().error
+    assert taken(10) == 10
 
 
 def test_a_java_name_is_looked_up_once(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

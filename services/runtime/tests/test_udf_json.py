@@ -1,6 +1,7 @@
 """Functions over JSON, without Spark: the corpus, paths, what stays as it was written, both forms."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -109,6 +110,29 @@ def test_what_is_no_json_gives_null_and_is_counted(document: str) -> None:
     )
 
     assert (answers.to_pylist(), bad) == ([None, "{}", None, None], 2)
+
+
+def test_a_document_put_into_itself_again_and_again_ends_as_null_and_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JsonUpdate in JsonUpdate, as a query of 2.5 KB wrote it, which held 2 GB."""
+    monkeypatch.setattr(jsonpath, "MAX_CHARS", 64 * 1024)
+    document = texts('{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8}', None)
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            handed = [each and '{"v":' + each + "}" for each in document.to_pylist()]
+            document, bad = jsonpath.for_distinct(
+                (document, texts("$.*", "$.*"), texts(*handed)), jsonupdate.update
+            )
+            if bad:
+                break
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (document.to_pylist(), bad) == ([None, None], 1)
+    assert peak < 64 * jsonpath.MAX_CHARS
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ DRIVER_OVERHEAD_MIB: Final = 1536
 """What a driver may take beside its heap: metaspace, threads, state on disk, the Python half, its readers and
 workers. Seen with local[2], one stream and a full heap of 768 MiB: up to 2.2 GiB in all (bench/state.py)."""
 
+WORKER_MEMORY_MIB: Final = 1024
+"""What a Python worker may take beyond what it begins with. The usual one takes 100 MiB; look-up tables,
+which have 64 MiB as files, take the most."""
+
 RECENT_S: Final = 300
 """What was late or set aside is recent for so long; shares of it are taken over so long."""
 LATE_SHARE: Final = 0.01

@@ -18,6 +18,7 @@ from google.protobuf import json_format
 from py4j.protocol import Py4JNetworkError
 
 from daggerspec import exits
+from daggerspec.limits import WORKER_MEMORY_MIB
 from daggerspec.violation import Violation
 
 USER = events_pb2.ERROR_DOMAIN_USER
@@ -103,6 +104,17 @@ def killed_for_memory() -> JobError:
     )
 
 
+def worker_full() -> JobError:
+    """A Python worker wants more than it may have."""
+    return JobError(
+        USER,
+        exits.OUT_OF_MEMORY,
+        f"What the query makes of its records takes a Python worker more than {WORKER_MEMORY_MIB:,} MiB: let"
+        " its functions make smaller values, use smaller look-up tables, or group by less.",
+        retryable=True,
+    )
+
+
 def explain(error: BaseException) -> events_pb2.DaggerError:
     """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
 
@@ -140,6 +152,7 @@ def as_json(error: events_pb2.DaggerError) -> str:
 # What an exception's text matches, and what that means; asked in this order, when no error of ours is in it.
 _MEANINGS = (
     (r"OutOfMemoryError", exits.heap_full()),
+    (r"\b(Arrow)?MemoryError\b", worker_full().error),
     (
         r"Python worker exited unexpectedly",
         external(

@@ -1,10 +1,12 @@
-"""PySpark's parent of workers, but for three things.
+"""PySpark's parent of workers, but for four things.
 
 * What workers import is imported before they are forked: that takes them a few milliseconds, and they share
   its memory. Spark ends workers that had nothing to do for a minute, so this is not only about the start.
 * A worker whose task was cancelled while it worked ends without a trace: nobody waits for its answer.
 * After a task only the objects are looked at that it left behind, where PySpark collects among all: 20 ms, a
   tenth of what a worker spent on the seed query, and more than a small batch costs otherwise.
+* A worker has a bound of its memory: what is beyond it is a MemoryError in its task, before its host has none
+  (decision 76).
 
 PySpark imports nothing before it forks, for there must be no threads then: of what is imported here jemalloc
 alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
@@ -13,12 +15,17 @@ alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
 from __future__ import annotations
 
 import gc
+import resource
 import socket
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any
 
+import psutil
 from pyspark import daemon
+
+from daggerspec.limits import WORKER_MEMORY_MIB
 
 _serve = daemon.worker
 # After so many tasks all objects are looked at. What stays of one task is garbage with the next.
@@ -47,8 +54,22 @@ def serve(load: Callable[[], None]) -> None:
     daemon.manager()
 
 
+@cache
+def bound_memory(more_mib: int = WORKER_MEMORY_MIB) -> None:
+    """Let this process have so much more than it has now, whoever in it asks. Once: a worker has many tasks.
+
+    The bound is of what is its own and written to: threads and libraries reserve many times the addresses
+    that they use, so a bound of those (`spark.executor.pyspark.memory`) says little.
+    """
+    most = psutil.Process().memory_info().data + more_mib * 2**20
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
+
+
 def _worker(sock: socket.socket, authenticated: bool) -> int:
     """Serve one task; the exit code, 0 to wait for another."""
+    bound_memory()
     try:
         return _serve(sock, authenticated)
     except (BrokenPipeError, ConnectionResetError):

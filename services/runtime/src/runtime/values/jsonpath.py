@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +41,17 @@ compiled = lru_cache(maxsize=256)(jsonpaths.parse)
 """The path of a text, which the check has let through."""
 
 
+MAX_CHARS: Final = 8 * 1024 * 1024
+"""Of a document that is written. One value may stand in it many times, and in itself again: a query of a few
+lines makes gigabytes of a few records."""
+
+
 class BadDocumentError(ValueError):
-    """The text is no JSON."""
+    """The text is no JSON, or the document is too large to be written."""
 
 
+# How many are put together before they are measured; of any two that follow each other one has characters.
+_PIECES: Final = 64
 _LONE = re.compile("[\ud800-\udfff]")
 _quoted = json.encoder.encode_basestring
 
@@ -57,11 +65,20 @@ def loads(text: str) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """The document's text, without blanks. Raises `BadDocumentError` for one that is nested too deeply."""
+    """The document's text, without blanks.
+
+    Raises `BadDocumentError` for one that is nested too deeply, or has more than `MAX_CHARS` characters.
+    """
+    pieces, parts, room = _written(value), [], MAX_CHARS
     try:
-        text = "".join(_written(value))
+        while part := "".join(islice(pieces, _PIECES)):
+            room -= len(part)
+            if room < 0:
+                raise BadDocumentError
+            parts.append(part)
     except RecursionError as problem:
         raise BadDocumentError from problem
+    text = "".join(parts)
     # Half of a surrogate pair is no character: it stays an escape.
     return text if text.isascii() else _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
