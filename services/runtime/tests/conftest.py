@@ -13,7 +13,14 @@ from services.runtime.tests.streams import FILES, WINDOWS, Feed, Job, running, s
 from tests.proxy import Proxy, port_of
 
 from daggerspec.defaults import consumer_group
+from runtime import hiding
 from runtime.source.context import SourceContext
+
+
+@pytest.fixture(autouse=True)
+def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test hides is an ordinary word to the next."""
+    monkeypatch.setattr(hiding, "_values", {})
 
 
 @pytest.fixture(scope="session")

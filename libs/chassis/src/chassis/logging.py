@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -24,12 +24,18 @@ _notes: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
 
 
 def configure(
-    service: str, *, level: str = "INFO", stream: TextIO | None = None, as_driver: bool = False
+    service: str,
+    *,
+    level: str = "INFO",
+    stream: TextIO | None = None,
+    as_driver: bool = False,
+    hidden: Callable[[str], str] = str,
 ) -> None:
     """Send this process's logs, and those of the libraries it uses, to `stream` (stderr).
 
     `level` is for our own lines; libraries speak from WARNING on. `as_driver`: in the layout of a driver's
-    log, whatever the stream is. Call it once, in `__main__`.
+    log, whatever the stream is, and of each of its lines what `hidden` makes of it. Call it once, in
+    `__main__`.
     """
     out = sys.stderr if stream is None else stream
 
@@ -45,7 +51,11 @@ def configure(
     ]
     rendering: list[structlog.typing.Processor]  # without the frames' local variables: those may be secrets
     if as_driver:
-        rendering = [structlog.processors.format_exc_info, lines.render]
+
+        def hide(_: Any, __: str, event: Any) -> str:
+            return hidden(event)
+
+        rendering = [structlog.processors.format_exc_info, lines.render, hide]
     elif out.isatty():
         rendering = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     else:

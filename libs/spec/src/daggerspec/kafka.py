@@ -55,7 +55,7 @@ def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
         yield Violation(f"{path}.bootstrap_servers", "must be host:port,host:port …", "INVALID_ADDRESS")
     for key, text in sorted(value.properties.items()):
         yield from _property(f'{path}.properties["{key}"]', key)
-        if _SECRET.search(key.lower()):
+        if is_secret(key):
             yield Violation(
                 f'{path}.properties["{key}"]',
                 "is a secret: give it by reference, as a secret property",
@@ -69,6 +69,11 @@ def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
         yield from fields.secret(f'{path}.secret_properties["{key}"]', reference)
     if len(value.properties) + len(value.secret_properties) > _MAX_PROPERTIES:
         yield Violation(f"{path}.properties", f"must not be more than {_MAX_PROPERTIES}", "TOO_MANY")
+
+
+def is_secret(key: str) -> bool:
+    """Whether what a property of this name says is a secret."""
+    return _SECRET.search(key.lower()) is not None
 
 
 def is_same(one: spec_pb2.KafkaAddress, other: spec_pb2.KafkaAddress) -> bool:

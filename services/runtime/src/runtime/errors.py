@@ -20,6 +20,7 @@ from py4j.protocol import Py4JNetworkError
 from daggerspec import exits
 from daggerspec.limits import WORKER_MEMORY_MIB
 from daggerspec.violation import Violation
+from runtime.hiding import hidden
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -33,12 +34,12 @@ _MAX_DETAIL = 1000
 
 
 class JobError(Exception):
-    """Ends the job. `detail` is one sentence for a person: no stack trace, no secret."""
+    """Ends the job. `detail` is one sentence for a person: no stack trace; of what servers say, no secret."""
 
     def __init__(
         self, domain: events_pb2.ErrorDomain.ValueType, reason: str, detail: str, *, retryable: bool = False
     ) -> None:
-        one_line = " ".join(detail.split())[:_MAX_DETAIL]
+        one_line = " ".join(hidden(detail).split())[:_MAX_DETAIL]
         self.error = events_pb2.DaggerError(
             domain=domain, reason=reason, detail=one_line, retryable=retryable
         )

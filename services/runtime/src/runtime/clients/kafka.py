@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 from daggers.v1 import spec_pb2
@@ -14,6 +16,10 @@ from kafkaclient.address import librdkafka
 from kafkaclient.tail import READER
 from runtime.clients import secrets
 from runtime.errors import TemporaryError, external, refused
+from runtime.hiding import hide
+
+LOG = logging.getLogger("librdkafka")
+Client = TypeVar("Client")
 
 
 def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
@@ -31,12 +37,33 @@ def consumer(
     address: spec_pb2.KafkaAddress, group: str, more: Mapping[str, int] = MappingProxyType({})
 ) -> Consumer:
     """A consumer that reads for a person, and nothing yet. Raises `JobError`."""
-    properties = client_properties(address)
+    return client(Consumer, {**client_properties(address), **READER, **more, "group.id": group})
+
+
+def client(kind: Callable[..., Client], properties: Mapping[str, Any]) -> Client:
+    """A client of librdkafka with these properties. What it logs is in our log when it is polled.
+
+    Raises: JobError (EXTERNAL) for properties that librdkafka refuses.
+    """
+    with made(properties):
+        return kind(dict(properties), logger=LOG)
+
+
+@contextmanager
+def made(properties: Mapping[str, Any]) -> Iterator[None]:
+    """While a client is made with these properties: their secrets are hidden from now on.
+
+    Raises: JobError (EXTERNAL) for properties that librdkafka refuses.
+    """
+    for name in properties:
+        if kafka.is_secret(name):
+            hide(str(properties[name]))
     try:
-        return Consumer({**properties, **READER, **more, "group.id": group})
-    except KafkaException:  # what it says may quote a secret
-        broker = f"Kafka at {address.bootstrap_servers}"
-        raise external("KAFKA_REFUSED", f"{broker} cannot be read with its cluster's properties.") from None
+        yield
+    except KafkaException as refusal:
+        broker = f"Kafka at {properties['bootstrap.servers']}"
+        why = f"{broker} cannot be used with its cluster's properties: {refusal.args[0].str()}"
+        raise external("KAFKA_REFUSED", why) from None
 
 
 @contextmanager

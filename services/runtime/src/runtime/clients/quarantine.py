@@ -13,6 +13,7 @@ from daggers.v1 import telemetry_pb2
 
 from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
+from runtime.clients.kafka import client
 from runtime.errors import JobError, external
 
 MAX_VALUE_BYTES = 512 * 1024
@@ -40,7 +41,8 @@ class Quarantine:
     def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._failure: JobError | None = None
-        self._producer = Producer(
+        self._producer = client(
+            Producer,
             {
                 # A user's limits are about the user's cluster; what stands here is what "nothing is lost"
                 # needs.
@@ -50,7 +52,7 @@ class Quarantine:
                 "message.timeout.ms": 0,
                 "queue.buffering.max.kbytes": MAX_WAITING_KIB,
                 "compression.type": "gzip",  # what every client can read without further libraries
-            }
+            },
         )
 
     def put(self, record: telemetry_pb2.Quarantined, identity: str) -> int:

@@ -1,4 +1,4 @@
-"""Secrets by reference, resolved at the moment of use and kept nowhere.
+"""Secrets by reference, resolved at the moment of use; kept by the clients that use them, and to be hidden.
 
 A secret goes to the servers that its reference names, and to no others: whatever led here, a value that may
 not be sent somewhere is not even read.
@@ -11,6 +11,7 @@ from daggers.v1 import spec_pb2
 from chassis import secretfile
 from daggerspec import address
 from runtime.errors import external
+from runtime.hiding import hide
 
 
 def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
@@ -46,4 +47,5 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
             raise external("SECRET_MISSING", "A secret's reference names neither `env` nor `file`.")
     if not (secret := value.rstrip()):
         raise external("SECRET_MISSING", f"There is nothing in {source}.")
+    hide(secret)
     return secret

@@ -19,7 +19,7 @@ from chassis import processes
 from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
-from runtime.clients.kafka import client_properties
+from runtime.clients.kafka import client, client_properties
 from runtime.launch import progress
 from runtime.launch.progress import Progress
 
@@ -38,9 +38,10 @@ class HeartbeatSender:
         self._sent = 0
         self._cpu_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self._producer = Producer(
+        self._producer = client(
+            Producer,
             client_properties(platform)
-            | {"linger.ms": 0, "acks": 1, "message.timeout.ms": 30_000, "queue.buffering.max.messages": 100}
+            | {"linger.ms": 0, "acks": 1, "message.timeout.ms": 30_000, "queue.buffering.max.messages": 100},
         )
 
     def __enter__(self) -> HeartbeatSender:

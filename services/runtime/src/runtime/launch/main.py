@@ -24,6 +24,7 @@ from chassis.files import replace_text
 from chassis.logging import configure, logger
 from daggerspec import exits, rundir
 from runtime import errors
+from runtime.hiding import hidden
 from runtime.launch import driverlog, job
 from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
     parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
     options = parser.parse_args(arguments)
-    configure("runtime", as_driver=True)
+    configure("runtime", as_driver=True, hidden=hidden)
     folder = options.spec.resolve().parent
     driverlog.follow(folder)
     jvm = JvmWatch()
@@ -71,7 +72,7 @@ def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None 
     replace_text(folder / rundir.EXIT, errors.as_json(error))
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
         if failure is not None:
-            traceback.print_exception(failure)
+            sys.stderr.write(hidden("".join(traceback.format_exception(failure))))
         logger().error("ended", reason=error.reason, detail=error.detail)
     return exits.code(error)
 

@@ -37,6 +37,7 @@ from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
+from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
 TIMEOUT_MS = 10_000
@@ -53,6 +54,8 @@ _NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
 _DENIED = {401, 403}
+# No header of HTTP may have them.
+_NO_HEADER = re.compile("[\r\n\0]|[^\x00-\xff]")
 # Around the reason, which may quote anything.
 _DROPPED = re.compile(r"(?:failure writing points to database: )?partial write: .* dropped=(\d+)", re.DOTALL)
 
@@ -179,9 +182,10 @@ def _words(answer: ApiException) -> str:
     """The sentence in an answer: 1.8 calls it "error", 2.x "message"."""
     try:
         body = json.loads(answer.body or "")
-        return str(body.get("message") or body["error"]).rstrip(".")
+        said = body.get("message") or body["error"]
     except (ValueError, KeyError, AttributeError):
-        return str(answer.reason or f"status {answer.status}")
+        said = answer.reason or f"status {answer.status}"
+    return hidden(str(said)).rstrip(".")
 
 
 def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError:
@@ -199,6 +203,9 @@ def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
     """A client whose connections are held to what is said of the sink's address."""
     address = sink.sink.influx.address
     secret = resolve(address.token, address.url) if address.token.WhichOneof("source") else ""
+    if _NO_HEADER.search(secret):
+        detail = f"The secret for {address.url} is no token: it has line breaks, or characters of no header."
+        raise external("SECRET_UNUSABLE", detail, retryable=True)
     org = address.org or DEFAULT_ORG
     client = InfluxDBClient(url=address.url, token=secret, org=org, timeout=timeout_ms)
     if sink.HasField("egress"):

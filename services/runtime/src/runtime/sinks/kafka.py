@@ -28,6 +28,7 @@ from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
+from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
@@ -145,7 +146,7 @@ class KafkaWriter:
 
     def _meaning(self, error: KafkaError) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
-        said = error.str()
+        said = hidden(error.str())
         code = error.code()
         if code in _REFUSED:
             return f"{self._place} refuses the record: {said}."
@@ -219,7 +220,7 @@ def _producer(address: bytes, dagger: str) -> Producer:
     limits = dict.fromkeys(("delivery.timeout.ms", "message.timeout.ms"), DELIVERY_TIMEOUT_MS)
     required = {"enable.idempotence": True, "acks": "all", **limits}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
-    return Producer(defaults | properties | required)
+    return kafka.client(Producer, defaults | properties | required)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

@@ -1,4 +1,4 @@
-"""PySpark's parent of workers, but for four things.
+"""PySpark's parent of workers, but for five things.
 
 * What workers import is imported before they are forked: that takes them a few milliseconds, and they share
   its memory. Spark ends workers that had nothing to do for a minute, so this is not only about the start.
@@ -7,6 +7,7 @@
   tenth of what a worker spent on the seed query, and more than a small batch costs otherwise.
 * A worker has a bound of its memory: what is beyond it is a MemoryError in its task, before its host has none
   (decision 76).
+* What a worker tells the JVM of an exception has no secret in it: that goes to the driver's log.
 
 PySpark imports nothing before it forks, for there must be no threads then: of what is imported here jemalloc
 alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
@@ -15,19 +16,23 @@ alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
 from __future__ import annotations
 
 import gc
+import io
 import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import IO, Any
 
 import psutil
-from pyspark import daemon
+from pyspark import daemon, util
 
 from daggerspec.limits import WORKER_MEMORY_MIB
+from runtime.hiding import hidden
 
 _serve = daemon.worker
+_tell = util.handle_worker_exception
 # After so many tasks all objects are looked at. What stays of one task is garbage with the next.
 _ALL = 20
 
@@ -45,6 +50,7 @@ class Collector:
 
 def serve(load: Callable[[], None]) -> None:
     """Fork workers for as long as Spark asks for them; `load` imports what they need."""
+    util.handle_worker_exception = tell  # before those are imported who call it
     import pyspark.worker  # noqa: F401
 
     load()
@@ -65,6 +71,15 @@ def bound_memory(more_mib: int = WORKER_MEMORY_MIB) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
+
+
+def tell(e: BaseException, outfile: IO[bytes], hide_traceback: bool | None = None) -> None:
+    """Tell the JVM of an exception, as PySpark does."""
+    said = io.BytesIO()
+    _tell(e, said, hide_traceback)
+    what, text = said.getvalue()[:4], hidden(said.getvalue()[8:].decode()).encode()
+    with suppress(OSError):  # the JVM is gone
+        outfile.write(what + len(text).to_bytes(4, "big") + text)
 
 
 def _worker(sock: socket.socket, authenticated: bool) -> int:

@@ -24,7 +24,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
 
-from runtime.errors import TemporaryError
+from runtime.clients.kafka import client
+from runtime.errors import JobError, TemporaryError
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition, Positions
 
@@ -68,7 +69,8 @@ class Broker:
             if properties.get("isolation.level") == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
-        self._consumer = Consumer(
+        self._consumer = client(
+            Consumer,
             {
                 **properties,
                 "group.id": group,
@@ -81,7 +83,7 @@ class Broker:
                 "fetch.message.max.bytes": 128 * 1024,
                 "fetch.queue.backoff.ms": 1,
                 "fetch.wait.max.ms": 100,
-            }
+            },
         )
 
     def close(self) -> None:
@@ -96,7 +98,7 @@ class Broker:
             try:
                 described = future.result()
             except KafkaException as problem:
-                raise job_error(problem.args[0], f"reading the topic {name!r}") from None
+                raise self._refused(problem.args[0], f"reading the topic {name!r}") from None
             topics[name] = Topic(
                 id=str(described.topic_id),
                 partitions=tuple(Partition(name, partition.id) for partition in described.partitions),
@@ -207,7 +209,7 @@ class Broker:
                 if error is None:
                     del asked[wanted]
                 elif error.code() not in _MOVING or time.monotonic() > deadline:
-                    raise job_error(error, f"asking for the offsets of {partition}")
+                    raise self._refused(error, f"asking for the offsets of {partition}")
             if asked:
                 time.sleep(_PAUSE_S)
                 self._learn_leaders({wanted.topic for wanted in asked})
@@ -219,16 +221,21 @@ class Broker:
             try:
                 self._admin.list_topics(topic, _TIMEOUT_S)
             except KafkaException as problem:
-                raise job_error(problem.args[0], f"reading the topic {topic!r}") from None
+                raise self._refused(problem.args[0], f"reading the topic {topic!r}") from None
+
+    def _refused(self, error: KafkaError, what: str) -> JobError:
+        """What to raise, when what librdkafka has to say of it is in the log."""
+        self._admin.poll(0)
+        return job_error(error, what)
 
 
 def _admin(properties: tuple[tuple[str, str], ...]) -> AdminClient:
     """A client for questions about topics and offsets: one for all who ask the same cluster at a time."""
     with _making:
-        client = _admins.get(properties)
-        if client is None:
-            client = _admins[properties] = AdminClient(dict(properties))
-        return client
+        admin = _admins.get(properties)
+        if admin is None:
+            admin = _admins[properties] = client(AdminClient, dict(properties))
+        return admin
 
 
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:

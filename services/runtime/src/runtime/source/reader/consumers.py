@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 from confluent_kafka import KafkaError
 
+from runtime.clients import kafka
 from runtime.errors import TemporaryError, external
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition
@@ -56,11 +57,12 @@ Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
 
 
 def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
-    """The native consumer where it was built, else Python's."""
+    """The native consumer where it was built, else Python's. Raises: JobError (EXTERNAL)."""
     library = native_library.load()
-    if library is None:
-        return PythonConsumer(properties, partition)
-    return NativeConsumer(library, properties, partition)
+    with kafka.made(properties):
+        if library is None:
+            return PythonConsumer(properties, partition)
+        return NativeConsumer(library, properties, partition)
 
 
 class _PositionedConsumer:

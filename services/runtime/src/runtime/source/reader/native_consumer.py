@@ -110,6 +110,9 @@ def _handle(library: NativeLibrary, properties: Properties) -> int:
     kafka, text = library.kafka, ctypes.create_string_buffer(_TEXT)
     configuration = kafka.rd_kafka_conf_new()
     kafka.rd_kafka_conf_set_error_cb(configuration, library.reader.reader_ignore)
+    # It would write into driver.log past what hides secrets; the planner's clients, which talk to the same
+    # brokers, log what is wrong with them.
+    kafka.rd_kafka_conf_set_log_cb(configuration, library.reader.reader_ignore)
     for name, value in properties.items():
         written = str(value).lower() if isinstance(value, bool) else str(value)
         if kafka.rd_kafka_conf_set(configuration, name.encode(), written.encode(), text, _TEXT):

@@ -77,6 +77,7 @@ _LIBRDKAFKA = {
     "rd_kafka_conf_new": ((), c_void_p),
     "rd_kafka_conf_set": ((c_void_p, c_char_p, c_char_p, c_char_p, c_size_t), c_int),
     "rd_kafka_conf_set_error_cb": ((c_void_p, c_void_p), None),
+    "rd_kafka_conf_set_log_cb": ((c_void_p, c_void_p), None),
     "rd_kafka_conf_destroy": ((c_void_p,), None),
     "rd_kafka_new": ((c_int, c_void_p, c_char_p, c_size_t), c_void_p),
     "rd_kafka_destroy": ((c_void_p,), None),

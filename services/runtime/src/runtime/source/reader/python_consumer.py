@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from runtime.clients.kafka import LOG
 from runtime.source.offsets import Partition
 from runtime.source.records import LIMITS, Limits, Notice, Properties, Records
 
@@ -23,7 +24,7 @@ class PythonConsumer:
         self._at = TopicPartition(partition.topic, partition.number)
         self._limits = limits
         self._waiting: Sequence[Message] = ()
-        self._consumer = Consumer(dict(properties))
+        self._consumer = Consumer(dict(properties), logger=LOG)
 
     def assign(self, offset: int) -> None:
         """Makes the next record the first one from `offset` on."""

@@ -1,0 +1,30 @@
+"""Secrets do not leave this process in words: what clients, servers and libraries say is looked through.
+
+Servers quote what they refuse, and libraries what they cannot use. Who reads a secret, or makes a client with
+one, says so to `hide`; all that is printed or raised passes `hidden`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SHORTEST: Final = 6
+"""A shorter secret is no secret, and is a part of ordinary words."""
+_PLACE: Final = "(secret)"
+
+_values: dict[str, None] = {}
+
+
+def hide(value: str) -> None:
+    """From now on nothing of this process says this."""
+    # Parts, too: libraries quote a line, and of `user:password` servers the password.
+    for part in (value, *value.splitlines(), value.partition(":")[2]):
+        if len(part) >= _SHORTEST:
+            _values[part] = None
+
+
+def hidden(text: str) -> str:
+    """The text without what is to be hidden, the longest first."""
+    for value in sorted((each for each in list(_values) if each in text), key=len, reverse=True):
+        text = text.replace(value, _PLACE)
+    return text
