@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from daggersql.limits import MAX_COLUMNS
-from daggersql.syntax import tree
+from daggersql.syntax import tree, typenames
 from daggersql.syntax.expressions import ExpressionParser
 from daggersql.syntax.lexer import TokenKind
-
-_Type = tree.TypeName
-_TYPES = {
-    "BOOLEAN": _Type.BOOLEAN, "TINYINT": _Type.TINYINT, "SMALLINT": _Type.SMALLINT, "INT": _Type.INT,
-    "INTEGER": _Type.INT, "BIGINT": _Type.BIGINT, "FLOAT": _Type.FLOAT, "DOUBLE": _Type.DOUBLE,
-    "DECIMAL": _Type.DECIMAL, "DEC": _Type.DECIMAL, "NUMERIC": _Type.DECIMAL, "CHAR": _Type.STRING,
-    "VARCHAR": _Type.STRING, "STRING": _Type.STRING, "BINARY": _Type.BINARY, "VARBINARY":
-    _Type.BINARY, "BYTES": _Type.BINARY, "DATE": _Type.DATE, "TIMESTAMP": _Type.TIMESTAMP,
-    "TIMESTAMP_LTZ": _Type.TIMESTAMP,
-}  # fmt: skip
 
 
 class CallParser(ExpressionParser):
@@ -151,13 +141,8 @@ class CallParser(ExpressionParser):
         if self._curr.kind is not TokenKind.WORD:
             self._unexpected("A type is missing here")
         self._advance()
-        if name not in _TYPES:
-            self._prev.start = start
-            self.report.error(
-                "UNSUPPORTED_TYPE",
-                (start, self._prev.end + 1),
-                f"{name} is not a type one can cast to: {', '.join(sorted(_TYPES))} are.",
-            )
+        if name not in typenames.TYPES:
+            typenames.refuse(name, (start, self._prev.end + 1), self.report)
         if name == "DOUBLE":
             self._take_word("PRECISION")
         parameters: list[tree.Node] = []
@@ -168,7 +153,7 @@ class CallParser(ExpressionParser):
             self._take_word("LOCAL")
             self._expect_word("TIME")
             self._expect_word("ZONE")
-        kind = _TYPES.get(name, _Type.UNKNOWN)
+        kind = typenames.TYPES.get(name, tree.TypeName.UNKNOWN)
         return self._at(tree.DataType(this=kind, expressions=parameters), start)
 
     def _extract(self, start: int) -> tree.Node:
