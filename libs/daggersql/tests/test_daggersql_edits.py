@@ -80,6 +80,16 @@ FURTHER = {
         f"SELECT status, COUNT(*) AS n FROM bookings GROUP BY {WINDOW}, status, UPPER(driver_id)"
     ),
     "a key by its name": (f"SELECT UPPER(driver_id) AS k, COUNT(*) AS n FROM bookings GROUP BY {WINDOW}, k"),
+    "the name of an aggregate in HAVING": (
+        f"SELECT status, COUNT(*) AS n FROM bookings GROUP BY {WINDOW}, status HAVING n > 1 AND n < 9"
+    ),
+    "the name of a column in WHERE": "SELECT fare + tip AS paid FROM bookings WHERE paid * 2 > 1",
+    "the name of a column in SELECT": "SELECT fare + tip AS paid, paid * 2 AS y, y + 1 AS z FROM bookings",
+    "types of PostgreSQL": (
+        "SELECT fare::text AS a, cancel_reason_id::int8 AS b, tip::float8 AS c,"
+        " event_timestamp::timestamptz AS d FROM bookings"
+    ),
+    "a misspelt type": "SELECT CAST(fare AS STRNG) AS f FROM bookings",
     "a shared time": (
         f"SELECT COUNT(*) AS n, FLOOR({END} TO DAY) AS window_timestamp FROM bookings GROUP BY {WINDOW}"
     ),

@@ -35,6 +35,23 @@ LIMIT 3"""
     ]
 
 
+def test_the_name_of_an_aggregate_in_where_leads_to_having() -> None:
+    finding = say(f"SELECT status, COUNT(*) AS n FROM bookings WHERE n > 1 {WINDOW}, status")[0]
+
+    assert (finding.code, finding.suggestion) == ("UNKNOWN_COLUMN", None)
+    assert finding.message.endswith("an aggregate is asked for in HAVING.")
+
+
+def test_a_name_that_stands_for_itself_or_in_a_circle_has_no_suggestion() -> None:
+    circles = ("SELECT q AS q FROM bookings", "SELECT b_ + 1 AS a_, a_ + 1 AS b_ FROM bookings")
+
+    assert [(each.message, each.suggestion) for sql in circles for each in say(sql)] == [
+        ("There is no column q in bookings.", None),
+        ("SELECT gives the name b_, which GROUP BY alone reads.", None),
+        ("SELECT gives the name a_, which GROUP BY alone reads.", None),
+    ]
+
+
 def test_a_column_called_as_a_bound_of_a_window_is_a_column() -> None:
     rows = "(SELECT fare AS hop_start, rowtime FROM bookings)"
     grouped = f"SELECT hop_start, COUNT(*) AS n FROM {rows} {WINDOW}, hop_start"

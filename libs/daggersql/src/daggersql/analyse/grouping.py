@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from daggersql.analyse import windows
 from daggersql.analyse.callforms import BY_TIME
 from daggersql.analyse.checks import Checks
-from daggersql.analyse.scope import Scope
+from daggersql.analyse.scope import Given, Scope, Source
 from daggersql.analyse.windows import KINDS, of_bound, tumble
 from daggersql.findings import Report, Rewrite
 from daggersql.functions import registry
@@ -17,6 +17,8 @@ from daggersql.ir.relations import GroupWindow
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import behind, span
 
+_SHOWN = 60
+"""Characters of an expression that a message repeats."""
 Lacking: TypeAlias = tuple[str, Rewrite | None] | None
 """What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
 
@@ -83,6 +85,30 @@ def meant(key: tree.Node, select: tree.Select, checks: Checks) -> tree.Node:
     return next((each.this for each in named if each.args["alias"].name == key.name), key)
 
 
+def given(
+    select: tree.Select, sources: Sequence[Source], report: Report, *, single: bool = False
+) -> dict[str, Given]:
+    """The names that SELECT gives, for where they are not read; `single`: for WHERE, which has no aggregates.
+
+    What reads only columns of FROM can be written in place of its name: that is no step in a circle.
+    """
+    known = {name for each in sources for name in (each.alias, *each.columns)}
+    names: dict[str, Given] = {}
+    for each in select.expressions:
+        if not isinstance(each, tree.Alias):
+            continue
+        name, read = each.args["alias"].name, {node.name for node in _all(each.this) if _is_name(node)}
+        why = f"SELECT gives the name {name}, which GROUP BY alone reads"
+        if single and _has_aggregate(each.this):
+            names[name] = Given(f"{why}; an aggregate is asked for in HAVING.")
+        elif read <= known:
+            text = _operand(each.this, report)
+            names[name] = Given(f"{why}: write {text if len(text) <= _SHOWN else 'what it is'}.", text)
+        elif name not in read:
+            names[name] = Given(f"{why}.")
+    return names
+
+
 def is_key(column: tree.Alias, select: tree.Select, checks: Checks) -> bool:
     """Whether a key of GROUP BY is the name of this column."""
     group = select.args.get("group")
@@ -142,6 +168,12 @@ def _is_aggregate(node: tree.Node) -> bool:
     name = node.name.upper()
     function = registry.find(name)
     return name in BY_TIME or windows.is_bound(node) or (function is not None and function.aggregate)
+
+
+def _operand(node: tree.Node, report: Report) -> str:
+    """The text of an expression as it stands between operators."""
+    text = report.text[slice(*span(node))]
+    return text if isinstance(node, tree.Column | tree.Dot | tree.Anonymous | tree.Literal) else f"({text})"
 
 
 def _is_name(node: tree.Node) -> bool:

@@ -44,6 +44,16 @@ class MissingTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A name that SELECT gives, for where it is not read: GROUP BY alone reads such names."""
+
+    why: str
+    """What is said of it."""
+    text: str | None = None
+    """What to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """What FROM names once, under the name that the query gives it."""
 
@@ -86,6 +96,8 @@ class Scope:
     tables: Sequence[Table]
     """All streams of the dagger, for suggestions."""
     budget: Budget = field(default_factory=Budget)
+    given: Mapping[str, Given] = field(default_factory=dict)
+    """The names that SELECT gives."""
 
     def column(self, parts: Sequence[tree.Identifier]) -> Expr:
         """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
@@ -178,6 +190,9 @@ class Scope:
             self._unknown_table(parts[0])
             return
         if unknown.name == "rowtime" and self._say_timeless(unknown):
+            return
+        if unknown is parts[0] and (given := self.given.get(unknown.name)) is not None:
+            self.report.error("UNKNOWN_COLUMN", span(unknown), given.why, instead(span(unknown), given.text))
             return
         suggestion = self.report.nearest(unknown.name, known) or self._nested(unknown.name, sources)
         elsewhere = [

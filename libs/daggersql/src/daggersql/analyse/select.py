@@ -33,9 +33,11 @@ class SelectChecker:
     def check(self, node: tree.Select, below: From) -> Select:
         """The checked SELECT over its FROM. Findings go to the report."""
         report = self._report
-        scope = Scope(below.sources, report, self._tables, self._budget)
+        given = partial(grouping.given, node, below.sources, report)
+        scope = Scope(below.sources, report, self._tables, self._budget, given())
         rows = Analyser(scope, report)
-        where = both(below.where, self._where(node, rows))
+        single = Analyser(replace(scope, given=given(single=True)), report)
+        where = both(below.where, self._where(node, single))
         table_window = next((source.window for source in below.sources if source.window), None)
         lacking = grouping.window_of(node, scope, table_window)
         has_group, group_by = "group" in node.args, partial(grouping.grouped, node, lacking, report)
