@@ -20,9 +20,12 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ("30s", -1, NOON - timedelta(seconds=30)),
         ("10m", -1, NOON - timedelta(minutes=10)),
         ("1d", -1, NOON - timedelta(days=1)),
+        ("2025-12-31T12:00:00.5Z", -1, NOON - timedelta(days=1) + timedelta(seconds=0.5)),
     ],
 )
-def test_since_is_a_duration_or_a_sequence(since: str, sequence: int, instant: datetime | None) -> None:
+def test_since_is_a_duration_or_an_instant_or_a_sequence(
+    since: str, sequence: int, instant: datetime | None
+) -> None:
     assert when(since, NOON) == (sequence, instant)
 
 
@@ -48,6 +51,16 @@ def test_the_newest_events_are_shown_in_their_order_and_by_who_asked(shell: Any)
     assert sequences("--since", "0s") == []
     assert sequences("--actor", "nobody") == []
     assert sequences("--since", str(whole[0])) == whole[1:]
+
+
+def test_a_list_without_an_event_says_so_beside_its_document(shell: Any) -> None:
+    shell.fill()
+
+    code, out, err = shell("events", "no-such-dagger")
+    _, document, _ = shell("events", "no-such-dagger", "-o", "json")
+
+    assert (code, out, err) == (0, "", "no event matches\n")
+    assert json.loads(document) == []
 
 
 def test_who_asked_is_the_actor_of_the_request(shell: Any) -> None:

@@ -79,25 +79,28 @@ class Printer:
         else:
             text(self)
 
-    def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> None:
-        """Print each item on a line as it comes; in JSON one array, closed however they end."""
+    def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> int:
+        """Print each item on a line as it comes; in JSON one array, closed however they end. How many."""
+        count = 0
         if not self.json:
             for item in items:
                 self.line(text(item))
-            return
-        begun = failed = False
+                count += 1
+            return count
+        failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{',' if begun else '['}\n{visible.json(dumps(document(item)))}")
+                sys.stdout.write(f"{',' if count else '['}\n{visible.json(dumps(document(item)))}")
                 sys.stdout.flush()
-                begun = True
+                count += 1
         except CliError as error:
-            failed, error.answered = True, begun
+            failed, error.answered = True, count > 0
             raise
         finally:
-            if begun or not failed:
-                sys.stdout.write(f"{'' if begun else '['}\n]\n")
+            if count or not failed:
+                sys.stdout.write(f"{'' if count else '['}\n]\n")
                 sys.stdout.flush()
+        return count
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
         """Print a table, or the sentence that says why there is none."""

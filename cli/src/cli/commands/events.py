@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.errors import MisusedError
 from cli.event_text import words
 from cli.gateway import Gateway
 from cli.group import group
-from cli.instants import ago
+from cli.instants import instant
 from cli.json_views.events import event as view
 from cli.json_views.events import unpacked
 from cli.resuming import by_sequence, resumed
@@ -28,7 +27,12 @@ def events(
     session: Session,
     name: Annotated[str, typer.Argument(help="Only events about this dagger.")] = "",
     since: Annotated[
-        str, typer.Option(metavar="WHEN", help="Only those of the last 10m, 2h, 1d; or after this sequence.")
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Only those of the last 10m, 2h, 1d, since 2026-01-31T12:00Z, or after this sequence.",
+            show_default=False,
+        ),
     ] = "-1",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
     tail: Annotated[int | None, typer.Option(min=0, help="Only so many of the newest there are.")] = None,
@@ -42,16 +46,16 @@ def events(
         return recent and actor in ("", asked_by(event))
 
     with session.connect({"name": "NAME"}) as gateway:
-        session.out.stream(_events(gateway, name, sequence, wanted, tail, follow=follow), _event_line, view)
+        shown = _events(gateway, name, sequence, wanted, tail, follow=follow)
+        if session.out.stream(shown, _event_line, view) == 0:
+            session.out.note("no event matches")
 
 
 def when(since: str, now: datetime) -> tuple[int, datetime | None]:
-    """What --since says: a sequence, or an instant before now. Raises: MisusedError."""
+    """What --since says: a sequence, or an instant. Raises: MisusedError."""
     if re.fullmatch(r"-1|[0-9]{1,18}", since):
         return int(since), None
-    if (earliest := ago(since, now)) is not None:
-        return -1, earliest
-    raise MisusedError(f"--since {since}: it must be a duration such as 30s, 10m, 2h or 1d, or a sequence")
+    return -1, instant("--since", since, now)
 
 
 def asked_by(event: gateway_pb2.Event) -> str:

@@ -36,7 +36,12 @@ def logs(
     ] = "",
     traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
     generation: Annotated[
-        int, typer.Option(min=0, help="The launch to read, as `daggers get` has it; default: the newest.")
+        int,
+        typer.Option(
+            min=0,
+            help="The launch to read, as `daggers get` has it; default: the newest.",
+            show_default=False,
+        ),
     ] = 0,
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="The launch before it: what came before the restart.")
