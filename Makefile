@@ -83,7 +83,7 @@ test: lint setup ## Everything CI runs: lint, types, contracts, unit and integra
 PART ?= all
 .PHONY: test-long
 test-long: setup ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
-	@$(BIN)/pytest -q --part "$(PART)" --hypothesis-profile explore \
+	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 SEEDS ?= 200

@@ -62,5 +62,6 @@ def test_forty_lives_full_of_faults_without_a_violation(capsys: pytest.CaptureFi
 def test_ten_thousand_lives_of_every_fault_without_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(seeds=10_000, first=41, processes=os.cpu_count() or 1)
 
-    *kinds, _ = capsys.readouterr().out.splitlines()
-    assert (code, FAULTS - {kind.partition(":")[0] for kind in kinds}) == (0, set())
+    told = capsys.readouterr().out
+    *kinds, _ = told.splitlines()
+    assert (code, FAULTS - {kind.partition(":")[0] for kind in kinds}) == (0, set()), told
