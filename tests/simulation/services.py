@@ -146,7 +146,8 @@ def monitor(
         ],
         webhooks=webhooks,  # type: ignore[arg-type]  # the same method
         spark=spark,
-        limits=Limits(),
+        # A loop of the faulty time is over before a life is judged.
+        limits=Limits(restarts_within=timedelta(minutes=2)),
         policy=AlertPolicy(hold=timedelta(seconds=2), resolve_hold=timedelta(seconds=5)),
         patience=timedelta(seconds=10),
         clock=world.now,

@@ -102,9 +102,9 @@ class Reader:
     """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
 
     def __init__(
-        self, connection: Connection, partition: TopicPartition, *, fetch_bytes: int = _FETCH_BYTES
+        self, connection: Connection, partition: TopicPartition, *, fetch_bytes: int | None = None
     ) -> None:
-        """`fetch_bytes`: how much Kafka gives at once."""
+        """`fetch_bytes`: how much Kafka gives at once; None: as much as is read soonest."""
         self._connection = connection
         self._partition = partition
         self._consumer = AIOKafkaConsumer(
@@ -114,7 +114,7 @@ class Reader:
             enable_auto_commit=False,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             retry_backoff_ms=BACKOFF_MS,
-            max_partition_fetch_bytes=fetch_bytes,
+            max_partition_fetch_bytes=_FETCH_BYTES if fetch_bytes is None else fetch_bytes,
         )
 
     async def __aenter__(self) -> Self:

@@ -49,7 +49,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Marker:
     """That one partition of a batch is written; `rows` are everywhere the keys of all its rows."""
 
     schema: str

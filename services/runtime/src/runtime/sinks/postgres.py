@@ -27,7 +27,7 @@ from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
 from runtime.clients import postgres, written
 from runtime.clients.postgres import RefusedError
-from runtime.clients.written import Mark, Refused
+from runtime.clients.written import Marker, Refused
 from runtime.encode import table_csv
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Refusal, keys
@@ -101,7 +101,7 @@ class AppendWriter:
         self._target = target
         self._batches: list[pa.RecordBatch] = []
         part = target.writes
-        self._mark = Mark(
+        self._mark = Marker(
             table.sink.schema, target.dagger, target.name, part.batch.checkpoint, part.number,
             part.batch.batch_id, part.batch.generation,
         )  # fmt: skip
