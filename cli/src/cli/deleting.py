@@ -17,10 +17,15 @@ def asks(session: Session) -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
 
 
+def agreed(session: Session, question: str, *, yes: bool, otherwise: str = "nothing was changed") -> None:
+    """Ask, where somebody can answer. Raises: RefusedError, which says `otherwise`, when the answer is no."""
+    if asks(session) and not yes and not typer.confirm(question, err=True):
+        raise RefusedError(otherwise, reason="DECLINED")
+
+
 def confirm(session: Session, name: str, *, yes: bool) -> None:
-    """Ask, where somebody can answer. Raises: RefusedError when the answer is no."""
-    if asks(session) and not yes and not typer.confirm(f"Delete {name}?", err=True):
-        raise RefusedError("nothing was deleted", reason="DECLINED")
+    """Ask whether something is to be deleted. Raises: RefusedError."""
+    agreed(session, f"Delete {name}?", yes=yes, otherwise="nothing was deleted")
 
 
 def delete(

@@ -9,7 +9,7 @@ from daggers.v1 import gateway_pb2
 
 from cli import planning
 from cli.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
-from cli.deleting import Yes, asks
+from cli.deleting import Yes, agreed, asks
 from cli.errors import CliError, RefusedError
 from cli.gateway import Gateway
 from cli.group import group
@@ -165,8 +165,7 @@ def _accept(session: Session, name: str, plan: gateway_pb2.PlanDaggerResponse, *
     if not asks(session):
         text = f"{'; '.join(plan.losses)}: --accept-loss applies it all the same"
         raise RefusedError(text, reason="PLAN_LOSES", detail={"plan": planning.document(name, plan)})
-    if not yes and not typer.confirm(f"Apply {name} all the same?", err=True):
-        raise RefusedError("nothing was changed", reason="DECLINED")
+    agreed(session, f"Apply {name} all the same?", yes=yes)
 
 
 def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:

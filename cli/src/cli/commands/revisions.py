@@ -7,7 +7,7 @@ from daggers.v1 import gateway_pb2
 
 from cli import planning
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
-from cli.deleting import Yes, asks
+from cli.deleting import Yes, agreed
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.group import group
@@ -94,8 +94,7 @@ def rollback(
         changed = changes.changes(filled(name, dagger.spec), old.spec)
         for line in planning.differences(changed, "now", f"version {old.version}"):
             session.out.note(line)
-        if asks(session) and not yes and not typer.confirm(f"Roll {name} back to version {to}?", err=True):
-            raise RefusedError("nothing was changed", reason="DECLINED")
+        agreed(session, f"Roll {name} back to version {to}?", yes=yes)
         why = message or f"rollback to version {to}"
         done = gateway.apply(name, old.spec, expected_version=dagger.version, message=why)
         dagger = done.dagger
