@@ -10,7 +10,7 @@ from cli.visible import printable
 from daggerclient.times import iso
 from daggerspec import changes
 
-Change = gateway_pb2.SpecChange | changes.Change
+Change = changes.Change
 Plan = gateway_pb2.PlanDaggerResponse
 EFFECTS = {
     gateway_pb2.PlanDaggerResponse.EFFECT_NOTHING: "nothing changes",

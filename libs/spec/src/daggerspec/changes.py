@@ -8,27 +8,16 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 SQL: Final = "sql"
 """The field that is compared by lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A field that is another."""
-
-    field: str
-    """Its path, for example streams[0].watermark_delay."""
-    before: str
-    """What it said: a text as it is, all else as Protobuf's JSON; empty where it said nothing."""
-    after: str
-    """What it says."""
+Change: TypeAlias = gateway_pb2.SpecChange
+"""A field that is another."""
 
 
 def changes(before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec) -> list[Change]:
@@ -50,11 +39,11 @@ def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
         elif field.is_repeated:
             yield from _of_list(inner, list(old), list(new))
         elif field.has_presence and before.HasField(field.name) != after.HasField(field.name):
-            yield Change(inner, *(_said(field, each) for each in (before, after)))
+            yield _change(inner, *(_said(field, each) for each in (before, after)))
         elif isinstance(old, Message) and _is_ours(old):
             yield from _of_message(inner, old, new)
         elif old != new:
-            yield Change(inner, _said(field, before), _said(field, after))
+            yield _change(inner, _said(field, before), _said(field, after))
 
 
 def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
@@ -67,12 +56,12 @@ def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator
             if isinstance(one, Message):
                 yield from _of_message(inner, one, other)
             else:
-                yield Change(inner, _text(one), _text(other))
+                yield _change(inner, _text(one), _text(other))
         yield from (
-            Change(f"{path}[{number}]", _text(before[number]), "") for number in range(old + both, old_end)
+            _change(f"{path}[{number}]", _text(before[number]), "") for number in range(old + both, old_end)
         )
         yield from (
-            Change(f"{path}[{number}]", "", _text(after[number])) for number in range(new + both, new_end)
+            _change(f"{path}[{number}]", "", _text(after[number])) for number in range(new + both, new_end)
         )
 
 
@@ -80,7 +69,11 @@ def _of_map(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> I
     for key in sorted(before.keys() | after.keys()):
         old, new = (_text(each[key]) if key in each else "" for each in (before, after))
         if old != new:
-            yield Change(f"{path}[{key}]", old, new)
+            yield _change(f"{path}[{key}]", old, new)
+
+
+def _change(path: str, before: str, after: str) -> Change:
+    return Change(field=path, before=before, after=after)
 
 
 def _is_map(field: Any) -> bool:

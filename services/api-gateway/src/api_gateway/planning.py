@@ -75,9 +75,7 @@ def planned(
         effect=effect,
         reason=REASONS[effect],
         version=dagger.version if dagger else 0,
-        changes=[
-            gateway_pb2.SpecChange(field=each.field, before=each.before, after=each.after) for each in changed
-        ],
+        changes=changed,
         columns=[
             gateway_pb2.ColumnChange(
                 before=to_proto(old) if old else None, after=to_proto(new) if new else None

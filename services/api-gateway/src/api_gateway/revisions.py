@@ -61,10 +61,7 @@ def _shown(revisions: Sequence[Revision], records: Sequence[Record]) -> list[gat
     """The revisions of these records, newest first; each but the oldest with what it changed."""
     shown = [_one(each, record) for each, record in zip(revisions, records, strict=True)]
     for newer, older in pairwise(shown):
-        newer.changes.extend(
-            gateway_pb2.SpecChange(field=each.field, before=each.before, after=each.after)
-            for each in changes(older.spec, newer.spec)
-        )
+        newer.changes.extend(changes(older.spec, newer.spec))
     return shown
 
 

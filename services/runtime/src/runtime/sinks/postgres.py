@@ -141,7 +141,6 @@ class _Table:
         self.resolved = target.resolved
         self.sink = self.resolved.sink.postgres
         self.layout = target.layout
-        self._dagger = target.dagger
 
     @property
     def address(self) -> spec_pb2.PostgresAddress:
