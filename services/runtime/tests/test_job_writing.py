@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from pyspark.sql import Row
+from services.runtime.tests.serving import serving
 from services.runtime.tests.test_sink_contract import COUNTS, batch, target
 
 from runtime import sinks
@@ -65,13 +65,8 @@ def database() -> Iterator[Database]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         here = Database(server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
+        with serving(server):
             yield here
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @dataclass

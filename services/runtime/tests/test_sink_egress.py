@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests.serving import serving
 from services.runtime.tests.test_sink_influx import LAYOUT, Target, pa, rows
 
 from daggerspec.selection import Selection
@@ -47,13 +47,8 @@ def listening() -> Iterator[Database]:
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         database = Database(server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
+        with serving(server):
             yield database
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def target(url: str, token: Path, egress: spec_pb2.Egress | None) -> Target:
