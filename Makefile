@@ -75,9 +75,13 @@ format: $(STAMPS)/venv ## Format the code and apply safe lint fixes
 test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 	@$(BIN)/pytest -q -m "not integration"
 
+.PHONY: opensearch
+opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elasticsearch start, once (Maven)
+	@$(BIN)/python -m tests.opensearch
+
 WORKERS ?= 2
 .PHONY: test
-test: lint setup ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
+test: lint setup opensearch ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 PART ?= all

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import urllib3
 from hypothesis import HealthCheck, settings
+from tests import opensearch as opensearch_server
 from tests import postgres as postgres_server
 
 # before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
@@ -147,6 +148,13 @@ def influx(request: pytest.FixtureRequest) -> dict[str, str]:
 def postgres() -> Iterator[str]:
     """URL of a real PostgreSQL server, without the name of a database."""
     with postgres_server.serving() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def opensearch() -> Iterator[str]:
+    """URL of a real OpenSearch."""
+    with opensearch_server.serving() as url:
         yield url
 
 

@@ -31,13 +31,15 @@ def prepare(on: Stack) -> None:
     )  # fmt: skip
 
 
-def apply(on: Stack, name: str, *, trigger: str = "1s") -> None:
+def apply(on: Stack, name: str, *, trigger: str = "1s", driver_memory: str = "") -> None:
     """Apply the dagger and wait until it is RUNNING."""
     dagger = {
         "name": name, "team": "bench", "cluster": "local", "sql": SQL, "trigger": trigger,
         "streams": [{"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}],
         "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}],
     }  # fmt: skip
+    if driver_memory:
+        dagger["driver_memory"] = driver_memory
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(dagger, file)
         file.flush()

@@ -6,9 +6,10 @@ N daggers of the seed query over one topic, 1 s trigger. First the topic is sile
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
 this machine by memory, leaving 2 GiB to everything else. Then 10 records/s come, in event time as they are
 written: CPU, and how long after the end of its window a row is in the sink, the watermark's delay of 5 s
-included. Then 100 records/s come: the duration of a batch is all overhead, first of N daggers at once, then
-of one alone. Numbers of one dagger are medians. The light dagger is looked at for M minutes, 2 as a rule, the
-silent one for half of that (a minute after its last batch it has no worker), batches for a sixth.
+included. Then 10,000 records/s come, as many as make a batch due: its duration is overhead, but for some
+hundredths of a second, first of N daggers at once, then of one alone. Numbers of one dagger are medians. The
+light dagger is looked at for M minutes, 2 as a rule, the silent one for half of that (a minute after its last
+batch it has no worker), batches for a sixth.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from scheduler.capacity import MIB, RESERVE_MIB
 
 LIGHT = 10
 SHARES = {"p50": 0.5, "p95": 0.95, "longest": 1.0}
-TRICKLE = 100
+DUE = 10_000
 SETTLE_S = 15
 
 
@@ -74,7 +75,7 @@ def main() -> None:
             f" end of window to row in the sink, {len(late)} rows: {shares}",
             flush=True,
         )
-        with _fed(on, TRICKLE):
+        with _fed(on, DUE):
             _batches(on, names, half / 3)
             for name in names[1:]:
                 on.daggers("delete", name, "--wait")
@@ -117,7 +118,7 @@ def _batches(on: Stack, names: list[str], seconds: float) -> None:
     beats = list(dagger.heartbeats(on.kafka, names[0], seconds))
     took = sorted({beat.batch_id: beat.batch_duration_ms for beat in beats}.values())
     print(
-        f"batch of {TRICKLE} records, 1 s trigger, {len(names)} at once:"
+        f"batch of about {DUE:,} records, 1 s trigger, {len(names)} at once:"
         f" p50 {statistics.median(took):.0f} ms, longest {took[-1]} ms of {len(took)}",
         flush=True,
     )

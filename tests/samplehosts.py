@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,18 +17,26 @@ from eventlog.memory import MemoryLog
 
 pb = gateway_pb2
 MISSING = pb.MissingTopic(topic="bookings-2", suggestion="bookings-1")
-RECORD = pb.SampledRecord(topic="bookings-1", partition=0, offset=7, json='{"city": "x"}')
+RECORD = pb.SampledRecord(topic="bookings-1", partition=0, offset=7, size=3, json='{"city": "x"}')
+FIT = pb.MessageFit(message="shop.v1.Booking", score=1, example='{"city": "x"}')
 
 
 class Host(host_pb2_grpc.HostServiceServicer):
     """A host whose Kafka lacks one topic and has one record; `answers` is asked first."""
 
     def __init__(
-        self, answers: Callable[[], Any] = lambda: None, ids: Mapping[str, str] | None = None
+        self,
+        answers: Callable[[], Any] = lambda: None,
+        ids: Mapping[str, str] | None = None,
+        record: pb.SampledRecord = RECORD,
+        *,
+        slow: bool = False,
     ) -> None:
-        """`ids` are what the Kafkas of clusters say that they are."""
+        """`ids` are what the Kafkas of clusters say that they are; `slow`: it never comes to records."""
+        self._record, self._slow = record, slow
         self._ids = ids or {}
         self.asked: list[host_pb2.SampleHostStreamRequest] = []
+        self.discovered: list[host_pb2.DiscoverHostTopicsRequest] = []
         self._answers = answers
 
     async def SampleHostStream(  # noqa: N802 - gRPC's name
@@ -39,8 +48,18 @@ class Host(host_pb2_grpc.HostServiceServicer):
         missing = [MISSING] if MISSING.topic in request.stream.topics else []
         kafka = self._ids.get(request.stream.cluster, "")
         yield pb.SampleStreamResponse(missing_topics=missing, partitions=1, kafka_id=kafka)
+        if self._slow:
+            await asyncio.Event().wait()
         if request.last_records:
-            yield pb.SampleStreamResponse(records=[RECORD], partitions_read=1, partitions=1)
+            yield pb.SampleStreamResponse(records=[self._record], partitions_read=1, partitions=1)
+
+    async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DiscoverHostTopicsRequest, context: Any
+    ) -> AsyncIterator[pb.DiscoverTopicsResponse]:
+        self.discovered.append(request)
+        yield pb.DiscoverTopicsResponse(topics_total=2)
+        topics = [pb.DiscoveredTopic(topic=name, fits=[FIT]) for name in ("bookings-1", "others")]
+        yield pb.DiscoverTopicsResponse(topics=topics, topics_read=2, topics_total=2)
 
 
 @asynccontextmanager

@@ -251,11 +251,26 @@ def test_a_finding_in_sql_keeps_its_place_and_gets_a_caret() -> None:
     assert isinstance(refused, RefusedError)
 
     spec = spec_pb2.DaggerSpec(sql="SELECT 1\nWHERE statsu = 1\n")
-    [finding] = with_place(refused, DaggerFile("d", spec, sql_line=10), "d.yaml").findings
+    [finding] = with_place(refused, DaggerFile("d", spec, first_lines={"sql": 10}), "d.yaml").findings
 
     assert (finding["code"], finding["line"], finding["column"]) == ("UNKNOWN_COLUMN", 2, 7)
     assert (finding["suggestion"], finding["file_line"]) == ("status", 11)
     assert finding["source"] == "    WHERE statsu = 1\n          ^^^^^^"
+
+
+def test_a_finding_in_a_forwarding_keeps_its_place_and_gets_a_caret() -> None:
+    violation = Violation("spec.forward.filter", "no statsu", "UNKNOWN_COLUMN", 1, 1, 1, 7, "status")
+    refused = worded(
+        ApiError(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELDS", "no", {}, violations=[violation])
+    )
+    assert isinstance(refused, RefusedError)
+
+    spec = spec_pb2.DaggerSpec(forward={"filter": "statsu = 1"})
+    file = DaggerFile("d", spec, first_lines={"forward.filter": 7})
+    [finding] = with_place(refused, file, "d.yaml").findings
+
+    assert (finding["field"], finding["line"], finding["file_line"]) == ("forward.filter", 1, 7)
+    assert finding["source"] == "    statsu = 1\n    ^^^^^^"
 
 
 @pytest.mark.parametrize(
@@ -372,3 +387,18 @@ def test_a_drafted_dagger_file_is_a_whole_one(tmp_path: Path) -> None:
 
     assert (dagger.name, dagger.spec.streams[0].stream) == ("per_minute", "bookings")
     assert "`id` AS tag_id" in dagger.spec.sql
+
+
+def test_a_drafted_forwarding_is_a_whole_file_too(tmp_path: Path) -> None:
+    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "place.proto").write_text(PLACE)
+    schema = load([tmp_path / "booking.proto"], [])
+    stream = spec_pb2.Stream(name="bookings", cluster="local", message="t.v1.Booking")
+
+    text = draft(stream, columns(schema, "t.v1.Booking"), "all_of_them", "team", forward=True)
+    [dagger] = parse(text, "d.yaml")
+
+    assert (dagger.spec.sql, dagger.spec.sinks[0].kafka.topic) == ("", "all_of_them")
+    assert [each.name for each in dagger.spec.forward.fields] == [
+        each.name for each in columns(schema, "t.v1.Booking")
+    ]

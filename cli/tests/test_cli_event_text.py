@@ -43,6 +43,19 @@ def test_an_event_says_phase_generation_and_reason(message: Message, said: str) 
     assert words(event(message)) == said
 
 
+@pytest.mark.parametrize(
+    ("version", "expected", "said"),
+    [(1, None, "created"), (2, None, "revised"), (1, 0, "created"), (0, 0, "created"), (0, None, "revised")],
+)
+def test_what_made_a_dagger_is_told_from_what_revised_it(
+    version: int, expected: int | None, said: str
+) -> None:
+    asked = event(E.DaggerRequested(meta=E.RequestMeta(actor="ana", expected_version=expected)))
+    asked.version = version
+
+    assert words(asked) == f"{said} by ana"
+
+
 @pytest.mark.parametrize("name", EVENTS)
 def test_every_event_has_words_even_with_nothing_in_it(name: str) -> None:
     kind = getattr(E, name)

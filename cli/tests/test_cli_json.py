@@ -33,6 +33,7 @@ ARGUMENTS = {
     "quarantine list": ["orders"],
     "stream describe": ["orders"],
     "stream sample": ["x"],
+    "stream discover": ["--cluster", "local"],
     "schema show": ["m.M"],
     "schema get": ["m.M"],
     "schema delete": ["m.M", "--yes"],
@@ -62,7 +63,7 @@ LOCAL = {"version", "local status", "local down", "local dump", "sql check"}
 # These end with Ctrl-C only.
 ENDLESS = {"alerts watch"}
 # These read the broker.
-ASK_NO_GATEWAY = LOCAL | {"logout", "log export", "log verify", "log restore"}
+ASK_NO_GATEWAY = LOCAL | {"logout", "sink kinds", "log export", "log verify", "log restore"}
 
 
 def every_command() -> list[str]:

@@ -41,6 +41,18 @@ class Host(host_pb2_grpc.HostServiceServicer):
         records = RECORDS[: request.last_records]
         yield gateway_pb2.SampleStreamResponse(records=records, partitions_read=2, partitions=2, cut="cut")
 
+    async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DiscoverHostTopicsRequest, context: Any
+    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        topic = gateway_pb2.DiscoveredTopic(
+            topic="orders", partitions=2, offsets=12_345, records_per_second=1.5, sampled=10,
+            retention={"seconds": 604_800},
+        )  # fmt: skip
+        topic.fits.add(message="shop.v1.Order", score=1, example='{"n": 2.50}')
+        topic.fits.add(message="shop.v1.Other", score=0.75, problem="25% of their bytes are no fields of it")
+        empty = gateway_pb2.DiscoveredTopic(topic="quiet", partitions=1)
+        yield gateway_pb2.DiscoverTopicsResponse(topics=[topic, empty], topics_read=2, topics_total=2)
+
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
@@ -99,6 +111,26 @@ def test_the_document_has_values_with_their_digits_and_why_others_are_not_there(
         (None, "it does not decode as shop.v1.Order"),
     ]
     assert (document["stream"], document["missing_topics"], document["cut"]) == ("orders", {}, "cut")
+
+
+def test_topics_are_shown_with_what_they_hold_and_the_messages_that_fit(shell: Any) -> None:
+    shell.fill()
+    code, out, _ = shell("stream", "discover", "--cluster", "local")
+    lines = [line.split() for line in out.splitlines()]
+
+    assert (code, lines[0][:2]) == (0, ["TOPIC", "PARTITIONS"])
+    assert lines[1] == ["orders", "2", "12,345", "1.5", "168h", "orders", "shop.v1.Order", "100%"]
+    assert lines[2][:3] == ["shop.v1.Other", "75%:", "25%"]
+    assert lines[3] == ["quiet", "1", "0", "0.0", "-", "-", "-", "no", "records"]
+
+
+def test_the_document_of_topics_has_examples_with_their_digits(shell: Any) -> None:
+    shell.fill()
+    text = shell("stream", "discover", "--cluster", "local", "-o", "json")[1]
+    [orders, quiet] = json.loads(text)["topics"]
+
+    assert '"n": 2.50' in text
+    assert (orders["retention_s"], orders["streams"], quiet["fits"]) == (604_800, ["orders"], [])
 
 
 def test_a_topic_that_is_not_there_is_a_warning_when_its_stream_is_registered_and_when_it_is_read(

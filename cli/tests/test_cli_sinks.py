@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from daggerclient import sinkfile
+from daggerspec import sinks
 
 SECRET = """\
 kind: secret
@@ -131,3 +132,30 @@ def test_what_is_no_such_file_is_refused_in_one_sentence(shell: Any, kind: str, 
 def test_what_is_shown_of_a_file_is_the_file() -> None:
     assert sinkfile.shown_secret(sinkfile.secret(SECRET, "f")) == yaml.safe_load(SECRET)
     assert sinkfile.shown_sink(sinkfile.sink(SINK, "f")) == yaml.safe_load(SINK)
+
+
+def test_kinds_are_listed_with_what_they_promise_and_need(shell: Any) -> None:
+    code, table, _ = shell("sink", "kinds")
+    listed = {each["kind"]: each for each in json.loads(shell("sink", "kinds", "-o", "json")[1])}
+
+    assert code == 0
+    assert [line.split()[0] for line in table.splitlines()[1:]] == list(sinks.names())
+    assert list(listed) == list(sinks.names())
+    assert (listed["parquet"]["guarantee"], listed["parquet"]["emit_early"]) == ("exactly once", False)
+    assert (listed["postgres"]["max_rows"], listed["postgres"]["emit_early"]) == (5_000, True)
+
+
+@pytest.mark.parametrize("kind", sinks.names())
+def test_of_a_kind_all_keys_of_a_dagger_file_are_told(shell: Any, kind: str) -> None:
+    code, table, _ = shell("sink", "kinds", kind)
+    told = json.loads(shell("sink", "kinds", kind, "-o", "json")[1])
+
+    assert code == 0
+    assert [line.split()[0] for line in table.splitlines()[1:]] == [each["key"] for each in told["keys"]]
+    assert {each["key"] for each in told["keys"]} >= {key.name for key in sinks.load(kind).KEYS}
+
+
+def test_a_kind_that_is_misspelt_is_told_which_is_meant(shell: Any) -> None:
+    code, _, said = shell("sink", "kinds", "parkuet")
+
+    assert (code, "did you mean parquet?" in said) == (2, True)

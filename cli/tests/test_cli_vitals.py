@@ -99,6 +99,15 @@ def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
     assert (facts["lag"], facts["memory"]) == ("1,234,567", "1.5 GiB")
 
 
+@pytest.mark.parametrize(("spare", "started"), [(True, "by the warm spare"), (False, "cold")])
+def test_get_says_how_the_driver_was_started(spare: bool, started: str) -> None:
+    dagger = gateway_pb2.Dagger(name="x", driver=events_pb2.DriverHandle(pid=7, spare=spare))
+
+    assert dict(vitals.facts(dagger, NOON))["started"] == started
+    assert json_views.dagger(dagger)["driver"]["spare"] is spare
+    assert "started" not in dict(vitals.facts(gateway_pb2.Dagger(name="x"), NOON))
+
+
 def test_a_warning_says_whose_it_is_and_what_to_do() -> None:
     first, second = map(vitals.warning, a_dagger().vitals.warnings)
 

@@ -8,6 +8,7 @@ import pytest
 
 from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
+from daggerspec import places
 from devstack import remembered, services, state
 from devstack.extension import Devstack
 from devstack.processes import Started
@@ -30,6 +31,15 @@ def test_a_new_stack_has_a_token_that_only_its_owner_reads_and_its_gateway_enfor
     assert listed.read_text() == f"administrator:{stack.token_file.read_text()}"
     assert [stat.S_IMODE(file.stat().st_mode) for file in (listed, stack.token_file)] == [0o600, 0o600]
     assert (told["DAGGERS_GATEWAY_ACCESS"], told["DAGGERS_GATEWAY_UNKNOWN_TEAMS"]) == ("enforce", "make")
+
+
+def test_every_team_may_have_its_secrets_in_the_folder_of_the_stack(tmp_path: Path) -> None:
+    (tmp_path / "my stack").mkdir()
+    stack = plan(tmp_path / "my stack", None)
+    [place] = places.parse(services.gateway_environment(stack)["DAGGERS_GATEWAY_SECRET_PLACES"])
+
+    assert place == places.Place(str(tmp_path / "my stack" / "secrets"), "*", ("*",))
+    assert stat.S_IMODE((stack.state_dir / "secrets").stat().st_mode) == 0o700
 
 
 def test_a_stack_from_before_there_were_tokens_goes_on_without_one(tmp_path: Path) -> None:

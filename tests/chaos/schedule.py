@@ -7,11 +7,12 @@ from typing import Generic, TypeVar
 
 PROCESSES = ("kafka", "influxdb", "gateway", "scheduler", "alert-receiver", "health-monitor")
 DAGGERS = ("chaos-tumble", "chaos-hop", "chaos-forward", "chaos-join", "chaos-union")
+SPARE = "_spare"
 HALVES = ("jvm", "python", "both")
 SERVERS = ("kafka", "influxdb")
 # Not InfluxDB's, see NOT_OURS in run.py.
 DISKS = ("kafka", "checkpoints")
-_DRIVERS = tuple(f"{dagger}/{half}" for dagger in DAGGERS for half in HALVES)
+_DRIVERS = tuple(f"{dagger}/{half}" for dagger in (*DAGGERS, SPARE) for half in HALVES)
 # What can be hit by each kind of fault.
 KINDS = {
     "process killed": PROCESSES,

@@ -22,7 +22,7 @@ from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
 from tests.proxy import Proxy
 
-from daggerspec.rundir import DriverIdentity
+from daggerspec.rundir import SPARE, DriverIdentity
 from devstack import drivers, state
 from devstack.processes import uninterrupted
 from devstack.up import expected
@@ -59,8 +59,8 @@ class World:
     """Set when the stream of bookings is to get another topic."""
 
     def drivers(self) -> dict[str, list[DriverIdentity]]:
-        """The launches that run, by dagger."""
-        launches: dict[str, list[DriverIdentity]] = {name: [] for name in SUBJECTS}
+        """The launches that run, by dagger, and the spares."""
+        launches: dict[str, list[DriverIdentity]] = {name: [] for name in (*SUBJECTS, SPARE)}
         for each in drivers.find(self.stack.state_dir):
             launches.setdefault(each.dagger, []).append(each)
         return launches
@@ -74,7 +74,7 @@ class World:
         return [
             f"{name} has drivers {' and '.join(generations)}"
             for name, generations in launches.items()
-            if generations[1:]
+            if generations[1:] and name != SPARE  # that of a scheduler that was killed ends by itself
         ]
 
     def missing(self) -> list[str]:
@@ -205,7 +205,8 @@ def environment(clock: Clock) -> dict[str, str]:
     # More relaunches than a run has: that a dagger FAILs in the end is not what is tried here.
     return {
         "DAGGERS_SCHEDULER_ATTEMPTS": "1000",
-        "DAGGERS_SCHEDULER_MAX_DRIVERS": str(len(SUBJECTS)),
+        "DAGGERS_SCHEDULER_MAX_DRIVERS": str(len(SUBJECTS) + 1),
+        "DAGGERS_SCHEDULER_SPARE": "true",
         **clock.environment(),
     }
 

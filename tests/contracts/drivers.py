@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, spec_pb2
 
+from daggerspec.rundir import DriverIdentity
 from fleet.observation import Presence
 from scheduler.drivers import as_handle
 
 NAME, GENERATION = "d", 5
+READY_S = 300.0
+"""Two spares warm up at once, beside all else."""
 Handle = events_pb2.DriverHandle
 
 
@@ -29,6 +32,14 @@ class DriversContract:
 
     def start(self, drivers: Any, generation: int) -> Handle:
         """Start this generation of `NAME`. Raises: OSError."""
+        raise NotImplementedError
+
+    def spare(self, drivers: Any) -> DriverIdentity:
+        """Start a spare. Raises: OSError."""
+        raise NotImplementedError
+
+    def job(self, drivers: Any, generation: int) -> spec_pb2.JobSpec:
+        """The launch of this generation of `NAME`, which somebody has intended."""
         raise NotImplementedError
 
     async def ready(self, handle: Handle) -> None:
@@ -106,3 +117,65 @@ class DriversContract:
         assert (drivers.presence(lost), drivers.drain(lost)) == (Presence.GONE, False)
         assert drivers.exit(lost).error.reason == "DRIVER_LOST"
         assert lost.run_dir == str(drivers.run_dir(NAME, GENERATION))
+
+    async def test_a_spare_becomes_the_driver_of_a_launch_and_ends_as_one(self, drivers: Any) -> None:
+        spare = self.spare(drivers)
+        await until(lambda: drivers.ready(spare), READY_S)
+        before = drivers.find(NAME, GENERATION), drivers.lives(spare)
+        handle = drivers.assign(spare, self.job(drivers, GENERATION))
+        assert handle is not None
+        found = drivers.find(NAME, GENERATION), self.restarted(drivers).find(NAME, GENERATION)
+        drivers.clear_spares(None)
+        alive = drivers.presence(handle)
+        await self.ready(handle)
+        drivers.drain(handle)
+        await until(lambda: drivers.presence(handle) is Presence.GONE)
+        left = drivers.exit(handle)
+
+        assert before == (None, True)
+        assert (handle.pid, handle.start_ticks, handle.spare) == (spare.pid, spare.start_ticks, True)
+        assert handle.run_dir == str(drivers.run_dir(NAME, GENERATION))
+        assert (found, alive) == ((handle, handle), Presence.ALIVE)
+        assert (left.code, left.HasField("code"), left.HasField("error")) == (0, True, False)
+        assert drivers.living() == []
+
+    async def test_a_launch_that_was_started_is_not_given_to_a_spare_as_well(
+        self, drivers: Any, handle: Handle
+    ) -> None:
+        spare = self.spare(drivers)
+        await until(lambda: drivers.ready(spare), READY_S)
+
+        with pytest.raises(OSError, match=r"exist|not empty"):
+            drivers.assign(spare, self.job(drivers, GENERATION))
+
+        assert drivers.find(NAME, GENERATION) == handle
+
+    async def test_a_spare_is_given_no_second_launch_and_none_once_it_is_killed(self, drivers: Any) -> None:
+        first, second = self.spare(drivers), self.spare(drivers)
+        await until(lambda: drivers.ready(first) and drivers.ready(second), READY_S)
+        drivers.assign(first, self.job(drivers, GENERATION))
+
+        def gone() -> bool:
+            drivers.kill(second)
+            return not drivers.lives(second)
+
+        await until(gone)
+        given = [drivers.assign(each, self.job(drivers, GENERATION + 1)) for each in (first, second)]
+
+        assert given == [None, None]
+        assert drivers.find(NAME, GENERATION + 1) is None
+
+    async def test_the_spares_of_schedulers_that_have_ended_are_cleared_away_but_not_ours(
+        self, drivers: Any
+    ) -> None:
+        kept, others = self.spare(drivers), self.spare(drivers)
+        await until(lambda: drivers.ready(kept) and drivers.ready(others), READY_S)
+
+        def cleared() -> bool:
+            drivers.clear_spares(kept)
+            return not drivers.lives(others)
+
+        await until(cleared)
+
+        assert drivers.lives(kept)
+        assert [each.run_dir for each in drivers.living()] == [kept.run_dir]

@@ -33,6 +33,9 @@ DOWNLOADS = {
     "devstack/src/devstack/tools/influxd.py": ("cmd/influxd@v{VERSION}",),
     # Maven has the checksums of its repository, of versions that never change.
     "bench/flink.py": ('"--require-hashes"', '"--strict-checksums"'),
+    "tests/opensearch.py": ('"--strict-checksums"', "hexdigest() != DIGEST"),
+    # The checksum of the module is compared, too.
+    "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/oidc/conftest.py": ('npm(["ci"',),
     "tests/integrate/environment.py": ('"--constraint"', '"requirements.lock"'),
     "tests/integrate/test_integrate_languages.py": ("@v",),

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from daggers.v1 import spec_pb2
 
 import scheduler
 from chassis.lines import stamp_of
+from scheduler import command
+from scheduler.__main__ import find_installation, find_java
 
 pytestmark = pytest.mark.integration
 
@@ -37,8 +40,12 @@ gateway.proc.wait(60)
 def test_the_jvm_writes_warnings_in_the_layout_of_a_drivers_log_and_no_chatter(tmp_path: Path) -> None:
     log4j = Path(scheduler.__file__).with_name("log4j2.properties")
     options = f"--driver-java-options=-Dlog4j2.configurationFile={log4j.as_uri()}"
+    inherited = {"JAVA_HOME": str(find_java(None, os.environ))}  # noqa: TID251 - as the scheduler's root does
+    here = find_installation()
+    made = command.environment(spec_pb2.JobSpec(run_dir=str(tmp_path)), "local[1]", here, inherited)
     environment = {
         **os.environ,  # noqa: TID251 - handed on
+        **{name: value for name, value in made.items() if name.endswith("JAVA_HOME")},
         "PYSPARK_SUBMIT_ARGS": f"--master local[1] {options} pyspark-shell",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TZ": "America/New_York",
@@ -48,8 +55,9 @@ def test_the_jvm_writes_warnings_in_the_layout_of_a_drivers_log_and_no_chatter(t
         [sys.executable, "-c", PROGRAM.format(said=SAID)],
         capture_output=True, text=True, check=True, timeout=120, cwd=tmp_path, env=environment,
     )  # fmt: skip
-    lines = [line for line in done.stderr.splitlines() if stamp_of(line)]
+    lines = done.stderr.splitlines()
 
+    assert all(map(stamp_of, lines)), done.stderr
     assert [line.partition("Z ")[2] for line in lines] == [
         "ERROR ProcessingTimeExecutor: gave up",
         "WARN HDFSBackedStateStoreProvider: Error cleaning up files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from services.runtime.tests.launches import Dagger, whole
 from tests.contracts.drivers import NAME, DriversContract, Handle, until
 from tests.contracts.spark_ui import SparkUiContract
 
+from chassis.processes import start_ticks
+from daggerspec.rundir import SPARE, DriverIdentity
 from scheduler import command
 from scheduler.__main__ import find_installation, find_java
 from scheduler.drivers import Drivers
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
+MASTER = "local[1]"
 
 
 class RealDrivers(Drivers):
@@ -31,11 +35,25 @@ class RealDrivers(Drivers):
 
     def launch(self, name: str, generation: int) -> Handle:
         """Start a driver as the scheduler does."""
+        job = self.job(name, generation)
+        return self.start(job, command.spark_submit(job, MASTER, find_installation()), self._environment(job))
+
+    def job(self, name: str, generation: int) -> spec_pb2.JobSpec:
+        """A launch of the dagger."""
         self.dagger.name, self.dagger.generation = name, generation
-        job = whole(self.dagger.spec(self.run_dir(name, generation)))
+        return whole(self.dagger.spec(self.run_dir(name, generation)))
+
+    def spare(self) -> DriverIdentity:
+        """Start a spare as the scheduler does, and as its scheduler."""
+        run_dir = str(self.runs / SPARE / str(time.time_ns()))
+        job = spec_pb2.JobSpec(dagger=SPARE, generation=1, run_dir=run_dir)
+        me = f"{os.getpid()}:{start_ticks(os.getpid())}"
+        words = command.spare(job, MASTER, find_installation(), me)
+        return self.start_spare(job, words, self._environment(job))
+
+    def _environment(self, job: spec_pb2.JobSpec) -> dict[str, str]:
         inherited = {"JAVA_HOME": str(find_java(None, os.environ))}  # noqa: TID251 - as the scheduler's root does
-        environment = command.environment(job, "local[1]", find_installation(), inherited)
-        return self.start(job, command.spark_submit(job, "local[1]", find_installation()), environment)
+        return command.environment(job, MASTER, find_installation(), inherited)
 
 
 @pytest.fixture
@@ -62,6 +80,12 @@ def told(handle: Handle) -> dict[str, Any]:
 class TestRealDrivers(DriversContract):
     def start(self, drivers: RealDrivers, generation: int) -> Handle:
         return drivers.launch(NAME, generation)
+
+    def spare(self, drivers: RealDrivers) -> DriverIdentity:
+        return drivers.spare()
+
+    def job(self, drivers: RealDrivers, generation: int) -> spec_pb2.JobSpec:
+        return drivers.job(NAME, generation)
 
     async def ready(self, handle: Handle) -> None:
         await until(lambda: bool(told(handle)))

@@ -45,6 +45,10 @@ def stream(**fields: Any) -> dict[str, Any]:
     return {"streams": [{**STREAM, **fields}]}
 
 
+def forward(*fields: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"sql": "", "forward": {"fields": list(fields), **more}, "sinks": [{"log": {}}]}
+
+
 def sink(**kind: Any) -> dict[str, Any]:
     return {"sinks": [kind]}
 
@@ -70,6 +74,24 @@ def postgres(**fields: Any) -> dict[str, Any]:
     return sink(postgres={"address": address, "table": "t", **fields})
 
 
+def http(**fields: Any) -> dict[str, Any]:
+    return sink(http={"url": "https://crm.example", **fields})
+
+
+def elasticsearch(**fields: Any) -> dict[str, Any]:
+    return sink(elasticsearch={"url": "https://search", "index": "trips", **fields})
+
+
+def clevertap(**fields: Any) -> dict[str, Any]:
+    own = {"account": "A-1", "region": "in1", "passcode": {"env": "P"}, "event": "e", "identity": "tag_city"}
+    return sink(clevertap=own | fields)
+
+
+def mixpanel(**fields: Any) -> dict[str, Any]:
+    own = {"project": "42", "user": "u", "secret": {"env": "P"}, "event": "e", "identity": "tag_city"}
+    return sink(mixpanel=own | fields)
+
+
 def early(window: str, having: str = "") -> dict[str, Any]:
     span = "(rowtime, INTERVAL '1' MINUTE)"
     sql = (
@@ -86,6 +108,8 @@ def one(place: str, reason: str) -> tuple[tuple[str, str], ...]:
 ACCEPTED = (
     Case("as it is", {}),
     Case("without an idle timeout", stream(idleTimeout="0s")),
+    Case("forwarding all", forward()),
+    Case("forwarding some", forward({"name": "tag_city", "expression": "UPPER(city)"}, filter="city <> 'x'")),
     Case("from an instant", stream(start={"at": "2023-11-14T22:13:20Z"})),
     Case("into the log", sink(log={"limit": 5})),
     Case("into a topic as JSON", kafka()),
@@ -94,7 +118,7 @@ ACCEPTED = (
     Case("with a secret of its team", secret("pricing-token")),
     Case("into a registered database", registered("warehouse", measurement="m")),
     Case("into a topic of a registered Kafka", registered("topics", "kafka", topic="out")),
-    Case("with names", {"sinks": [{"log": {}, "name": "one"}, {"log": {}, "name": "two"}, {"log": {}}]}),
+    Case("with names", {"sinks": [{"log": {}, "name": "db"}, {"log": {}, "name": "two"}, {"log": {}}]}),
     Case("with rules for outages and refusals",
          {"sinks": [{"log": {}, "onOutage": {"then": "THEN_SKIP", "after": "60s"}, "maxRefused": 0.5},
                     {"influx": {}, "onOutage": {"then": "THEN_FAIL"}, "maxRefused": 1},
@@ -109,6 +133,16 @@ ACCEPTED = (
          {"sql": "SELECT city AS c, 1 AS n FROM data_stream", **postgres(mode="MODE_APPEND")}),
     Case("a table with a key that somebody says",
          {"sql": "SELECT city AS c, 1 AS n FROM data_stream", **postgres(key=["c"])}),
+    Case("an index of a day, and documents with an id",
+         elasticsearch(index="trips-${window_timestamp:%Y}", id="${tag_city}", routing="${orders}")),
+    Case("events of CleverTap", clevertap(event="counted ${orders}")),
+    Case("profiles of CleverTap", clevertap(event="", profile=True)),
+    Case("events of Mixpanel", mixpanel(region="eu")),
+    Case("documents early", {**elasticsearch(createIndex=True), "emit": "EMIT_EARLY"}),
+    Case("a server that gets many rows at once", http(rowsPerRequest=100, wrap='{"d": "${rows}"}')),
+    Case("a server that gets each row at its own path",
+         http(path="/v1/${tag_city}", template='{"at": "${window_timestamp:%Y}"}', query={"n": "${orders}"},
+              auth={"header": {"name": "X-Api-Key", "value": {"env": "KEY"}}})),
 )  # fmt: skip
 
 REFUSED = (
@@ -118,6 +152,17 @@ REFUSED = (
          (("spec.cluster", "NO_SPARK"), ("spec.sinks[0].influx.address.bucket", "REQUIRED"))),
     Case("team of two lines", {"team": "a\nb"}, one("team", "INVALID_CHARACTER")),
     Case("long team", {"team": "a" * 129}, one("team", "TOO_LONG")),
+    Case("neither query nor forwarding", {"sql": ""}, one("sql", "REQUIRED")),
+    Case("query and forwarding", {"forward": {}}, one("forward", "FORWARD_AND_SQL")),
+    Case("forwarding two streams", {**forward(), "streams": [{**STREAM, "table": t} for t in ("a", "b")]},
+         one("streams", "TOO_MANY")),
+    Case("columns half said", forward({"name": "a"}, {"expression": "city"}),
+         (("spec.forward.fields[0].expression", "REQUIRED"), ("spec.forward.fields[1].name", "REQUIRED"))),
+    Case("forwarding what is not there", forward({"name": "a", "expression": "citty"}, filter="towns = 1"),
+         (("spec.forward.fields[0].expression", "UNKNOWN_COLUMN"),
+          ("spec.forward.filter", "UNKNOWN_COLUMN"))),
+    Case("two columns in one", forward({"name": "a", "expression": "city, city"}, filter="city ="),
+         (("spec.forward.fields[0].expression", "SYNTAX_ERROR"), ("spec.forward.filter", "SYNTAX_ERROR"))),
     Case("no streams", {"streams": []}, one("streams", "REQUIRED")),
     Case("twelve streams", {"streams": [{**STREAM, "table": f"t{n}"} for n in range(12)],
                             "sql": QUERY.replace("data_stream", "t1")}, one("streams", "TOO_MANY")),
@@ -233,6 +278,8 @@ REFUSED = (
          one("sinks[0].max_refused", "OUT_OF_RANGE")),
     Case("a sink that may refuse more than all", sink(log={}, maxRefused="NaN"),
          one("sinks[0].max_refused", "OUT_OF_RANGE")),
+    Case("name of a sink that ends in a hyphen", {"sinks": [{"log": {}, "name": "a-"}]},
+         one("sinks[0].name", "INVALID_NAME")),
     Case("name of a sink that is none", {"sinks": [{"log": {}, "name": "A sink"}]},
          one("sinks[0].name", "INVALID_NAME")),
     Case("a table of rows that nothing tells apart",
@@ -255,8 +302,97 @@ REFUSED = (
     Case("a certificate beside the driver", postgres(address={"tls": {"caFile": "ca.pem"}}),
          one("sinks[0].postgres.address.tls.ca_file", "INVALID_REFERENCE")),
     Case("unknown mode", postgres(mode=9), one("sinks[0].postgres.mode", "UNKNOWN_ENUM_VALUE")),
+    Case("files nowhere", sink(parquet={"table": "t"}), one("sinks[0].parquet.location", "REQUIRED")),
+    Case("files elsewhere", sink(parquet={"location": "/data/../etc", "table": "../t"}),
+         one("sinks[0].parquet.location", "INVALID_LOCATION")
+         + one("sinks[0].parquet.table", "INVALID_NAME")),
+    Case("columns with the names of folders",
+         {"sql": "SELECT city AS dt, 1 AS HR FROM data_stream", **sink(parquet={"location": "files"})},
+         one("sinks[0].parquet.location", "INVALID_LOCATION") + 2 * one("sinks[0].parquet", "SINK_SCHEMA")),
+    Case("a bucket that is none",
+         sink(parquet={"location": "s3://B/../x", "endpoint": "ftp://s", "region": "?"}),
+         one("sinks[0].parquet.location", "INVALID_LOCATION")
+         + one("sinks[0].parquet.endpoint", "INVALID_URL") + one("sinks[0].parquet.region", "INVALID_NAME")
+         + one("sinks[0].parquet.credentials", "REQUIRED")),
+    Case("keys of a folder", sink(parquet={"location": "files", "credentials": {"env": "K"}, "region": "r"}),
+         one("sinks[0].parquet.location", "INVALID_LOCATION")
+         + one("sinks[0].parquet.credentials", "UNEXPECTED") + one("sinks[0].parquet.region", "UNEXPECTED")),
+    Case("one table of two sinks", {"sinks": 2 * [{"parquet": {"location": "files", "table": "t"}}]},
+         one("sinks[0].parquet.location", "INVALID_LOCATION")
+         + one("sinks[0].parquet.table", "SINK_TABLE_TWICE")
+         + one("sinks[1].parquet.location", "INVALID_LOCATION")
+         + one("sinks[1].parquet.table", "SINK_TABLE_TWICE")),
+    Case("files that rows are updated in",
+         {**sink(parquet={"location": "files"}), "emit": "EMIT_EARLY"},
+         one("sinks[0].parquet.location", "INVALID_LOCATION") + one("sinks[0]", "NOT_UPSERT")),
     Case("early rows that are left out", {**postgres(mode="MODE_INSERT_IGNORE"), "emit": "EMIT_EARLY"},
          one("sinks[0].postgres.mode", "SINK_CANNOT_UPDATE")),
+    Case("a server nowhere", http(url="crm", tls={"caFile": "ca.pem"}),
+         one("sinks[0].http.url", "INVALID_URL") + one("sinks[0].http.tls.ca_file", "INVALID_REFERENCE")),
+    Case("a server that shows its secret", http(url="https://u:p@crm", headers={"Authorization": "Bearer x"},
+                                                query={"api_key": "x"}),
+         one("sinks[0].http.url", "INLINE_SECRET")
+         + one("sinks[0].http.headers.Authorization", "INLINE_SECRET")
+         + one("sinks[0].http.query.api_key", "INLINE_SECRET")),
+    Case("a server that is shown too much",
+         http(auth={"bearer": {"env": "A"}, "basic": {"user": "a:b", "password": {}}}),
+         one("sinks[0].http.auth", "UNEXPECTED") + one("sinks[0].http.auth.basic.user", "INVALID_CHARACTER")
+         + one("sinks[0].http.auth.basic.password", "REQUIRED")),
+    Case("a header of the sink's own",
+         http(headers={"Host": "a", "X@Y": "b", "X": "\n"},
+              auth={"header": {"name": "TE", "value": {"env": "A"}}}),
+         one("sinks[0].http.auth.header.name", "UNEXPECTED") + one("sinks[0].http.headers.Host", "UNEXPECTED")
+         + one("sinks[0].http.headers.X", "INVALID_CHARACTER")
+         + one("sinks[0].http.headers.X@Y", "INVALID_NAME")),
+    Case("requests that are none", http(method="GET", rowsPerRequest=1001, body=9, timeout="61s"),
+         one("sinks[0].http.timeout", "OUT_OF_RANGE") + one("sinks[0].http.method", "INVALID_METHOD")
+         + one("sinks[0].http.rows_per_request", "OUT_OF_RANGE")
+         + one("sinks[0].http.body", "UNKNOWN_ENUM_VALUE")),
+    Case("several rows in one object", http(rowsPerRequest=2, body="BODY_OBJECT", path="/${tag_city}"),
+         one("sinks[0].http.body", "UNEXPECTED") + one("sinks[0].http.path", "SINK_TEMPLATE")),
+    Case("statuses that are none", http(retryStatuses=["409", "500-599", "200"], refuseStatuses=["599-500"]),
+         one("sinks[0].http.retry_statuses[2]", "INVALID_STATUS")
+         + one("sinks[0].http.refuse_statuses[0]", "INVALID_STATUS")),
+    Case("templates of no columns",
+         http(path="/a?b", template='{"a": "${citi}", "b": "${orders:%Y}", "c": "${"}', wrap="[]"),
+         one("sinks[0].http.wrap", "UNEXPECTED") + one("sinks[0].http.template", "SINK_TEMPLATE") * 3
+         + one("sinks[0].http.path", "INVALID_URL")),
+    Case("templates of no JSON",
+         http(template="{", body="BODY_ARRAY", wrap='["${rows}", "${rows}"]', rowId="id"),
+         one("sinks[0].http.wrap", "SINK_TEMPLATE") + one("sinks[0].http.template", "SINK_TEMPLATE")),
+    Case("a path that changes the host", http(path="${tag_city}"), one("sinks[0].http.path", "INVALID_URL")),
+    Case("an id under a column's name", http(rowId="tag_city"),
+         one("sinks[0].http.row_id", "DUPLICATE_COLUMN")),
+    Case("early rows for a server", {**http(), "emit": "EMIT_EARLY"}, one("sinks[0]", "NOT_UPSERT")),
+    Case("an index nowhere", elasticsearch(url="", index="", timeout="0s"),
+         one("sinks[0].elasticsearch.url", "INVALID_URL")
+         + one("sinks[0].elasticsearch.timeout", "OUT_OF_RANGE")
+         + one("sinks[0].elasticsearch.index", "REQUIRED")),
+    Case("an index whose name is none",
+         elasticsearch(index="Trips of ${citi}", id="${citi}", routing="a\n", operation=9),
+         one("sinks[0].elasticsearch.operation", "UNKNOWN_ENUM_VALUE")
+         + one("sinks[0].elasticsearch.index", "SINK_TEMPLATE")
+         + one("sinks[0].elasticsearch.id", "SINK_TEMPLATE")
+         + one("sinks[0].elasticsearch.index", "INVALID_NAME")
+         + one("sinks[0].elasticsearch.routing", "INVALID_CHARACTER")),
+    Case("one index of many to be made", elasticsearch(index="trips-${tag_city}", createIndex=True),
+         one("sinks[0].elasticsearch.create_index", "UNEXPECTED")),
+    Case("early documents that are merged",
+         {**elasticsearch(operation="OPERATION_UPDATE"), "emit": "EMIT_EARLY"},
+         one("sinks[0].elasticsearch.operation", "SINK_CANNOT_UPDATE")),
+    Case("events of nobody, nowhere",
+         clevertap(account="", region="", passcode=None, event="", identity="citi"),
+         one("sinks[0].clevertap.account", "INVALID_NAME") + one("sinks[0].clevertap.region", "INVALID_NAME")
+         + one("sinks[0].clevertap.url", "INVALID_URL") + one("sinks[0].clevertap.passcode", "REQUIRED")
+         + one("sinks[0].clevertap.event", "REQUIRED")
+         + one("sinks[0].clevertap.identity", "UNKNOWN_COLUMN")),
+    Case("profiles with an event", clevertap(profile=True), one("sinks[0].clevertap.event", "UNEXPECTED")),
+    Case("events of no project",
+         mixpanel(project="p", user="a:b", secret=None, region="mars", event="", identity=""),
+         one("sinks[0].mixpanel.project", "INVALID_NAME") + one("sinks[0].mixpanel.user", "INVALID_CHARACTER")
+         + one("sinks[0].mixpanel.region", "INVALID_NAME") + one("sinks[0].mixpanel.url", "INVALID_URL")
+         + one("sinks[0].mixpanel.secret", "REQUIRED") + one("sinks[0].mixpanel.event", "REQUIRED")
+         + one("sinks[0].mixpanel.identity", "REQUIRED")),
     Case("points of tags only", {"sql": "SELECT city AS tag_city FROM data_stream"},
          one("sinks[0].influx", "NO_FIELDS")),
     Case("one tag of two columns",

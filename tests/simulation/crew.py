@@ -42,6 +42,8 @@ class Crew:
         self.webhooks = SimulatedWebhooks(world)
         # A database takes most of the time of a life, so not every one has one.
         self.projection = SimulatedProjection(world) if self.random.random() < 0.3 else None
+        self.spare = self.random.random() < 0.5
+        """Whether schedulers keep a spare."""
         self.members: dict[str, Member] = {}
         """Every process there was, by name; of a scheduler, its identity."""
         self._spark = httpx.AsyncClient(transport=SimulatedSpark(world, self.hosts), trust_env=False)
@@ -89,7 +91,7 @@ class Crew:
             other = self.members.get(scheduler_id)
             return other is not None and other.host is host and not other.service.serves
 
-        return services.scheduler(self.world, process, host, self.sinks, state, dead)
+        return services.scheduler(self.world, process, host, self.sinks, state, dead, spare=self.spare)
 
     def _ended(self, monitor_id: str) -> bool:
         """Whether a monitor is known to be dead: all of them stand on one machine."""
@@ -130,8 +132,7 @@ class Crew:
         for host in self.hosts:
             if host.cut and self.random.random() < 0.5:
                 host.gone = True
-                for driver in host.drivers.values():
-                    driver.end(None)
+                host.end()
                 for member in self.serving("scheduler", host):
                     member.process.alive = False
             self._return(host)

@@ -5,8 +5,8 @@ The lease is the runtime's own; only where it is kept is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from scheduler.exit_classification import exited
 
 BEAT_S = 5.0
 BATCH_S = 2.0
+SPARE_S = 0.5
 
 
 @dataclass(eq=False)
@@ -40,6 +41,15 @@ class Host:
     """For good: nothing of it will ever run again."""
     drivers: dict[tuple[str, int], SimulatedDriver] = field(default_factory=dict)
     """Every launch there was, by dagger and generation."""
+    spares: dict[str, SimulatedSpare] = field(default_factory=dict)
+    """Every driver that has no launch, by its directory."""
+    started: int = 0
+    """How many processes were started."""
+
+    def end(self) -> None:
+        """Nothing that runs here goes on."""
+        for running in (*self.drivers.values(), *self.spares.values()):
+            running.end(None)
 
 
 class Sinks:
@@ -189,12 +199,46 @@ class SimulatedDriver:
         return beat
 
 
+class SimulatedSpare:
+    """A driver that has no launch yet: it warms up, and ends some time after its scheduler has."""
+
+    def __init__(self, world: World, identity: DriverIdentity, has_scheduler: Callable[[], bool]) -> None:
+        self.identity = identity
+        self.alive, self.ready = True, False
+        self._world, self._has_scheduler = world, has_scheduler
+        world.later(world.random.uniform(3, 15), self._warmed_up)
+        world.later(SPARE_S, self._look)
+
+    def end(self, _: int | None) -> None:
+        """Exit, or be killed."""
+        self.alive = False
+
+    def _warmed_up(self) -> None:
+        if self._world.chance(0.05, "warm-up failed"):
+            self.end(70)
+        self.ready = True
+
+    def _look(self) -> None:
+        if self._world.chance(0.01, "spare died") or not self._has_scheduler():
+            self.end(0)
+        if self.alive:
+            self._world.later(SPARE_S, self._look)
+
+
 class SimulatedDrivers:
     """The process table of a host, as `scheduler.drivers.Drivers` shows it to one scheduler."""
 
-    def __init__(self, world: World, sinks: Sinks, host: Host, source: str) -> None:
-        """`source`: ce_source of the scheduler."""
+    def __init__(
+        self,
+        world: World,
+        sinks: Sinks,
+        host: Host,
+        source: str,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`source`: ce_source of the scheduler, which is `alive`."""
         self._world, self._sinks, self._host, self._source = world, sinks, host, source
+        self._alive = alive
         self.runs, self.host = Path("runs"), host.name
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -211,17 +255,68 @@ class SimulatedDrivers:
             raise OSError(12, "Cannot allocate memory")
         if key in self._host.drivers:
             raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
+        return self._begin(self._identity(job, str(self.run_dir(*key))))
+
+    def start_spare(
+        self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> DriverIdentity:
+        """As Drivers'. Raises: OSError."""
+        if self._world.chance(0.02, "spare not started"):
+            raise OSError(12, "Cannot allocate memory")
+        identity = self._identity(job, job.run_dir)
+        self._host.spares[identity.run_dir] = SimulatedSpare(self._world, identity, self._alive)
+        return identity
+
+    def lives(self, spare: DriverIdentity) -> bool:
+        """As Drivers'."""
+        known = self._host.spares.get(spare.run_dir)
+        return known is not None and known.alive
+
+    def ready(self, spare: DriverIdentity) -> bool:
+        """As Drivers'."""
+        return self.lives(spare) and self._host.spares[spare.run_dir].ready
+
+    def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
+        """As Drivers'. Raises: as `start`."""
+        key = job.dagger, job.generation
+        self._world.control_witness.launches(*key, self._source)
+        if not self.ready(spare):
+            return None
+        if key in self._host.drivers:
+            raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
+        del self._host.spares[spare.run_dir]
+        run_dir = str(self.run_dir(*key))
+        handle = self._begin(
+            replace(spare, dagger=job.dagger, generation=job.generation, run_dir=run_dir, spare=True)
+        )
+        if self._world.chance(0.05, "spare died as it was assigned"):
+            self._host.drivers[key].end(-9)
+        return handle
+
+    def clear_spares(self, kept: DriverIdentity | None) -> None:
+        """As Drivers'."""
+        for run_dir, spare in list(self._host.spares.items()):
+            if kept is None or run_dir != kept.run_dir:
+                spare.end(-9)
+                del self._host.spares[run_dir]
+
+    def _identity(self, job: spec_pb2.JobSpec, run_dir: str) -> DriverIdentity:
         # Beyond what a kernel gives: the exit watch finds none, and the tick looks.
-        pid = 2**30 + len(self._host.drivers)
-        identity = DriverIdentity(
+        pid = 2**30 + self._host.started
+        self._host.started += 1
+        return DriverIdentity(
             dagger=job.dagger,
             generation=job.generation,
-            run_dir=str(self.run_dir(*key)),
+            run_dir=run_dir,
             boot_id="boot",
             pid=pid,
             start_ticks=pid,
         )
-        self._host.drivers[key] = SimulatedDriver(self._world, self._sinks, self._host, identity)
+
+    def _begin(self, identity: DriverIdentity) -> events_pb2.DriverHandle:
+        """What runs a launch from now on."""
+        driver = SimulatedDriver(self._world, self._sinks, self._host, identity)
+        self._host.drivers[identity.dagger, identity.generation] = driver
         return as_handle(identity, self.host)
 
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
@@ -242,7 +337,8 @@ class SimulatedDrivers:
 
     def living(self) -> list[DriverIdentity]:
         """As Drivers'."""
-        return [each.identity for each in self._host.drivers.values() if each.alive]
+        running = (*self._host.drivers.values(), *self._host.spares.values())
+        return [each.identity for each in running if each.alive]
 
     def write_missing(self) -> None:
         """As Drivers': no older version ever ran here."""
@@ -259,7 +355,7 @@ class SimulatedDrivers:
 
     def kill(self, driver: Identified) -> None:
         """As Drivers'."""
-        killed = self._of(driver)
+        killed = self._of(driver) or self._host.spares.get(driver.run_dir)
         if killed is not None:
             killed.end(-9)
 

@@ -139,6 +139,9 @@ class Life:
             for alert in self.world.alert_witness.ledger.alerts.values()
             if alert.firing or not all(each.done for each in alert.deliveries.values())
         ]
+        spares = [spare for host in self.crew.hosts for spare in host.spares.values() if spare.alive]
+        if len(spares) > 1:
+            found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
 

@@ -77,13 +77,23 @@ def _away(error: BaseException) -> bool:
 
 
 def scheduler(
-    world: World, process: Process, host: Host, sinks: Sinks, state: Path, dead: Callable[[str], bool]
+    world: World,
+    process: Process,
+    host: Host,
+    sinks: Sinks,
+    state: Path,
+    dead: Callable[[str], bool],
+    *,
+    spare: bool,
 ) -> Coroutine[Any, Any, None]:
-    """A scheduler that runs on a host; `dead` proves the death of another by its identity."""
+    """A scheduler that runs on a host, with or without a spare; `dead` proves the death of another by its
+    identity.
+    """
+    source, alive = f"/scheduler/{process.name}", partial(getattr, process, "alive")
     scheduler = Scheduler(
         world.control,
         world.beats,
-        SimulatedDrivers(world, sinks, host, f"/scheduler/{process.name}"),  # type: ignore[arg-type]  # the same methods
+        SimulatedDrivers(world, sinks, host, source, alive),  # type: ignore[arg-type]  # the same methods
         command=lambda *_: ([], {}),
         platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
         state_dir=state,
@@ -91,6 +101,7 @@ def scheduler(
         options=Options(
             scheduler_id=process.name,
             max_drivers=9,
+            spare=spare,
             tick=timedelta(seconds=1),
             sweep=timedelta(seconds=10),
         ),

@@ -79,6 +79,14 @@ class TestSimulatedDrivers(DriversContract):
         drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one")
         return drivers.start(spec_pb2.JobSpec(dagger=NAME, generation=generation), [], {})
 
+    def spare(self, drivers: SimulatedDrivers) -> DriverIdentity:
+        run_dir = f"runs/_spare/{drivers._host.started}"
+        return drivers.start_spare(spec_pb2.JobSpec(dagger="_spare", run_dir=run_dir), [], {})
+
+    def job(self, drivers: SimulatedDrivers, generation: int) -> spec_pb2.JobSpec:
+        drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one")
+        return spec_pb2.JobSpec(dagger=NAME, generation=generation)
+
     def restarted(self, drivers: SimulatedDrivers) -> SimulatedDrivers:
         return SimulatedDrivers(drivers._world, drivers._sinks, drivers._host, "/scheduler/two")
 

@@ -1,7 +1,7 @@
 """What a record of the control topic says, in words: one line for a person who reads along."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
@@ -10,30 +10,35 @@ from cli.json_views.events import unpacked
 from daggerclient.teamfile import role_name
 from fleet import facts
 
+_Words: TypeAlias = Callable[[Any, gateway_pb2.Event], str]
+"""What a message says, given the event that it came in."""
+
 
 def words(event: gateway_pb2.Event) -> str:
     """What happened; a type that is not known here is named as it is."""
-    said = _said(unpacked(event.data), event.sequence) or event.type.rpartition(".")[2]
+    said = _said(unpacked(event.data), event) or event.type.rpartition(".")[2]
     return f"{said}; refused: {event.refused}" if event.refused else said
 
 
-def _said(message: Message | None, sequence: int) -> str:
+def _said(message: Message | None, event: gateway_pb2.Event) -> str:
     if message is None:
         return ""
     if type(message) in facts.FACTS:
-        return facts.words(message, sequence)
+        return facts.words(message, event.sequence)
     said = _WORDS.get(type(message))
-    return said(message, sequence) if said else ""
+    return said(message, event) if said else ""
 
 
-def _asked(what: Callable[[Any], str]) -> Callable[[Any, int], str]:
+def _asked(what: Callable[[Any], str]) -> _Words:
     """Words for a request, with who asked."""
     return lambda request, _: f"{what(request)} by {request.meta.actor or 'anonymous'}"
 
 
-def _requested(request: events_pb2.DaggerRequested, _: int) -> str:
-    new = request.meta.HasField("expected_version") and request.meta.expected_version == 0
-    said = _asked(lambda _: "created" if new else "revised")(request, 0)
+def _requested(request: events_pb2.DaggerRequested, event: gateway_pb2.Event) -> str:
+    first = request.meta.HasField("expected_version") and request.meta.expected_version == 0
+    # The gateway says no version of what is refused; an older one says none at all.
+    new = event.version == 1 if event.version else first
+    said = _asked(lambda _: "created" if new else "revised")(request, event)
     return f"{said}, warnings: {len(request.warnings)}" if request.warnings else said
 
 
@@ -58,7 +63,7 @@ def _granted(event: events_pb2.GrantChanged) -> str:
     return f"stream restricted to {', '.join(event.grant.teams) or 'no team'}"
 
 
-_WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
+_WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.ClusterRegistered: _asked(lambda _: "cluster registered"),
     events_pb2.SchemaRegistered: _asked(lambda it: f"schema registered: {', '.join(it.schema.messages)}"),
     events_pb2.StreamRegistered: _asked(lambda _: "stream registered"),
@@ -91,7 +96,9 @@ _WORDS: Final[Mapping[type[Message], Callable[[Any, int], str]]] = {
     events_pb2.RestartRequested: _asked(lambda _: "asked to restart"),
     events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
     events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
-    events_pb2.SchedulerStarted: lambda it, epoch: f"scheduler {it.scheduler_id or '?'} leads, epoch {epoch}",
+    events_pb2.SchedulerStarted: lambda it, event: (
+        f"scheduler {it.scheduler_id or '?'} leads, epoch {event.sequence}"
+    ),
     events_pb2.HostServing: lambda it, _: (
         f"host {it.host or '?'} serves its logs and rows on {it.address or '?'}"
     ),

@@ -85,7 +85,7 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             "cli.commands.events",
         ),
         "init": Listed(
-            "Write a dagger file that counts the records of a stream per minute, to be changed from there.",
+            "Write a dagger file that counts the records of a stream per minute, or forwards each.",
             "cli.commands.init",
         ),
         "login": Listed(

@@ -199,8 +199,23 @@ def print_error(error: CliError, *, as_json: bool) -> None:
     from cli.console import Console
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("error: ", "bold red"), error.message))
+    console.print(Text.assemble(("error: ", "bold red"), _beside_findings(error)))
     print_findings(console, error.findings)
+
+
+def _beside_findings(error: CliError) -> str:
+    """Why the command ends early; of what was found, which stands below, how much."""
+    if not error.findings:
+        return error.message
+    from daggerclient.findings import headline
+
+    wrong = [each for each in error.findings if each.get("severity") != "warning"]
+    return error.message.replace(headline(wrong or error.findings), amount(len(wrong)), 1)
+
+
+def amount(things: int) -> str:
+    """How much is wrong."""
+    return "one thing is wrong" if things == 1 else f"{things} things are wrong"
 
 
 def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]]) -> None:

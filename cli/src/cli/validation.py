@@ -17,6 +17,7 @@ from daggerclient import InvalidFileError
 from daggerclient.daggerfile.keys import key, place
 from daggerclient.daggerfile.parse import DaggerFile, read
 from daggerclient.findings import headline
+from daggerspec import query
 from daggerspec.violation import lines
 
 
@@ -107,15 +108,19 @@ def _asked(gateway: Gateway, file: DaggerFile) -> gateway_pb2.ValidateResponse:
 
 def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
     """Findings of the gateway as ones about a file; one that has a line and a column speaks of the query."""
-    query = lines(file.spec.sql)
-    return [_place(finding, query, file, path) for finding in findings]
+    texts = {part.field: lines(part.text) for part in query.of(file.spec).parts}
+    return [_place(finding, texts, file, path) for finding in findings]
 
 
-def _place(finding: Mapping[str, Any], query: list[str], file: DaggerFile, path: str) -> dict[str, Any]:
-    named = {**finding, "dagger": file.name, "field": key(finding["field"]), "file": path}
-    source = excerpt(query, finding)
+def _place(
+    finding: Mapping[str, Any], texts: Mapping[str, list[str]], file: DaggerFile, path: str
+) -> dict[str, Any]:
+    field = key(finding["field"])
+    named = {**finding, "dagger": file.name, "field": field, "file": path}
+    source = excerpt(texts.get(field, []), finding)
     if source is not None:
-        file_line = {"file_line": file.sql_line + finding["line"] - 1} if file.sql_line else {}
+        first = file.first_lines.get(field)
+        file_line = {"file_line": first + finding["line"] - 1} if first else {}
         return {**named, **file_line, "source": source}
     where = place(named["field"], file.places)
     return {**named, "line": where[0], "column": where[1]} if where else named

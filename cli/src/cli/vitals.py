@@ -60,6 +60,8 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
     if dagger.HasField("phase_time"):
         phase += f", for {spoken(_since(dagger.phase_time, now))}"
     lines = [("phase", phase), ("restarts", str(dagger.restarts))]
+    if dagger.driver.pid:
+        lines.append(("started", "by the warm spare" if dagger.driver.spare else "cold"))
     if dagger.HasField("last_exit"):
         lines.append(("last exit", _ended(dagger.last_exit, now)))
     if not vitals.HasField("heard_time"):

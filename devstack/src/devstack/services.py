@@ -1,6 +1,8 @@
 """The services of the embedded stack: how they are started, and when they are ready."""
 
+import shlex
 import sys
+from pathlib import Path
 
 import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
@@ -35,12 +37,34 @@ def gateway_command() -> list[str]:
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
     places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
-    return {**places, **LOOPBACK, **_environment(), **tokens.gateway_environment(stack)} | {
+    secrets = {"DAGGERS_GATEWAY_SECRET_PLACES": _secret_places(stack)}
+    usual = {**places, **secrets, **LOOPBACK, **_folders(stack), **_environment()}
+    return {**usual, **tokens.gateway_environment(stack)} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
         "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
     }
+
+
+def files_folder(stack: Stack) -> Path:
+    """Where sinks may write files."""
+    return stack.state_dir / "files"
+
+
+def secrets_folder(stack: Stack) -> Path:
+    """Where every team may have its secrets; nobody else than its owner reads it."""
+    folder = stack.state_dir / "secrets"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _folders(stack: Stack) -> dict[str, str]:
+    return {"DAGGERS_ALLOWED_FOLDERS": str(files_folder(stack))}
+
+
+def _secret_places(stack: Stack) -> str:
+    return f"{shlex.quote(str(secrets_folder(stack)))} '*' '*'"
 
 
 def gateway_ready(stack: Stack) -> bool:
@@ -62,7 +86,9 @@ def scheduler_command() -> list[str]:
 def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
     """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
     return (
-        LOOPBACK
+        {"DAGGERS_SCHEDULER_SECRET_PLACES": _secret_places(stack)}
+        | LOOPBACK
+        | _folders(stack)
         | _environment()
         | {
             "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,

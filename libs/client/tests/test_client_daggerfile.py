@@ -111,7 +111,57 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
             ),
         ],
     )
-    assert (dagger.name, dagger.spec, dagger.sql_line) == ("completed_bookings", expected, 8)
+    assert (dagger.name, dagger.spec, dagger.first_lines["sql"]) == ("completed_bookings", expected, 8)
+
+
+HTTP = """
+name: to_crm
+team: crm
+cluster: local
+streams: [{table: data_stream, stream: bookings}]
+sql: SELECT 1
+sinks:
+  - name: crm
+    http:
+      url: https://crm.example
+      path: /v1/${id}
+      auth: {basic: {user: u, password: crm-token}}
+      headers: {X-A: b}
+      body: ndjson
+      rows_per_request: 7
+      timeout: 3s
+      retry_statuses: ["409"]
+      split: true
+  - {registered: crm, http: {path: /v1}}
+"""
+
+
+def test_a_sink_of_nested_keys_reads_back_as_it_is_written_and_a_registered_one_needs_no_address() -> None:
+    [dagger] = parse(HTTP, "d.yaml")
+
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+    own = spec_pb2.HttpSink(
+        url="https://crm.example",
+        path="/v1/${id}",
+        auth=spec_pb2.HttpAuth(
+            basic=spec_pb2.HttpAuth.Basic(user="u", password=spec_pb2.SecretRef(name="crm-token"))
+        ),
+        headers={"X-A": "b"},
+        body=spec_pb2.HttpSink.BODY_NDJSON,
+        rows_per_request=7,
+        timeout=timedelta(seconds=3),
+        retry_statuses=["409"],
+        split=True,
+    )
+    theirs = spec_pb2.Sink(registered="crm", http=spec_pb2.HttpSink(path="/v1"))
+    assert [*dagger.spec.sinks] == [spec_pb2.Sink(name="crm", http=own), theirs]
+    assert again.spec.sinks == dagger.spec.sinks
+
+
+def test_a_sink_without_an_address_is_told_which_key_it_lacks() -> None:
+    missing = only(HTTP.replace("registered: crm, ", ""))
+
+    assert (missing["code"], missing["field"]) == ("MISSING_KEY", "sinks[1].http.url")
 
 
 def test_every_field_of_a_specification_has_a_key_in_the_file() -> None:
@@ -128,6 +178,49 @@ def test_a_specification_written_as_a_file_reads_back_the_same() -> None:
     [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
 
     assert again.spec == dagger.spec
+
+
+FORWARD = """\
+name: to_crm
+team: crm
+cluster: local
+streams: [{stream: bookings}]
+forward:
+  filter: |
+    fare > 0
+      AND status = 'COMPLETED'
+  fields:
+    zone: UPPER(city)
+    "customer id": customer.id
+sinks: [{kafka: {topic: t}}]
+"""
+
+
+def test_a_forwarding_has_a_filter_and_columns_in_their_order() -> None:
+    [dagger] = parse(FORWARD, "d.yaml")
+    fields = [(each.name, each.expression) for each in dagger.spec.forward.fields]
+
+    assert dagger.spec.forward.filter == "fare > 0\n  AND status = 'COMPLETED'\n"
+    assert fields == [("zone", "UPPER(city)"), ("customer id", "customer.id")]
+    assert dagger.first_lines["forward.filter"] == 7
+    assert dagger.first_lines["forward.fields[1].expression"] == 11
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+    assert again.spec.forward == dagger.spec.forward
+
+
+def test_what_is_wrong_with_a_forwarding_is_told_by_its_key() -> None:
+    text = FORWARD.replace("zone: UPPER(city)", "zone: 7").replace("  filter: |", "  filtre: |")
+
+    assert findings(text) == [
+        ("UNKNOWN_KEY", "forward.filtre", 6),
+        ("WRONG_TYPE", "forward.fields[0].expression", 10),
+    ]
+
+
+def test_a_file_without_query_says_that_one_is_missing() -> None:
+    text = FORWARD[: FORWARD.index("forward:")] + "sinks: [log]\n"
+
+    assert findings(text) == [("MISSING_KEY", "sql", 1)]
 
 
 def test_every_mistake_is_reported_at_once_with_its_line() -> None:

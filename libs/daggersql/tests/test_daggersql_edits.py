@@ -57,6 +57,10 @@ FURTHER = {
     "double quotes": (
         'SELECT "fare" AS "f" FROM "bookings" WHERE status = "CREATED" AND "driver_id" <> "status"'
     ),
+    "values of an enum without quotes": (
+        "SELECT CASE status WHEN created THEN 1 WHEN CANCELED THEN 2 END AS n FROM bookings"
+        " WHERE status = completed OR complete <> status OR status IN (`created`, 'CANCELLED')"
+    ),
     "ORDER BY": "SELECT fare AS f FROM bookings ORDER BY f DESC LIMIT 10",
     "ORDER BY inside": "SELECT f FROM (SELECT fare AS f FROM bookings ORDER BY f) t",
     "FORM": "SELECT fare FORM bookings",

@@ -156,3 +156,27 @@ def test_what_rows_are_grouped_by_is_in_their_keys_also_where_no_column_shows_it
     sql: str, keys: set[str]
 ) -> None:
     assert set(plan(sql).key_origins) == {("orders", each) for each in keys}
+
+
+@pytest.mark.parametrize(
+    ("sql", "copy"),
+    [
+        ("SELECT number AS x FROM orders", ("orders", "number")),
+        ("SELECT customer.city AS x FROM orders", ("orders", "customer.city")),
+        ("SELECT items AS x FROM orders", ("orders", "items")),
+        ("SELECT UPPER(number) AS x FROM orders", None),
+        ("SELECT amount * 2 AS x FROM orders", None),
+        ("SELECT CAST(amount AS BIGINT) AS x FROM orders", None),
+        (f"SELECT number AS x, {END} FROM orders GROUP BY number, {WINDOW}", ("orders", "number")),
+        (f"SELECT MAX(amount) AS x, {END} FROM orders GROUP BY {WINDOW}", None),
+        (f"SELECT COUNT(*) AS n, {END.replace('window_timestamp', 'x')} FROM orders GROUP BY {WINDOW}", None),
+        ("SELECT number AS x FROM orders UNION ALL SELECT number FROM orders", ("orders", "number")),
+        ("SELECT number AS x FROM orders UNION ALL SELECT number FROM refunds", None),
+    ],
+)
+def test_a_column_that_is_a_field_as_it_stands_in_the_records_says_so(
+    sql: str, copy: tuple[str, str] | None
+) -> None:
+    found = plan(sql)
+
+    assert found.copies[[each.name for each in found.columns].index("x")] == copy

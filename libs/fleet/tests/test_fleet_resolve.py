@@ -250,6 +250,29 @@ def test_a_launch_has_the_places_of_the_secrets_that_are_named_and_no_value() ->
     assert [each.name for each in made.secrets] == ["token"]
 
 
+def test_daggers_that_are_to_run_share_what_a_registered_sink_allows() -> None:
+    limit = {"rows_per_second": 900, "requests_per_second": 3, "max_in_flight": 2}
+    sink = {"influx": {"address": {"url": "http://influx:1", "bucket": "b"}}}
+    registered = events_pb2.SinkRegistered(meta=META, sink={"name": "crm", "sink": sink, "limit": limit})
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(SPEC)
+    spec.sinks.add(registered="crm").influx.measurement = "mine"
+    named = [events_pb2.DaggerRequested(meta=META, name=f"counts-{n}", spec=spec) for n in range(4)]
+    known = fleet(
+        registered,
+        *named,
+        events_pb2.StopRequested(meta=META, name="counts-3", mode=events_pb2.STOP_MODE_NOW),
+    )
+    made = resolve.job(
+        known, known.daggers["counts-0"], 9, platform=PLATFORM, checkpoint_root="/c", run_dir="/r"
+    )
+
+    assert made.sinks[-1].share == spec_pb2.RateLimit(
+        rows_per_second=300, requests_per_second=1, max_in_flight=1
+    )
+    assert not any(each.HasField("share") for each in made.sinks[:-1])
+
+
 def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
     own = spec_pb2.Sink(influx={"address": {"url": "http://elsewhere"}})
 
@@ -276,6 +299,22 @@ def test_an_address_that_no_administrator_registered_is_held_to_rules() -> None:
 
     held = [each.egress if each.HasField("egress") else None for each in made.sinks]
     assert held == [None, None, None, rules, None]
+
+
+def test_a_launch_is_told_the_folders_of_its_team() -> None:
+    said = spec_pb2.DaggerSpec()
+    said.CopyFrom(SPEC)
+    said.team = "pricing"
+    said.sinks.add(parquet={"location": "/data/pricing"})
+    of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=said))
+    rules = spec_pb2.Egress(folders=["/data/{team}", "/all"])
+
+    made = resolve.job(
+        of, of.daggers["d"], 42, platform=PLATFORM, checkpoint_root="/c", run_dir="/r", egress=rules
+    )
+
+    assert made.sinks[-1].egress.folders == ["/data/pricing", "/all"]
+    assert rules.folders == ["/data/{team}", "/all"]
 
 
 def test_a_dagger_is_shown_with_its_findings_reasons_and_addresses() -> None:

@@ -152,6 +152,12 @@ def test_what_a_team_is_told_of_places_are_its_own() -> None:
     assert places.told((), "others") == "none"
 
 
+def test_a_place_with_spaces_is_quoted() -> None:
+    [place] = places.parse("'/my stack/secrets' '*' *")
+
+    assert place == places.Place("/my stack/secrets", "*", ("*",))
+
+
 @pytest.mark.parametrize(
     "text",
     ["/etc", "/etc team", "/ team *", "etc team *", "/a/../b team *", "env:* team *", "/etc team host"],
@@ -224,6 +230,17 @@ def test_what_is_wrong_with_the_address_of_a_sink_is_told(
 
 def test_a_secret_of_another_team_is_in_a_sink_that_an_administrator_registered() -> None:
     assert registering(influx("others"), exempt=True) == []
+
+
+def test_a_limit_that_a_kind_does_not_keep_is_refused() -> None:
+    limit = spec_pb2.RateLimit(rows_per_second=5, requests_per_second=5, max_in_flight=5)
+    kafka = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(cluster="local"))
+
+    assert registering(influx(), limit=limit) == []
+    assert [each for each in registering(kafka, limit=limit) if "limit" in each[0]] == [
+        ("sink.limit.requests_per_second", "LIMIT_NOT_KEPT"),
+        ("sink.limit.max_in_flight", "LIMIT_NOT_KEPT"),
+    ]
 
 
 def test_what_is_wrong_with_teams_and_limits_of_a_sink_is_told() -> None:

@@ -72,6 +72,8 @@ async def test_a_schema_is_shown_as_proto_text(ready: Any) -> None:
 syntax = "proto3";
 package shop;
 
+import "google/protobuf/timestamp.proto";
+
 enum Status {
   UNKNOWN = 0;
   COMPLETED = 1;

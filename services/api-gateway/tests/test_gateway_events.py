@@ -72,6 +72,21 @@ async def test_without_a_sequence_a_snapshot_comes_first_and_ends_with_where_it_
     ) == ("completed_bookings", 3, None, 3, "daggers.v1.StopRequested", 4)
 
 
+async def test_a_request_has_the_version_that_it_gave_so_that_what_made_a_dagger_is_known(
+    ready: Any, steps: Any
+) -> None:
+    watching = ready.daggers.WatchEvents(pb.WatchEventsRequest(since_sequence=2))
+    await ready.create()
+    await ready.daggers.StopDagger(pb.StopDaggerRequest(name="completed_bookings"), timeout=10)
+    await ready.log.append(fact(1))
+    live = await steps(watching, 3)
+
+    replayed = await everything(ready, since_sequence=2)
+
+    assert [step.event.version for step in live] == [1, 2, 0]
+    assert [step.event.version for step in replayed] == [1, 2, 0]
+
+
 async def test_a_watch_of_one_dagger_sees_its_events_only_and_ends_at_the_end(ready: Any) -> None:
     await ready.create()
     await ready.create(name="another_one")

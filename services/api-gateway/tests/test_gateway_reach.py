@@ -128,6 +128,46 @@ async def test_what_is_registered_or_allowed_or_public_is_reached(
     await enforcing.bot("editor").CreateDagger(create(asked))
 
 
+ELSEWHERE = ("/data", "/data/pricing2", "/data/other", "/etc", "/allx")
+
+
+def files(samples: Any, location: str, team: str = "pricing") -> spec_pb2.DaggerSpec:
+    return spec(samples, team, parquet={"location": location, "table": "t"})
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+async def test_files_are_written_below_folders_of_the_team_alone(
+    harness: Any, samples: Any, refusal: Refused, enforce: bool
+) -> None:
+    """While the gate observes, too: nobody has written files before."""
+    bounds = Bounds(folders=("/data/{team}", "/all"))
+    async with tenants(harness, samples, enforce=enforce, bounds=bounds) as made:
+        editor = made.bot("editor")
+        said = {}
+        for each in ELSEWHERE:
+            said[each] = found(await refusal(editor.CreateDagger(create(files(samples, each)))))
+        for number, each in enumerate(("/data/pricing", "/data/pricing/a/b", "/all/x")):
+            await editor.CreateDagger(create(files(samples, each), f"mine-{number}"))
+
+    assert said == {each: [("spec.sinks[0].parquet.location", "FOLDER_REFUSED")] for each in ELSEWHERE}
+
+
+async def test_files_are_written_nowhere_unless_an_administrator_says_where(
+    harness: Any, samples: Any, refusal: Refused
+) -> None:
+    sink = spec_pb2.RegisteredSink(name="lake", sink={"parquet": {"location": "/lake"}}, teams=["pricing"])
+    async with tenants(harness, samples) as made:
+        editor = made.bot("editor")
+        own = found(await refusal(editor.CreateDagger(create(files(samples, "/lake")))))
+        theirs = found(await refusal(made.bot("owner").RegisterSink(pb.RegisterSinkRequest(sink=sink))))
+        await made.root.RegisterSink(pb.RegisterSinkRequest(sink=sink))
+        asked = spec(samples, parquet={"table": "t"}, registered="lake")
+        await editor.CreateDagger(create(asked))
+
+    assert own == [("spec.sinks[0].parquet.location", "FOLDER_REFUSED")]
+    assert theirs == [("sink.sink.parquet.location", "FOLDER_REFUSED")]
+
+
 async def test_a_gateway_that_observes_says_what_it_would_refuse(harness: Any, samples: Any) -> None:
     async with tenants(harness, samples, enforce=False) as observing:
         asked = own(samples, "http://169.254.169.254")
@@ -175,6 +215,9 @@ async def test_an_owner_registers_no_sink_inside_and_an_administrators_is_exempt
     await enforcing.bot("editor").CreateDagger(create(named))
 
     assert found(error) == [("sink.sink.influx.address.url", "ADDRESS_REFUSED")]
+    assert error.violations[0].description.endswith(
+        " by `daggers sink apply`, and the sink says `registered: NAME` then"
+    )
     assert not resolve.sink(enforcing.client.gateway.fold.fleet, "mine", named, named.sinks[0]).HasField(
         "egress"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import gateway_pb2
-from tests.samplehosts import MISSING, RECORD, Host, serving
+from tests.samplehosts import FIT, MISSING, RECORD, Host, serving
 
 from api_gateway import sampling
 from api_gateway.hosts import HostAccess
@@ -50,7 +50,7 @@ async def test_a_topic_that_is_not_there_is_said_when_its_stream_is_registered(
         )
     ]
     assert (answer.findings[0].suggestion, answer.topics_unchecked) == ("bookings-1", "")
-    assert (host.asked[-1].host, host.asked[-1].last_records) == ("a", 0)
+    assert (host.asked[-1].host, host.asked[-1].last_records) == ("a", 10)
     assert host.asked[-1].min_sequence >= answer.sequence
 
 
@@ -67,6 +67,36 @@ async def test_a_dagger_that_reads_such_a_stream_is_warned_of_it_and_nobody_asks
     found = [[(each.code, each.field) for each in answer.findings] for answer in answers]
     assert found == [[("TOPIC_MISSING", "spec.streams[0].stream")]] * 5
     assert len(host.asked) - asked <= 1
+
+
+async def test_a_topic_of_other_messages_is_said_when_its_stream_is_registered_and_at_each_check(
+    harness: Any, samples: Any
+) -> None:
+    other = pb.SampledRecord(topic="bookings-1", size=3, problem="it does not decode", mismatch=True)
+    async with serving(("a", Host(record=other))) as log, harness.running(log) as client:
+        await samples.fill(client)
+        registered = await client.catalog.RegisterStream(registering(samples), timeout=20)
+        checked = await client.daggers.Validate(
+            pb.ValidateRequest(name="completed", spec=samples.spec()), timeout=20
+        )
+
+    assert [(each.code, each.field) for each in registered.findings] == [
+        ("MESSAGE_MISMATCH", "stream.message"),
+        ("TOPIC_MISSING", "stream.topics[1]"),
+    ]
+    assert "bookings-1 seems to have another message" in registered.findings[0].message
+    assert [each.code for each in checked.findings] == ["MESSAGE_MISMATCH", "TOPIC_MISSING"]
+
+
+async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_records(
+    harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PATIENCE_S", 5.0)
+    async with serving(("a", Host(slow=True))) as log, harness.running(log) as client:
+        await samples.fill(client)
+        answer = await client.catalog.RegisterStream(registering(samples), timeout=4)
+
+    assert ([each.code for each in answer.findings], answer.topics_unchecked) == (["TOPIC_MISSING"], "")
 
 
 async def test_where_no_host_answers_a_stream_is_registered_and_that_is_said(
@@ -137,3 +167,55 @@ async def test_a_stream_that_is_not_registered_names_the_nearest(harness: Any, s
             [step async for step in call]
 
     assert from_rpc_error(caught.value).message.endswith("did you mean bookings?")
+
+
+async def test_topics_are_looked_into_by_a_host_and_the_gateway_says_which_streams_have_them(
+    harness: Any, samples: Any
+) -> None:
+    host = Host()
+    request = pb.DiscoverTopicsRequest(cluster="local", topics=["bookings-1", "others"])
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
+
+    topics = {each.topic: each for step in steps for each in step.topics}
+    assert list(topics["bookings-1"].streams) == ["bookings"]
+    assert list(topics["others"].streams) == []
+    assert [each.fits[0].example for each in topics.values()] == [FIT.example] * 2
+    assert (steps[-1].topics_read, host.discovered[0].request) == (2, request)
+
+
+async def test_of_a_topic_with_sensitive_fields_no_record_is_shown(harness: Any, samples: Any) -> None:
+    sensitive = registering(samples)
+    sensitive.stream.sensitive.append("city")
+    request = pb.DiscoverTopicsRequest(cluster="local")
+    async with serving(("a", Host())) as log, harness.running(log) as client:
+        await samples.fill(client)
+        await client.catalog.RegisterStream(sensitive, timeout=20)
+        steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
+
+    examples = {each.topic: each.fits[0].example for step in steps for each in step.topics}
+    assert examples == {"bookings-1": "", "others": FIT.example}
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"cluster": "nowhere"}, "NOT_FOUND"),
+        ({"cluster": "local", "message": "shop.v1.Nothing"}, "NOT_FOUND"),
+        ({"cluster": "local", "topics": ["t"] * 101}, "INVALID_FIELDS"),
+    ],
+)
+async def test_what_cannot_be_looked_into_is_refused_before_a_host_is_asked(
+    harness: Any, samples: Any, asked: dict[str, Any], reason: str
+) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        with pytest.raises(grpc.RpcError) as caught:
+            [
+                step
+                async for step in client.catalog.DiscoverTopics(pb.DiscoverTopicsRequest(**asked), timeout=20)
+            ]
+
+    assert (from_rpc_error(caught.value).reason, host.discovered) == (reason, [])

@@ -156,6 +156,24 @@ async def test_names_that_are_not_registered_are_told_with_those_that_may_be_mea
     )
 
 
+async def test_a_stream_that_is_not_registered_hides_nothing_that_is_wrong_with_the_query(
+    samples: Any, fleet: Fleet
+) -> None:
+    spec = samples.spec()
+    spec.streams[0].stream = "nothing"
+    spec.sql = "SELECT UPER(a) AS u, COUNT(*) AS n FROM data_stream"
+
+    found = await judge("a_dagger", spec, fleet)
+
+    assert {each.field: each.reason for each in found.violations[:-2]} == {
+        "spec.streams[0].stream": "UNKNOWN_STREAM"
+    }
+    assert [(each.reason, each.line) for each in found.violations[-2:]] == [
+        ("UNKNOWN_FUNCTION", 1),
+        ("UNBOUNDED_STATE", 1),
+    ]
+
+
 @pytest.mark.parametrize("table", ["bookings", "`bookings`", "bookngs"])
 async def test_a_stream_in_place_of_its_table_is_told_with_the_table(
     samples: Any, fleet: Fleet, table: str

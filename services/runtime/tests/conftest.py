@@ -14,6 +14,7 @@ from tests.proxy import Proxy, port_of
 
 from daggerspec.defaults import consumer_group
 from runtime import hiding
+from runtime.clients.http import sending
 from runtime.source.context import SourceContext
 
 
@@ -21,6 +22,12 @@ from runtime.source.context import SourceContext
 def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test hides is an ordinary word to the next."""
     monkeypatch.setattr(hiding, "_values", {})
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no server that takes nothing. Tests of such a server say what they wait."""
+    monkeypatch.setattr(sending, "PATIENCE_S", 60.0)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,8 @@ class Dagger:
     idle_timeout_s: int = 3
     emit: spec_pb2.Emit.ValueType = spec_pb2.EMIT_FINAL
     state: spec_pb2.StateStore.ValueType = spec_pb2.STATE_STORE_UNSPECIFIED
+    forward: spec_pb2.Forward | None = None
+    """In place of `sql`."""
     trigger_ms: int = 200
     longest_wait_s: int = 0
     conf: dict[str, str] = field(default_factory=dict)
@@ -85,7 +87,10 @@ class Dagger:
             sinks=self.sinks,
         )
         job.platform.bootstrap_servers = self.kafka
-        job.spec.sql = self.sql
+        if self.forward is None:
+            job.spec.sql = self.sql
+        else:
+            job.spec.forward.CopyFrom(self.forward)
         job.spec.emit, job.spec.state = self.emit, self.state
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         job.batches.longest_wait.FromSeconds(self.longest_wait_s)

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import spec_pb2
 
+from chassis.lines import stamp_of
 from daggerspec.topics import QUARANTINE
 from runtime import hiding
 from runtime.errors import JobError
@@ -161,6 +162,7 @@ def test_a_broker_that_quotes_the_password_tells_it_to_nobody_who_reads_the_log(
     assert done.returncode == 0, done.stderr
     assert CANARY not in done.stderr + done.stdout
     assert " librdkafka: " in done.stderr
+    assert all(map(stamp_of, done.stderr.splitlines())), done.stderr
     assert done.stderr.count("nobody is  u (secret)") >= 2  # as the broker said it
     assert 'Invalid value "(secret)"' in done.stdout
 

@@ -11,6 +11,7 @@ from services.runtime.tests.launches import descriptors, whole
 from services.runtime.tests.test_sink_contract import target
 from tests.integration.bookings import COUNT_SQL
 
+from daggerspec.sinks import names
 from runtime.errors import JobError
 from runtime.launch import job
 from runtime.spark import session as spark
@@ -94,7 +95,7 @@ def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
         job.check_sinks([nameless, wordless])
 
     assert refused.value.error.reason == "UNKNOWN_SINK"
-    assert "choose one of influx, kafka, log" in refused.value.error.detail
+    assert f"choose one of {', '.join(names())}." in refused.value.error.detail
     assert "The measurement '' must not be empty" in refused.value.error.detail
 
 

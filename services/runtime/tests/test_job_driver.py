@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from services.runtime.tests.launches import MAIN, Beat, Dagger, command_line, terminate
 from services.runtime.tests.sink_cases.postgres import sink as postgres_sink
-from services.runtime.tests.test_sink_contract import query, records
+from services.runtime.tests.test_sink_contract import fresh_topic, query, records
 from services.runtime.tests.test_sink_protobuf import FILES
 from tests.integration.bookings import NOON, booking, recount, spread
 from tests.proxy import Proxy
 
+from chassis.lines import stamp_of
 from runtime.state.store.local import LocalStore
 
 pytestmark = pytest.mark.integration
@@ -308,6 +310,27 @@ def test_early_rows_come_while_the_window_is_open_and_end_right(
     assert in_influx(influx, dagger) == recount(events)
 
 
+@pytest.mark.long
+def test_a_driver_writes_no_faster_than_its_share_and_all_of_it(
+    tmp_path: Path, kafka: str, influx: dict[str, str]
+) -> None:
+    topic, limited = fresh_topic(kafka), influx_sink(influx)
+    limited.share.rows_per_second = 2
+    dagger = Dagger(tmp_path, kafka, sinks=[limited, kafka_sink(kafka, topic)], idle_timeout_s=0)
+    events = spread(range(200), cities=6)
+
+    with dagger.launch() as launch:
+        dagger.write(*bookings(events))
+        began = time.monotonic()
+        launch.until(lambda beat: in_influx(influx, dagger).total() >= 180)
+        took = time.monotonic() - began
+        launch.stop()
+
+    windows = in_influx(influx, dagger)
+    assert windows == Counter(dict(in_kafka(kafka, topic))) == recount(events[:180])
+    assert took >= (len(windows) - 2) / 2
+
+
 @pytest.mark.parametrize(
     ("sql", "bucket", "ends"),
     [
@@ -327,6 +350,9 @@ def test_what_cannot_work_ends_with_one_sentence(
     error = launch.error()
     assert (code, error["domain"], error["reason"]) == ends
     assert "Traceback" not in error["detail"]
+    before, _, _ = launch.log().partition("Traceback")
+    assert stamp_of(before.splitlines()[-1])
+    assert f"ended reason={error['reason']}" in before.splitlines()[-1]
     assert launch.beats[-1].error.reason == error["reason"]
 
 

@@ -30,6 +30,7 @@ def test_records_wait_in_kafka_until_they_close_a_window_and_a_drain_does_not_wa
         waits = launch.until(lambda beat: sum(beat.lag.values()) == len(events) - 1)
         since = waits.last_progress.ToMilliseconds()
         later = launch.until(lambda beat: beat.last_progress.ToMilliseconds() >= since + 5_000)
+        due_ms = time.time() * 1000
         dagger.write(booking(61))
         closed = launch.until(written(2))
         dagger.write(booking(62))
@@ -40,6 +41,7 @@ def test_records_wait_in_kafka_until_they_close_a_window_and_a_drain_does_not_wa
 
     assert (later.rows_in, sum(later.lag.values()), later.state) == (1, len(events) - 1, Beat.STATE_RUNNING)
     assert closed.rows_in == len(events) + 1
+    assert closed.batch_duration_ms <= closed.time.ToMilliseconds() - due_ms  # it is not what it waited for
     assert dict(in_kafka(kafka, topic)) == recount(events)
     assert (code, took < 60, launch.beats[-1].rows_in) == (0, True, closed.rows_in)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -75,6 +75,11 @@ class Rows:
 
     batches: Sequence[pa.RecordBatch] = field(default_factory=lambda: [batch(COUNTS)])
     jobs: int = 0
+    parts: int | None = None
+
+    def repartition(self, parts: int) -> Rows:
+        self.parts = parts
+        return self
 
     def mapInArrow(self, write: Any, _: str) -> Rows:  # noqa: N802 - Spark's name
         self._write = write
@@ -149,6 +154,21 @@ def test_a_sink_that_is_away_is_asked_and_nothing_is_computed_until_it_answers(
     assert (rows.jobs, report.written, skipping) == (2, {"crm": 3}, {})
     assert [bool(body) for body in database.bodies] == [True, *[False] * 8, True]
     assert told[-1] == [("crm", "SINK_UNAVAILABLE")]
+
+
+@pytest.mark.parametrize(("share", "parts"), [({"rows_per_second": 1000.0}, 1), ({}, None)])
+def test_where_a_share_has_to_be_kept_one_task_writes(
+    database: Database, tmp_path: Path, share: dict[str, float], parts: int | None
+) -> None:
+    free, rows = influx(database, tmp_path), Rows()
+    limited = free.resolved
+    if share:
+        limited.share.CopyFrom(spec_pb2.RateLimit(**share))
+    report, _ = Place(tmp_path, replace(free, sink=limited.SerializeToString())).writing.write(
+        cast(Any, rows), BATCH
+    )
+
+    assert (rows.parts, report.written) == (parts, {"crm": 3})
 
 
 def test_a_sink_that_denies_is_waited_for_and_its_secret_is_read_again(

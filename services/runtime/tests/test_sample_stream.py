@@ -74,6 +74,19 @@ def test_what_does_not_decode_says_so(value: bytes | None, problem: str) -> None
     assert (text, said.replace(": ", ":")) == ("", problem.replace(": ", ":"))
 
 
+@pytest.mark.parametrize(
+    ("value", "is_another"),
+    [
+        (EVENT(host="here").SerializeToString(), False),
+        (b"\xff\xff", True),
+        (EVENT(host="here").SerializeToString() + b"\xff", True),
+        (gateway_pb2.SampledRecord(mismatch=True).SerializeToString(), True),
+    ],
+)
+def test_a_value_that_is_another_message_is_told_apart(value: bytes, is_another: bool) -> None:
+    assert samplestream.is_another(value, EVENT) is is_another
+
+
 def test_a_value_without_json_says_why() -> None:
     kind: Any = GetMessageClass(events_pb2.RelaunchScheduled.DESCRIPTOR)
     late = kind(not_before=timestamp_pb2.Timestamp(seconds=2**40))

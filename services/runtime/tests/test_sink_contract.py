@@ -7,6 +7,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -23,7 +24,7 @@ from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import Target
+from runtime.sinks import BatchRef, Part, Target
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TIME = pa.timestamp("us", "UTC")
@@ -58,7 +59,12 @@ def batch(counts: Counts) -> pa.RecordBatch:
 
 
 def target(dagger: str, sink: spec_pb2.ResolvedSink) -> Target:
-    return Target(dagger, sink.SerializeToString(), LAYOUT, SCHEMA, b"", updates=False)
+    return Target(dagger, sink.SerializeToString(), LAYOUT, SCHEMA, b"", updates=False, part=part("c", 0))
+
+
+def part(checkpoint: str, batch_id: int) -> Part:
+    """The only partition of a batch."""
+    return Part(BatchRef(checkpoint, batch_id, generation=1), 0)
 
 
 def influx_sink(influx: dict[str, str], measurement: str) -> spec_pb2.ResolvedSink:
@@ -141,14 +147,24 @@ class Bench:
         self.target = target(self.dagger, self.resolved)
         sinks.check(self.target)  # as every launch does, before anything is written
 
-    def write(self, *parts: Counts, batch_id: int = 0, is_finished: bool = True) -> list[Any]:
-        """Write a partition as a task does, in so many batches; the refusals of the last."""
-        writer = sinks.open_writer(self.target)
-        for part in parts:
-            outcome = writer.write(batch(part), batch_id)
+    def allow(self, **share: float) -> None:
+        """From now on no more is allowed than this."""
+        self.resolved.share.CopyFrom(spec_pb2.RateLimit(**share))
+        self.target = target(self.dagger, self.resolved)
+
+    def write(
+        self, *batches: Counts, batch_id: int = 0, checkpoint: str = "c", is_finished: bool = True
+    ) -> list[Any]:
+        """Write a partition as a task does, in so many batches, and commit it; the refusals of the last."""
+        own = part(checkpoint, batch_id)
+        writer = sinks.open_writer(replace(self.target, part=own))
+        for each in batches:
+            outcome = writer.write(batch(each), batch_id)
             self.printed += outcome.printed
         if is_finished:
-            assert writer.finish().refused == ()
+            end = writer.finish()
+            assert end.refused == ()
+            sinks.commit(self.target, own.batch, [end.receipt] if end.receipt else [])
         return list(outcome.refused)
 
 
@@ -244,7 +260,7 @@ def test_a_partition_that_a_worker_left_half_way_is_whole_once_it_is_written_aga
 def test_numbers_of_batches_that_begin_again_with_a_new_checkpoint_hide_no_row(bench: Bench) -> None:
     rows = list(COUNTS.items())
     bench.write(dict(rows[:2]), batch_id=41)
-    bench.write(dict(rows[2:]), batch_id=0)
+    bench.write(dict(rows[2:]), batch_id=0, checkpoint="another")
 
     assert bench.read() == COUNTS
 
@@ -306,6 +322,34 @@ def test_a_sink_with_an_address_can_be_asked_whether_it_is_there(name: str) -> N
     module = importlib.import_module(f"runtime.sinks.{name}")
 
     assert hasattr(module, "probe") == hasattr(case_of(name), "silence") == has_address
+
+
+def keeping(limit: str) -> list[str]:
+    """The kinds that say that they keep this limit."""
+    return [name for name, kind in daggerspec.sinks.kinds().items() if limit in kind.CAPABILITIES.limits]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("bench", keeping("rows_per_second"), indirect=True)
+def test_no_more_rows_are_written_than_its_share_allows(bench: Bench) -> None:
+    bench.allow(rows_per_second=100)
+    began = time.monotonic()
+    refused = bench.write(many(60))
+
+    assert time.monotonic() - began >= 0.6
+    assert (refused, len(bench.read())) == ([], 60)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("bench", keeping("requests_per_second"), indirect=True)
+def test_no_more_requests_go_out_than_its_share_allows(bench: Bench) -> None:
+    bench.allow(requests_per_second=10)
+    began = time.monotonic()
+    for number in range(5):
+        bench.write({("2026-01-01T12:01:00Z", f"city {number}"): number}, batch_id=number)
+
+    assert time.monotonic() - began >= 0.5
+    assert len(bench.read()) == 5
 
 
 @pytest.mark.integration

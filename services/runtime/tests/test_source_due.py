@@ -72,6 +72,13 @@ def test_spark_is_asked_after_a_batch_that_may_let_it_close_something(rule: Batc
     assert next_of(Look(), rule=rule, stand=replace(SETTLED, settled=False)) is Next.CLOSE
 
 
+@pytest.mark.parametrize("stand", [replace(SETTLED, settled=False), SETTLED])
+def test_with_a_backlog_the_batch_that_reads_on_closes_windows_too(stand: Stand) -> None:
+    some, many = Look(records=99_999, watermark=2 * MINUTE), Look(records=100_000, watermark=2 * MINUTE)
+
+    assert (next_of(some, stand=stand), next_of(many, stand=stand)) == (Next.CLOSE, Next.READ_AND_CLOSE)
+
+
 def test_nothing_to_read_and_nothing_to_close_is_no_batch() -> None:
     assert next_of(Look()) is Next.WAIT
 
@@ -219,6 +226,14 @@ def test_a_busy_dagger_reads_as_soon_as_there_are_enough_records() -> None:
 
     assert max(count for _, count in spark.batches) <= 10_000 + 5_000
     assert len(spark.batches) >= 25
+
+
+def test_a_backlog_is_read_without_batches_that_only_close_and_its_windows_are_closed() -> None:
+    spark = Spark(RULE, Topic("s.0", rate=100_000), batch_ms=3_000)
+    spark.run(5 * MINUTE + 10_000)
+
+    assert [begun for begun, count in spark.batches if not count] == []
+    assert len(spark.closed) == 5
 
 
 def test_a_forwarding_dagger_has_a_batch_at_each_trigger() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -226,6 +227,58 @@ def test_what_waits_is_dropped_when_another_place_is_read(broker: TestBroker, li
         consumer.close()
 
     assert found == [[[0], [50]]] * 2
+
+
+def test_who_is_not_assigned_gets_nothing_and_goes_on_where_it_is_assigned(
+    broker: TestBroker, library: NativeLibrary
+) -> None:
+    partition = Partition("left", 0)
+    send(broker.address, partition, range(100))
+    found = []
+    for open_ in both(library, Limits(bytes=1)):
+        consumer = open_({"bootstrap.servers": broker.address, "group.id": "g"}, partition)
+        consumer.assign(0)
+        first = next(_some(consumer.next)).offsets.tolist()
+        consumer.unassign()
+        nothing = consumer.next(100, 0.2)
+        consumer.assign(1)
+        found.append([first, nothing, next(_some(consumer.next)).offsets.tolist()])
+        consumer.close()
+
+    assert found == [[[0], None, [1]]] * 2
+
+
+class _Recorded(PythonConsumer):
+    """Keeps whether it was told to fetch nothing more."""
+
+    def __init__(self, properties: Properties, partition: Partition) -> None:
+        super().__init__(properties, partition)
+        self.left = 0
+
+    def unassign(self) -> None:
+        self.left += 1
+        super().unassign()
+
+
+def test_between_small_batches_nothing_is_fetched_ahead(broker: TestBroker) -> None:
+    partition = Partition("small", 0)
+    send(broker.address, partition, range(LIMITS.records + 20))
+    made: list[_Recorded] = []
+
+    def open_(properties: Properties, at: Partition) -> _Recorded:
+        made.append(_Recorded(properties, at))
+        return made[-1]
+
+    plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": broker.address})
+    ends, offsets, left = [10, 20, LIMITS.records + 20], [], []
+    with closing(ConsumerCache(open_)) as cache:
+        for start, end in pairwise([0, *ends]):
+            pieces = list(cache.read(plan, OffsetRange(partition, "id", start, end), 1))
+            offsets += whole(pieces)["offsets"]
+            left.append(made[0].left)
+
+    assert (len(made), left) == (1, [1, 2, 2])
+    assert offsets == list(range(LIMITS.records + 20))
 
 
 def test_where_nothing_was_built_records_are_read_by_python(

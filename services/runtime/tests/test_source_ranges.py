@@ -96,6 +96,25 @@ def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], groups: li
     assert [[one.end - one.start for one in group] for group in tasks] == groups
 
 
+@pytest.mark.parametrize(
+    ("sizes", "slots", "groups"),
+    [
+        ([], 2, []),
+        ([500_001, 500_000, 499_999, 500_000], 2, [1_000_000, 1_000_000]),
+        ([900_000, 200_000, 300_000, 300_000], 2, [900_000, 800_000]),
+        ([20_000, 20_000], 8, [20_000, 20_000]),
+        ([6_000, 6_000, 1, 20_000, 3], 2, [20_000, 12_004]),
+    ],
+)
+def test_there_are_no_more_tasks_than_run_at_once(sizes: list[int], slots: int, groups: list[int]) -> None:
+    ranges = [OffsetRange(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
+
+    tasks = grouped(ranges, slots)
+
+    assert sorted((one for group in tasks for one in group), key=lambda one: one.partition) == ranges
+    assert [sum(one.end - one.start for one in group) for group in tasks] == groups
+
+
 def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition: Partition) -> None:
     send(kafka, partition, range(100))
     consumers = ConsumerCache()

@@ -15,6 +15,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from tests.contracts.beats import MemoryBeats
 
+from daggerspec import rundir
 from election import identity
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
@@ -52,6 +53,7 @@ class World:
         memory_mib: int | None = None,
         patience: float = 0.5,
         secrets: SecretRule = SecretRule(),  # noqa: B008 - a constant
+        spare: bool = False,
     ) -> Scheduler:
         return Scheduler(
             self.control,
@@ -69,6 +71,7 @@ class World:
                 tick=timedelta(milliseconds=50),
                 sweep=timedelta(milliseconds=100),
                 secrets=secrets,
+                spare=spare,
             ),
         )
 
@@ -153,7 +156,10 @@ RUNNING = 3
 
 def command(job: spec_pb2.JobSpec, master: str) -> tuple[list[str], dict[str, str]]:
     """The stand-in in place of spark-submit."""
-    words = [sys.executable, str(STAND_IN), "--spec", f"{job.run_dir}/spec.pb"]
+    words = [sys.executable, str(STAND_IN)]
+    if job.dagger == rundir.SPARE:
+        return [*words, "--spare"], {"LC_ALL": "C.UTF-8"}
+    words += ["--spec", f"{job.run_dir}/spec.pb"]
     return [*words, "--generation", str(job.generation)], {"LC_ALL": "C.UTF-8"}
 
 

@@ -1,6 +1,6 @@
 """A small program that behaves as a driver does, for tests of the process side.
 
-What it does stands in its job's SQL: "run", "exit CODE", "stubborn", "linger".
+What it does stands in its job's SQL: "run", "exit CODE", "stubborn", "linger". A spare waits for that first.
 """
 
 import argparse
@@ -14,10 +14,22 @@ from pathlib import Path
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.json_format import MessageToJson
 
+from chassis.processes import start_ticks
+
 parser = argparse.ArgumentParser()
-parser.add_argument("--spec", type=Path, required=True)
-parser.add_argument("--generation", type=int, required=True)
+parser.add_argument("--spec", type=Path)
+parser.add_argument("--generation", type=int)
+parser.add_argument("--spare", action="store_true")
 arguments = parser.parse_args()
+if arguments.spare:
+    home, wake = Path.cwd(), {signal.SIGUSR1}
+    signal.pthread_sigmask(signal.SIG_BLOCK, wake)
+    (home / "new.json").write_text(json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}))
+    (home / "new.json").rename(home / "driver.json")
+    while Path.cwd() == home:
+        signal.sigtimedwait(wake, 0.05)
+    home.symlink_to(Path.cwd())
+    arguments.spec = Path("spec.pb")
 job = spec_pb2.JobSpec.FromString(arguments.spec.read_bytes())
 run_dir = Path(job.run_dir)
 verb, *words = job.spec.sql.split()

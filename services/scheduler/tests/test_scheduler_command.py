@@ -1,5 +1,6 @@
 """The command line and the environment of a driver, and the limits of a host."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,10 +180,12 @@ def test_the_environment_is_an_allow_list_and_the_secrets_the_job_names() -> Non
 
     assert {name: made[name] for name in made if name in inherited and name != "PATH"} == {
         "HOME": "/root",
-        "JAVA_HOME": "/java",
+        "JAVA_HOME": made["JAVA_HOME"],
         "KAFKA_PASSWORD": "p",
         "INFLUX_TOKEN": "t",
     }
+    assert made["DAGGERS_DRIVER_JAVA_HOME"] == "/java"
+    assert os.access(Path(made["JAVA_HOME"]) / "bin" / "java", os.X_OK)
     assert (made["LC_ALL"], made["PYSPARK_PYTHON"], made["SPARK_HOME"]) == (
         "C.UTF-8",
         "/venv/bin/python",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from services.scheduler.tests.scheduler_world import command
 from tests.contracts.beats import BeatsContract, MemoryBeats
 from tests.contracts.drivers import NAME, DriversContract, Handle, until
 
+from daggerspec.rundir import SPARE, DriverIdentity
 from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
 from kafkaclient import Connection
@@ -37,10 +39,19 @@ class TestDrivers(DriversContract):
         await until(gone)
 
     def start(self, drivers: Drivers, generation: int) -> Handle:
+        job = self.job(drivers, generation)
+        return drivers.start(job, *command(job, "local[1]"))
+
+    def spare(self, drivers: Drivers) -> DriverIdentity:
+        run_dir = str(drivers.runs / SPARE / str(time.time_ns()))
+        job = spec_pb2.JobSpec(dagger=SPARE, generation=1, run_dir=run_dir)
+        return drivers.start_spare(job, *command(job, "local[1]"))
+
+    def job(self, drivers: Drivers, generation: int) -> spec_pb2.JobSpec:
         run_dir = str(drivers.run_dir(NAME, generation))
         job = spec_pb2.JobSpec(dagger=NAME, generation=generation, run_dir=run_dir)
         job.spec.sql = "run"
-        return drivers.start(job, *command(job, "local[1]"))
+        return job
 
     async def ready(self, handle: Handle) -> None:
         await until((Path(handle.run_dir) / "driver.json").exists)

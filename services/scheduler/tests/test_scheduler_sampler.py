@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
@@ -95,6 +95,26 @@ async def test_a_host_that_is_behind_or_busy_says_so(tmp_path: Path, monkeypatch
 
     assert (behind.reason, behind.metadata) == ("HOST_BEHIND", {"asked": "99", "reached": "0"})
     assert (busy.reason, busy.metadata["what"]) == ("HOST_BUSY", "samples of streams")
+
+
+async def test_topics_are_looked_into_with_the_secrets_of_the_cluster_and_by_the_same_rules(
+    tmp_path: Path,
+) -> None:
+    async def asked(stub: host_pb2_grpc.HostServiceStub, host: str = "", **fields: Any) -> ApiError:
+        discovery = gateway_pb2.DiscoverTopicsRequest(**{"cluster": "local", **fields})
+        request = host_pb2.DiscoverHostTopicsRequest(request=discovery, host=host)
+        with pytest.raises(grpc.RpcError) as caught:
+            async for _ in stub.DiscoverHostTopics(request, timeout=DEADLINE_S):
+                pass
+        return from_rpc_error(caught.value)
+
+    async with host(tmp_path) as stub:
+        secret, elsewhere = await asked(stub), await asked(stub, host="there")
+        message, many = await asked(stub, message="m.M"), await asked(stub, topics=["t"] * 101)
+
+    assert (secret.reason, CANARY in f"{secret!r}") == ("SECRET_MISSING", False)
+    assert (elsewhere.reason, message.reason) == ("WRONG_HOST", "UNKNOWN_MESSAGE")
+    assert [each.field for each in many.violations] == ["request.topics"]
 
 
 async def test_a_reader_that_dies_or_hangs_harms_nobody(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from cli.arguments import File, FileFlag, one_file
 from cli.error_text import UNCHECKED
 from cli.errors import RefusedError
 from cli.group import group
+from cli.output import amount
 from cli.session import Session, command
 
 app = group()
@@ -101,7 +102,6 @@ def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, 
 def _end(session: Session, *, valid: bool, errors: int, what: str) -> None:
     """Say how it went, on stderr, and end with the exit code. Raises: typer.Exit."""
     if not valid:
-        things = "one thing is" if errors == 1 else f"{errors} things are"
-        session.out.note(f"{things} wrong with {what}")
+        session.out.note(f"{amount(errors)} with {what}")
         raise typer.Exit(REFUSED)
     session.out.note(f"{what} can run")

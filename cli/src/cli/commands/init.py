@@ -26,6 +26,10 @@ team: {team}
 cluster: {cluster}                  # where Spark runs
 streams:
   - {{table: data_stream, stream: {stream}, watermark_delay: 5s, idle_timeout: 10s, start: latest}}
+{does}trigger: 1s
+emit: final
+"""
+COUNTS = """\
 sql: |
   SELECT {key_column}count(1) AS num_of_records,
          TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
@@ -33,8 +37,13 @@ sql: |
   GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND){group_key}
 sinks:
   - {{influx: {{measurement: {name}}}}}
-trigger: 1s
-emit: final
+"""
+FORWARDS = """\
+forward:                            # every record by itself; in place of sql
+  # filter: fare > 0                # which records; without it all
+  fields:                           # column: expression; without fields every field
+{fields}sinks:
+  - {{kafka: {{topic: {name}}}}}
 """
 
 
@@ -45,22 +54,28 @@ app = group()
 def init(
     session: Session,
     stream: Annotated[str, typer.Argument(help="A registered stream.")],
-    name: Annotated[str, typer.Argument(help="Name of the dagger; default: STREAM_per_minute.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="Name of the dagger; default: STREAM_per_minute, or STREAM_forwarded.")
+    ] = "",
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Where to write; default: NAME.yaml.")
     ] = None,
+    forward: Annotated[
+        bool, typer.Option("--forward", help="Forward each record, in place of counting them.")
+    ] = False,
     team: Annotated[str, typer.Option(help="Team that owns it.")] = "my_team",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Write a dagger file that counts the records of a stream per minute, to be changed from there."""
+    """Write a dagger file that counts the records of a stream per minute, or forwards each."""
     with session.connect() as gateway:
         registered = {each.name: each for each in gateway.streams()}
         if stream not in registered:
             known = ", ".join(sorted(registered)) or "none yet"
             raise RefusedError(f"there is no stream {stream}; registered are: {known}", reason="NOT_FOUND")
         schema = gateway.schema(registered[stream].message)
-    name = name or f"{stream}_per_minute"
-    text = draft(registered[stream], columns(schema, registered[stream].message), name, team)
+    name = name or (f"{stream}_forwarded" if forward else f"{stream}_per_minute")
+    fields = columns(schema, registered[stream].message)
+    text = draft(registered[stream], fields, name, team, forward=forward)
     target = file or Path(f"{name}.yaml")
     if target.exists() and not force:
         raise RefusedError(f"{target} is there already: name another by --file, or replace it by --force")
@@ -72,13 +87,10 @@ def init(
     session.out.done(document, f"wrote {target}: change it, then `daggers apply {target} --wait`")
 
 
-def draft(stream: spec_pb2.Stream, fields: list[FieldType], name: str, team: str) -> str:
+def draft(
+    stream: spec_pb2.Stream, fields: list[FieldType], name: str, team: str, *, forward: bool = False
+) -> str:
     """The text of a dagger file over a stream whose message has these fields."""
-    single = [field for field in fields if field.label != FieldType.LABEL_REPEATED]
-    by_type = sorted(
-        (field for field in single if field.type in KEY_TYPES), key=lambda field: KEY_TYPES.index(field.type)
-    )
-    key = by_type[0].name if by_type else None
     return TEMPLATE.format(
         message=stream.message,
         columns=", ".join(field.name for field in fields),
@@ -86,6 +98,24 @@ def draft(stream: spec_pb2.Stream, fields: list[FieldType], name: str, team: str
         team=team,
         cluster=stream.cluster,
         stream=stream.name,
+        does=_forwards(fields, name) if forward else _counts(fields, name),
+    )
+
+
+def _forwards(fields: list[FieldType], name: str) -> str:
+    return FORWARDS.format(
+        name=name, fields="".join(f"    {each.name}: '`{each.name}`'\n" for each in fields)
+    )
+
+
+def _counts(fields: list[FieldType], name: str) -> str:
+    single = [field for field in fields if field.label != FieldType.LABEL_REPEATED]
+    by_type = sorted(
+        (field for field in single if field.type in KEY_TYPES), key=lambda field: KEY_TYPES.index(field.type)
+    )
+    key = by_type[0].name if by_type else None
+    return COUNTS.format(
+        name=name,
         key_column=f"`{key}` AS tag_{key}, " if key else "",
         group_key=f", `{key}`" if key else "",
     )

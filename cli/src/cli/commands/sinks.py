@@ -1,6 +1,6 @@
 """`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
@@ -8,18 +8,21 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from cli.arguments import File, FileFlag, one_file
 from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
+from cli.errors import MisusedError
 from cli.gateway import in_words
 from cli.group import group
 from cli.json_views import sinks as views
 from cli.session import Session, command
 from cli.validation import read_file
 from daggerclient import InvalidFileError, sinkfile
+from daggerspec.nearest import hint, nearest
 from daggerspec.registered import addresses
-from daggerspec.sinks import kind_of, load
+from daggerspec.sinks import kind_of, kinds, load, names
 
 secrets = group("Secrets by name: where they are, and where they may be sent.")
 sinks = group("Sinks by name: addresses that daggers of some teams may write to.")
 Name = Annotated[str, typer.Argument(help="Its name.")]
+Kind = Annotated[str | None, typer.Argument(help="A kind.")]
 
 
 def _secret_row(secret: spec_pb2.Secret) -> tuple[str, ...]:
@@ -122,3 +125,29 @@ def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun 
     """Delete a registered sink. Refused while a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSinkRequest(name=name)
     delete(session, "DeleteSink", request, what="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")
+
+
+@command(sinks, "kinds", example="daggers sink kinds postgres")
+def list_kinds(session: Session, kind: Kind = None) -> None:
+    """The kinds of sinks there are: what each promises, what it needs. Of one: its keys in a dagger file."""
+    if kind is None:
+        listed = [views.kind(name, each) for name, each in kinds().items()]
+        rows = [(each["kind"], each["guarantee"], *_does(each), each["about"]) for each in listed]
+        columns = ("KIND", "GUARANTEE", "EARLY", "AT ONCE", "NEEDS", "ABOUT")
+        session.out.show(listed, lambda out: out.table(columns, rows, empty=""))
+        return
+    if kind not in names():
+        others = hint(nearest(kind, names()), f": there are {', '.join(names())}")
+        raise MisusedError(f"there is no kind {kind}{others}")
+    told = views.kind(kind, load(kind))
+    keys = [(each["key"], each["needed"], each["about"]) for each in told["keys"]]
+    session.out.show(told, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
+
+
+def _does(kind: dict[str, Any]) -> tuple[str, str, str]:
+    """Whether rows may be updated, how much goes with one request, and the keys that have to be said."""
+    rows, size = kind["max_rows"], kind["max_bytes"]
+    most = [f"{rows:,} rows"] if rows else []
+    most += [f"{size / 1024 / 1024:g} MiB"] if size else []
+    required = [each["key"] for each in kind["keys"] if each["needed"] == "yes"]
+    return "yes" if kind["emit_early"] else "no", ", ".join(most) or "-", ", ".join(required) or "-"

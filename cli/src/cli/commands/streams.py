@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import Annotated
 
 import typer
@@ -13,17 +14,21 @@ from cli.error_text import UNCHECKED
 from cli.group import group
 from cli.json_views.findings import finding as finding_view
 from cli.json_views.streams import description as description_view
+from cli.json_views.streams import discovery as discovery_view
 from cli.json_views.streams import sample as sample_view
 from cli.json_views.streams import stream as stream_view
 from cli.output import Printer
 from cli.session import Session, command
 from cli.visible import printable
 from cli.vitals import ago
+from daggerclient.times import duration
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.nearest import hint
 
 streams = group("Topics that carry one message.")
 SAMPLE_S = 60.0
+ABOUT = 80
+"""Characters of what is told about a column of a stream."""
 
 
 def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
@@ -54,7 +59,7 @@ def register_stream(
         ),
     ] = None,
 ) -> None:
-    """Register a stream, or replace it. Warns of topics that are not there."""
+    """Register a stream, or replace it. Warns of topics that are not there, or have other messages."""
     asked = spec_pb2.Stream(
         name=name,
         cluster=cluster,
@@ -119,7 +124,10 @@ def delete_stream(
 def describe_stream(
     session: Session, name: Annotated[str, typer.Argument(help="Name of a registered stream.")]
 ) -> None:
-    """What a query can read of a stream: its columns and the fields in them, with types and examples."""
+    """What a query can read of a stream: its columns and the fields in them, with types and examples.
+
+    -o wide has their Protobuf types, numbers of values, and comments in whole.
+    """
     with session.connect() as gateway:
         request = gateway_pb2.DescribeStreamRequest(name=name)
         answer = gateway.call(gateway.catalog.DescribeStream, request)
@@ -160,6 +168,57 @@ def sample_stream(
     )
 
 
+@command(streams, "discover", example="daggers stream discover --cluster local")
+def discover_topics(
+    session: Session,
+    cluster: Annotated[str, typer.Option(help="A registered cluster.")],
+    message: Annotated[
+        str, typer.Option(help="Say how this message fits each topic; without it which registered ones do.")
+    ] = "",
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Look into this topic alone; may be repeated.")
+    ] = None,
+) -> None:
+    """Topics of a cluster's Kafka, looked into: what they hold, and the registered messages that fit.
+
+    The ten newest records of each are tried. FIT is the part of their bytes that are fields of the message.
+    """
+    request = gateway_pb2.DiscoverTopicsRequest(cluster=cluster, message=message, topics=topic or ())
+    told = gateway_pb2.DiscoverTopicsResponse()
+    with (
+        session.connect({"cluster": "--cluster", "message": "--message", "topics": "--topic"}) as gateway,
+        session.out.steps.step(f"looking into the topics of {cluster}") as report,
+    ):
+        for step in gateway.stream(gateway.catalog.DiscoverTopics, request, deadline_s=SAMPLE_S):
+            told.MergeFrom(step)
+            report(f"{told.topics_read} of {told.topics_total} topics")
+    for each in told.missing_topics:
+        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
+    if told.cut:
+        session.out.warn(told.cut)
+    columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
+    session.out.show(
+        discovery_view(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")
+    )
+
+
+def _discovered(told: gateway_pb2.DiscoverTopicsResponse) -> Iterator[tuple[str, ...]]:
+    """A line for each topic, and one more for each further message that it may have."""
+    for each in told.topics:
+        kept = duration(each.retention) if each.HasField("retention") else "-"
+        rate = f"{each.records_per_second:,.1f}"
+        having = " ".join(each.streams) or "-"
+        about = (each.topic, str(each.partitions), f"{each.offsets:,}", rate, kept, having)
+        fits = [(one.message, _fit(one)) for one in each.fits]
+        first, *further = fits or [("-", "none fits" if each.sampled else "no records")]
+        yield *about, *first
+        yield from ((*("",) * len(about), *one) for one in further)
+
+
+def _fit(fits: gateway_pb2.MessageFit) -> str:
+    return f"{fits.score:.0%}" + (f": {fits.problem}" if fits.problem else "")
+
+
 def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[tuple[str, ...]]:
     for each in told.records:
         yield (
@@ -174,14 +233,25 @@ def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
     stream = answer.stream
     out.line(f"{stream.name}: {stream.message} in {' '.join(stream.topics)} of {stream.cluster}")
     out.line(f"event time: {stream.time_field}, the column rowtime")
-    rows = [
-        (each.path, each.type, each.protobuf_type, each.example, _values(each), printable(each.comment))
-        for each in answer.columns
+    columns: tuple[str, ...] = ("COLUMN", "TYPE", "EXAMPLE", "ABOUT")
+    rows: list[tuple[str, ...]] = [
+        (each.path, each.type, each.example, _about(each)) for each in answer.columns
     ]
-    columns = ("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT")
+    if out.wide:
+        columns = ("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT")
+        rows = [
+            (each.path, each.type, each.protobuf_type, each.example, _values(each), printable(each.comment))
+            for each in answer.columns
+        ]
     out.table(columns, rows, empty="no columns")
     if answer.truncated:
         out.note("there are more fields, deeper in these")
+
+
+def _about(column: gateway_pb2.StreamColumn) -> str:
+    """Which values it has, and what its schema says of it, in what fits beside the other columns."""
+    values = ", ".join(value.name for value in column.enum_values)
+    return shorten(printable("; ".join(filter(None, (values, column.comment)))), ABOUT, placeholder=" …")
 
 
 def _values(column: gateway_pb2.StreamColumn) -> str:

@@ -94,4 +94,10 @@ def _last_exit(what: gateway_pb2.DriverExit) -> dict[str, Any]:
 
 
 def _driver(handle: events_pb2.DriverHandle) -> dict[str, Any]:
-    return {"host": handle.host, "pid": handle.pid, "ui_url": handle.ui_url, "run_dir": handle.run_dir}
+    return {
+        "host": handle.host,
+        "pid": handle.pid,
+        "ui_url": handle.ui_url,
+        "run_dir": handle.run_dir,
+        "spare": handle.spare,
+    }

@@ -24,6 +24,7 @@ def event(what: gateway_pb2.Event) -> dict[str, Any]:
         "time": iso(what.time),
         "data": json_format.MessageToDict(message, preserving_proto_field_name=True) if message else None,
         "refused": what.refused,
+        "version": what.version,
     }
 
 

@@ -6,6 +6,9 @@ from daggers.v1 import spec_pb2
 
 from daggerclient.daggerfile.sinks import show, shown_secret
 from daggerclient.sinkfile import LIMITS
+from daggerspec.keys import every
+from daggerspec.reference import needed
+from daggerspec.sinks import Kind, about
 
 
 def secret(what: spec_pb2.Secret) -> dict[str, Any]:
@@ -22,4 +25,23 @@ def sink(what: spec_pb2.RegisteredSink) -> dict[str, Any]:
         "teams": list(what.teams),
         "limit": {name: getattr(what.limit, name) for name in LIMITS},
         "exempt": what.exempt,
+    }
+
+
+def kind(name: str, what: Kind) -> dict[str, Any]:
+    """A kind of sinks: what it does and promises, and its keys in a dagger file."""
+    can = what.CAPABILITIES
+    return {
+        "kind": name,
+        "about": about(what),
+        "guarantee": str(can.guarantee),
+        "because": can.because,
+        "emit_early": can.upserts,
+        "repeats_tellable": can.repeats_tellable,
+        "max_rows": can.max_rows,
+        "max_bytes": can.max_bytes,
+        "keys": [
+            {"key": key, "needed": needed(each), "address": each.address, "about": each.about}
+            for key, each in every(what.KEYS)
+        ],
     }

@@ -42,6 +42,37 @@ def description(what: gateway_pb2.DescribeStreamResponse) -> dict[str, Any]:
     }
 
 
+def discovery(what: gateway_pb2.DiscoverTopicsResponse) -> dict[str, Any]:
+    """Topics, and the messages that their records may be: `example` is null where there is none."""
+    return {
+        "topics": [
+            {
+                "topic": each.topic,
+                "partitions": each.partitions,
+                "offsets": each.offsets,
+                "records_per_second": each.records_per_second,
+                "retention_s": each.retention.ToTimedelta().total_seconds()
+                if each.HasField("retention")
+                else None,
+                "sampled": each.sampled,
+                "fits": [
+                    {
+                        "message": one.message,
+                        "score": one.score,
+                        "example": loads(one.example) if one.example else None,
+                        "problem": one.problem or None,
+                    }
+                    for one in each.fits
+                ],
+                "streams": list(each.streams),
+            }
+            for each in what.topics
+        ],
+        "missing_topics": {each.topic: each.suggestion or None for each in what.missing_topics},
+        "cut": what.cut or None,
+    }
+
+
 def sample(name: str, what: gateway_pb2.SampleStreamResponse) -> dict[str, Any]:
     """The newest records of a stream: `value` is null where there is a `problem`, keys are in base64."""
     return {

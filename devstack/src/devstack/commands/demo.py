@@ -2,13 +2,14 @@
 
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.checked_settings import read
-from cli.errors import RefusedError
+from cli.errors import MisusedError, RefusedError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.session import Session, command
@@ -33,42 +34,49 @@ def demo(
         float | None, typer.Option(min=1, help="How long to feed events; default: DEMO_SECONDS, or 60.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up, as DEMO_KEEP=1 does.")] = False,
+    sinks: Annotated[
+        bool, typer.Option("--sinks", help="Write bookings to PostgreSQL and Parquet files, too.")
+    ] = False,
     examples: Annotated[Path | None, typer.Option(help="The folder examples/ of a clone.")] = None,
 ) -> None:
     """Start a stack, feed a simulated city, run the two example daggers on it, and recount their windows.
 
-    Exit code 1 when a single row differs from the recount.
+    Exit code 1 when a single row differs from the recount, in any sink.
     """
-    from devstack.demo.run import (  # what it imports would slow every other command
-        MONITOR,
-        Demo,
-        find_examples,
-    )
+    # what they import would slow every other command
+    from devstack.demo import database
+    from devstack.demo.run import MONITOR, Demo, find_examples
+    from devstack.demo.sinks import further
 
-    folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     settings = read(Settings)
     keep = keep or settings.demo_keep
+    if sinks and keep:
+        raise MisusedError("--sinks and --keep are not for each other: PostgreSQL ends with the demo")
+    folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     failed = False
-    try:
-        stack, _ = start(session, folder, monitor_env=MONITOR)
-        with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
-            show = Demo(stack, gateway, examples or find_examples(), session.out)
-            verdict = show.run(seconds or settings.demo_seconds)
-        _answer(session, verdict)
-    except Exception:
-        failed = True
-        raise
-    finally:
-        if keep:
-            remembered.remember(session.settings.state_home, folder)
-            session.out.note(f"the stack in {folder} is left up: `daggers local down` stops it")
-        else:
-            with uninterrupted():
-                stop(session, folder)
-            if failed:
-                session.out.note(f"logs are kept in {folder}")
-            elif session.state_dir is None:
-                shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as servers:
+        server = servers.enter_context(database.serving()) if sinks else None
+        try:
+            stack, _ = start(session, folder, monitor_env=MONITOR)
+            more = further(stack, server) if server else ()
+            with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
+                show = Demo(stack, gateway, examples or find_examples(), session.out, more)
+                verdict = show.run(seconds or settings.demo_seconds)
+            _answer(session, verdict)
+        except Exception:
+            failed = True
+            raise
+        finally:
+            if keep:
+                remembered.remember(session.settings.state_home, folder)
+                session.out.note(f"the stack in {folder} is left up: `daggers local down` stops it")
+            else:
+                with uninterrupted():
+                    stop(session, folder)
+                if failed:
+                    session.out.note(f"logs are kept in {folder}")
+                elif session.state_dir is None:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answer(session: Session, verdict: "Verdict") -> None:

@@ -17,6 +17,7 @@ from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
 from devstack.topictail import tail
 
+SINK = "influx"
 PAUSE_S = 0.1
 ALL_ROWS = 1_000_000
 BEATS = 500
@@ -61,16 +62,16 @@ class Watch:
     def _follow(self) -> None:
         while not self._over.wait(PAUSE_S):
             with suppress(CliError):  # begun anew: what is compared in the end is read, not watched
-                for look in watched(self._gateway, self._name, "influx"):
+                for look in watched(self._gateway, self._name, SINK):
                     with self._lock:
                         self._rows |= {row.identity: row for row in look.rows}
                     if self._over.is_set():
                         return
 
 
-def rows(gateway: Gateway, name: str) -> list[Row]:
-    """Every row in a dagger's InfluxDB."""
-    return read(gateway, gateway_pb2.ReadRowsRequest(name=name, sink="influx", limit=ALL_ROWS))
+def rows(gateway: Gateway, name: str, sink: str = SINK) -> list[Row]:
+    """Every row in a sink of a dagger."""
+    return read(gateway, gateway_pb2.ReadRowsRequest(name=name, sink=sink, limit=ALL_ROWS))
 
 
 def reported(stack: Stack, name: str) -> Reported:

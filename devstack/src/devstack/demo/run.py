@@ -53,8 +53,9 @@ class Subject:
     recount: Callable[[Fed, datetime], Mapping[Key, int]]
 
 
+BOOKINGS = "completed_bookings"
 SUBJECTS = {
-    "completed_bookings": Subject(
+    BOOKINGS: Subject(
         "completed_bookings.yaml",
         TOPICS.bookings,
         ("tag_city_id", "tag_s2id", "tag_vehicle_type"),
@@ -96,7 +97,16 @@ class Verdict:
 class Demo:
     """A demo on a stack that is up."""
 
-    def __init__(self, stack: Stack, gateway: Gateway, examples: Path, out: Printer) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        gateway: Gateway,
+        examples: Path,
+        out: Printer,
+        more: Sequence[spec_pb2.Sink] = (),
+    ) -> None:
+        """`more` are sinks of the bookings beside their own: named, and recounted as well."""
+        self._more = more
         self._stack = stack
         self._gateway = gateway
         self._examples = examples
@@ -111,7 +121,7 @@ class Demo:
         feeder.start()
         try:
             with Display(self._out.messages if self._out.json else self._out.console) as display:
-                like = self._gateway.get("completed_bookings").spec
+                like = self._gateway.get(BOOKINGS).spec
                 incident = Incident(self._gateway, self._stack, like, display.say)
                 self._watch(feeder, incident, display, seconds)
                 feeder.stop()
@@ -138,10 +148,14 @@ class Demo:
         for subject in SUBJECTS.values():
             file = self._examples / "daggers" / subject.file
             for dagger in map(with_short_windows, parse(file.read_text(encoding="utf-8"), str(file))):
+                dagger.spec.sinks.extend(self._sinks(dagger.name))
                 applied = self._gateway.apply(dagger.name, dagger.spec)
                 created.append(Written(applied.dagger, applied.sequence))
         for written in created:
             waiting.until_running(self._gateway, written, STARTUP_S, self._out.steps)
+
+    def _sinks(self, name: str) -> Sequence[spec_pb2.Sink]:
+        return self._more if name == BOOKINGS else ()
 
     def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
         with ExitStack() as watching:
@@ -180,10 +194,11 @@ class Demo:
         windows = rows = late = quarantined = 0
         mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
         for name, subject in SUBJECTS.items():
-            compared = self._compared(name, observation.rows(self._gateway, name))
-            windows += compared.windows
-            rows += compared.rows
-            mismatches += [f"{name}: {mismatch}" for mismatch in compared.mismatches]
+            for sink in (observation.SINK, *(each.name for each in self._sinks(name))):
+                compared = self._compared(name, observation.rows(self._gateway, name, sink))
+                windows += compared.windows
+                rows += compared.rows
+                mismatches += [f"{name} in {sink}: {mismatch}" for mismatch in compared.mismatches]
             aside, differing = self._set_aside(name, subject.topic, feeder.fed)
             mismatches += differing
             late += feeder.fed.late[subject.topic]
@@ -231,7 +246,7 @@ def with_short_windows(file: DaggerFile) -> DaggerFile:
     spec = spec_pb2.DaggerSpec()
     spec.CopyFrom(file.spec)
     spec.sql = file.spec.sql.replace("'60' SECOND", "'10' SECOND")
-    return DaggerFile(file.name, spec, file.sql_line)
+    return DaggerFile(file.name, spec, first_lines=file.first_lines)
 
 
 def find_examples() -> Path:

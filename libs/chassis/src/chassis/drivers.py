@@ -115,7 +115,8 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
 
 
 def _run_dirs(runs: Path) -> list[Path]:
-    return sorted(folder for folder in runs.glob("*/*") if folder.name.isdigit())
+    """Links are where a spare was before it got its launch: that directory is there, too."""
+    return sorted(each for each in runs.glob("*/*") if each.name.isdigit() and not each.is_symlink())
 
 
 def _sessions() -> Sessions:

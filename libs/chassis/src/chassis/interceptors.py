@@ -1,7 +1,8 @@
-"""What every call passes before its handler, each concern a context manager around it. Outermost first:
+"""What every call passes before its handler. Outermost first:
 
     identity         takes or makes the call's id; answers it as x-request-id
-    canonical_line   one log line for each call
+    canonical line   one log line for each call
+    count            where a service counts its calls
     errors           what is raised below becomes a status: an ApiError its own, all else INTERNAL
     deadline         a unary call without a deadline is refused
     authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
@@ -20,12 +21,12 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, cast
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
@@ -60,7 +61,10 @@ class Call:
     context: Context
 
 
-Concern = Callable[[Call], AbstractAsyncContextManager[None]]
+Concern = Callable[[Call], AbstractContextManager[None]]
+"""What stands around a call."""
+Check = Callable[[Call], Awaitable[None]]
+"""What is asked before a call goes on. Raises: ApiError when it does not."""
 
 
 class Guard(Protocol):
@@ -100,7 +104,7 @@ def acts(name: str) -> None:
 
 def interceptor(
     api: FileDescriptor,
-    authenticated: Concern | None = None,
+    authenticated: Check | None = None,
     counted: Concern | None = None,
     guard: Guard = Everything(),  # noqa: B008 - a constant
     limited: Concern | None = None,
@@ -108,19 +112,14 @@ def interceptor(
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
     `authenticated` says who calls (`acts`); None: everybody is anonymous. `counted` stands around
-    `errors`, `limited` behind `authenticated`.
+    errors, `limited` behind `authenticated`.
 
     Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
     streamed = [method.full_name for method in methods(api) if method.client_streaming]
     if streamed:
         raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
-    concerns: list[Concern] = [identity, canonical_line, *([counted] if counted else []), errors, deadline]
-    if authenticated is not None:
-        concerns.append(authenticated)
-    if limited is not None:
-        concerns.append(limited)
-    return Interceptor(concerns, guard, [errors, *([authenticated] if authenticated else [])])
+    return Interceptor(guard, authenticated or _anybody, counted or _nothing, limited or _nothing)
 
 
 def methods(api: FileDescriptor) -> Iterator[MethodDescriptor]:
@@ -138,9 +137,11 @@ def path(method: MethodDescriptor) -> str:
 class Interceptor(grpc.aio.ServerInterceptor):
     """Puts the concerns around every handler but those of gRPC itself. Streaming handlers are generators."""
 
-    def __init__(self, concerns: Sequence[Concern], guard: Guard, reflection: Sequence[Concern]) -> None:
-        """`reflection`: the concerns of who asks what services there are."""
-        self._concerns, self._guard, self._reflection = concerns, guard, reflection
+    def __init__(self, guard: Guard, authenticated: Check, counted: Concern, limited: Concern) -> None:
+        self._guard = guard
+        self._authenticated, self._counted, self._limited = authenticated, counted, limited
+        self._handlers: dict[str, tuple[Handler, Handler]] = {}
+        """Of each method its own handler, and the one with all concerns around it."""
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -159,48 +160,63 @@ class Interceptor(grpc.aio.ServerInterceptor):
         method = handler_call_details.method
         if handler is None or method.startswith("/grpc.health."):
             return handler
-        if method.startswith("/grpc."):
-            return self._reflecting(handler, method)
+        known = self._handlers.get(method)
+        if known is not None and known[0] is handler:
+            return known[1]
+        around = self._reflecting if method.startswith("/grpc.") else self._around
+        made = around(handler, method)
+        self._handlers[method] = handler, made
+        return made
+
+    def _around(self, handler: Handler, method: str) -> Handler:
         if handler.request_streaming:
             raise TypeError(f"{method} is of a .proto that the interceptor was not made for")
         decode = cast("Callable[[bytes], Any]", handler.request_deserializer)
+        answers, streams = cast(Any, handler).unary_unary, cast(Any, handler).unary_stream
 
-        async def unary(requests: AsyncIterator[bytes], context: Context) -> Any:
-            async with AsyncExitStack() as stack:
-                call = await self._enter(stack, method, context, unary=True)
-                asked = self._admitted(call, _decoded(decode, await _received(requests), method))
-                answer = await cast(Any, handler).unary_unary(asked, context)
-                return self._guard.shown(call, asked, answer)
+        async def unary(_: AsyncIterator[bytes], context: Context) -> Any:
+            call = _identified(_call(method, context, unary=True))
+            with self._going(), canonical_line(call), self._counted(call):
+                try:
+                    await self._enters(call)
+                    with self._limited(call):
+                        asked = await self._admitted(call, decode)
+                        answer = await answers(asked, context)
+                        return self._guard.shown(call, asked, answer)
+                except Exception as error:  # noqa: BLE001 - the one place where nothing may pass to the caller
+                    await _told(call, error)
 
-        async def stream(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
-            async with AsyncExitStack() as stack:
-                call = await self._enter(stack, method, context, unary=False)
-                asked = self._admitted(call, _decoded(decode, await _received(requests), method))
-                responses = cast(Any, handler).unary_stream(asked, context)
-                async with aclosing(responses):
-                    async for response in responses:
-                        shown = self._guard.shown(call, asked, response)
-                        if shown is not None:
-                            yield shown
+        async def stream(_: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
+            call = _identified(_call(method, context, unary=False))
+            with self._going(), canonical_line(call), self._counted(call):
+                try:
+                    await self._enters(call)
+                    with self._limited(call):
+                        asked = await self._admitted(call, decode)
+                        async with aclosing(streams(asked, context)) as steps:
+                            async for step in steps:
+                                shown = self._guard.shown(call, asked, step)
+                                if shown is not None:
+                                    yield shown
+                except Exception as error:  # noqa: BLE001 - as above
+                    await _told(call, error)
 
+        serialize = handler.response_serializer
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(
-                cast(Any, stream), response_serializer=handler.response_serializer
-            )
-        return grpc.stream_unary_rpc_method_handler(
-            cast(Any, unary), response_serializer=handler.response_serializer
-        )
+            return grpc.stream_stream_rpc_method_handler(cast(Any, stream), response_serializer=serialize)
+        return grpc.stream_unary_rpc_method_handler(cast(Any, unary), response_serializer=serialize)
 
     def _reflecting(self, handler: Handler, method: str) -> Handler:
         """The same, for who may ask. It holds up no drain."""
 
         async def stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-            async with AsyncExitStack() as stack:
-                call = _call(method, context, unary=False)
-                for concern in self._reflection:
-                    await stack.enter_async_context(concern(call))
+            call = _call(method, context, unary=False)
+            try:
+                await self._authenticated(call)
                 async for answer in cast(Any, handler).stream_stream(requests, context):
                     yield answer
+            except Exception as error:  # noqa: BLE001 - as above
+                await _told(call, error)
 
         return grpc.stream_stream_rpc_method_handler(
             cast(Any, stream),
@@ -208,23 +224,37 @@ class Interceptor(grpc.aio.ServerInterceptor):
             response_serializer=handler.response_serializer,
         )
 
-    def _admitted(self, call: Call, request: Any) -> Any:
-        self._guard.admit(call, request)
-        return request
-
-    async def _enter(self, stack: AsyncExitStack, method: str, context: Context, *, unary: bool) -> Call:
+    @contextmanager
+    def _going(self) -> Iterator[None]:
+        """A call that a drain waits for."""
         self._calls += 1
         self._idle.clear()
-        stack.callback(self._leave)
-        call = _call(method, context, unary=unary)
-        for concern in self._concerns:
-            await stack.enter_async_context(concern(call))
-        return call
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self._calls == 0:
+                self._idle.set()
 
-    def _leave(self) -> None:
-        self._calls -= 1
-        if self._calls == 0:
-            self._idle.set()
+    async def _enters(self, call: Call) -> None:
+        """Raises: ApiError for a call that is not received."""
+        if call.unary and call.context.time_remaining() is None:
+            # Nothing waits for ever for an answer nobody reads.
+            raise ApiError(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "DEADLINE_REQUIRED",
+                "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
+                {"method": call.method},
+            )
+        await self._authenticated(call)
+
+    async def _admitted(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
+        """The request of a call. Raises: ApiError when it is none, or not to be."""
+        # Not by the generator that gRPC hands over: to leave one before its end costs a task.
+        received = await call.context.read()
+        asked = _decoded(decode, b"" if received is grpc.aio.EOF else received, call.method)
+        self._guard.admit(call, asked)
+        return asked
 
 
 def _call(method: str, context: Context, *, unary: bool) -> Call:
@@ -233,16 +263,15 @@ def _call(method: str, context: Context, *, unary: bool) -> Call:
     return Call(asked if _PLAIN.fullmatch(asked) else secrets.token_hex(16), method, unary, metadata, context)
 
 
-@asynccontextmanager
-async def identity(call: Call) -> AsyncIterator[None]:
+def _identified(call: Call) -> Call:
     """The call's id goes into every log line below, and back to the caller."""
     call.context.set_trailing_metadata(((REQUEST_ID, call.id),))
     bind_contextvars(call_id=call.id)  # gRPC gives each call a context of its own
-    yield
+    return call
 
 
-@asynccontextmanager
-async def canonical_line(call: Call) -> AsyncIterator[None]:
+@contextmanager
+def canonical_line(call: Call) -> Iterator[None]:
     """One log line for each call; handlers add to it with `chassis.logging.note`."""
     with unit_of_work("call", method=call.method, peer=call.context.peer(), code="OK") as notes:
         try:
@@ -252,56 +281,49 @@ async def canonical_line(call: Call) -> AsyncIterator[None]:
             raise
 
 
-@asynccontextmanager
-async def errors(call: Call) -> AsyncIterator[None]:
-    """An ApiError becomes its status; anything else is INTERNAL, and its trace goes to our log only."""
-    try:
-        yield
-    except ApiError as error:
-        await _abort(call, error)
-    except grpc.aio.AbortError:
-        raise
-    except Exception:  # noqa: BLE001 - the one place where nothing may pass to the caller
-        logger().exception("unhandled", method=call.method)
-        await _abort(
-            call,
-            ApiError(
-                grpc.StatusCode.INTERNAL,
-                "INTERNAL",
-                f"internal error; the server's log has it under call {call.id}",
-                {"method": call.method},
-            ),
-        )
+async def _anybody(_: Call) -> None:
+    """Nobody is asked who calls."""
 
 
-@asynccontextmanager
-async def deadline(call: Call) -> AsyncIterator[None]:
-    """A unary call must say how long it waits, so that nothing waits for ever for an answer nobody reads.
+def _nothing(_: Call) -> AbstractContextManager[None]:
+    return _NOTHING
 
-    Raises: ApiError.
+
+_NOTHING: Final = nullcontext()
+
+
+async def _told(call: Call, error: Exception) -> NoReturn:
+    """An ApiError becomes its status; anything else is INTERNAL, and its trace goes to our log only.
+
+    Raises: AbortError.
     """
-    if call.unary and call.context.time_remaining() is None:
-        raise ApiError(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "DEADLINE_REQUIRED",
-            "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if not isinstance(error, ApiError):
+        logger().error("unhandled", method=call.method, exc_info=error)
+        error = ApiError(
+            grpc.StatusCode.INTERNAL,
+            "INTERNAL",
+            f"internal error; the server's log has it under call {call.id}",
             {"method": call.method},
         )
-    yield
+    error.request_id = call.id
+    note(code=error.code.name, error=error.reason)
+    status = rpc_status.to_status(error.to_status())
+    trailing = ((REQUEST_ID, call.id), *(status.trailing_metadata or ()))
+    await call.context.abort(status.code, status.details or "", trailing)
 
 
-def authentication(tokens: Tokens | None) -> Concern | None:
+def authentication(tokens: Tokens | None) -> Check | None:
     """A call must carry `authorization: Bearer TOKEN` with one of the tokens. None: nothing is asked."""
     if tokens is None:
         return None
 
-    @asynccontextmanager
-    async def authenticated(call: Call) -> AsyncIterator[None]:
+    async def authenticated(call: Call) -> None:
         name = name_of(bearer(call), tokens())
         if name is None:
             raise unauthenticated(call)
         acts(name)
-        yield
 
     return authenticated
 
@@ -325,13 +347,6 @@ def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -
     )
 
 
-async def _received(requests: AsyncIterator[bytes]) -> bytes:
-    """The one message of a call; nothing of a call that has none, which decodes to what nobody asked."""
-    async for request in requests:
-        return request
-    return b""
-
-
 def _decoded(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any:
     try:
         return decode(request)
@@ -342,11 +357,3 @@ def _decoded(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any
             "the request is not a valid Protobuf message of this method",
             {"method": method},
         ) from error
-
-
-async def _abort(call: Call, error: ApiError) -> None:
-    error.request_id = call.id
-    note(code=error.code.name, error=error.reason)
-    status = rpc_status.to_status(error.to_status())
-    trailing = ((REQUEST_ID, call.id), *(status.trailing_metadata or ()))
-    await call.context.abort(status.code, status.details or "", trailing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -102,8 +102,8 @@ class Metrics:
         # Methods and codes are few; the library locks and writes text at each look.
         going_of, ended_of, lasted_of = cache(going.labels), cache(ended.labels), cache(lasted.labels)
 
-        @asynccontextmanager
-        async def counted(call: Call) -> AsyncIterator[None]:
+        @contextmanager
+        def counted(call: Call) -> Iterator[None]:
             begun = time.perf_counter()
             going_of(call.method).inc()
             code = "CANCELLED"

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback
 from chassis.egress.addresses import Allowed
+from daggerspec import folders
 
 
 class Settings(BaseSettings):
@@ -76,6 +77,22 @@ class EgressSettings(Settings):
     def allowed(self) -> Allowed:
         """What an administrator vouches for."""
         return Allowed.parse(self.allowed_hosts, self.allowed_networks)
+
+
+class FolderSettings(Settings):
+    """Where files may be written: a field that services mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    allowed_folders: str = Field(default="", validation_alias="DAGGERS_ALLOWED_FOLDERS")
+    """Absolute folders of the drivers' hosts, comma-separated, that sinks may write files below; {team} as a
+    whole part of one is the dagger's team. Empty: nowhere, but where administrators register a sink."""
+
+    @field_validator("allowed_folders")
+    @classmethod
+    def _are_folders(cls, text: str) -> str:
+        folders.parse(text)
+        return text
 
 
 S = TypeVar("S", bound=Settings)

@@ -28,7 +28,8 @@ def headline(findings: Sequence[Mapping[str, Any]]) -> str:
     first = findings[0]
     of_file = "file" in first and "source" not in first
     line = first.get("file_line") or (first.get("line") if of_file else None)
-    field = "" if first["message"].startswith(first["field"]) else first["field"]
+    said = first.get("field", "")  # what is wrong with a log is wrong with no field
+    field = "" if first["message"].startswith(said) else said
     where = ", ".join(filter(None, (field, f"line {line}" if line else "")))
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     return ": ".join(filter(None, (where, first["message"]))) + more

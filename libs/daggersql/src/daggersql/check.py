@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from daggerspec.nearest import hint
 from daggersql.analyse.outputs import check_outputs
@@ -12,7 +13,7 @@ from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Suggestion
+from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Span, Suggestion
 from daggersql.ir import closing, lineage, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
@@ -27,7 +28,7 @@ from daggersql.lints.timeseries import (
 from daggersql.plan import Checked, Plan, Table
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import KEYWORDS
-from daggersql.syntax.parsing import parse
+from daggersql.syntax.parsing import check_expression, parse
 
 
 def check(
@@ -35,53 +36,69 @@ def check(
     tables: Sequence[Table],
     references: Collection[str] | None = None,
     *,
+    expressions: Sequence[Span] = (),
     early: bool = False,
     points: bool | None = None,
     accepted: bool = False,
+    unknown: Collection[str] = (),
 ) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
-    `references` are the names of the reference tables there are; None lets any name through. `early`: its
-    rows are written while their windows are open. `points`: whether they go to a time-series store, so that
-    what it cannot tell apart is warned of; None: whoever asks does not know, and records are not spoken of.
-    `accepted`: an earlier check let it through, so that what only later ones object to is a warning.
+    `references` are the names of the reference tables there are; None lets any name through. `expressions`
+    are parts of the text that must each be one expression by itself: somebody else wrote the rest. `early`:
+    its rows are written while their windows are open. `points`: whether they go to a time-series store, so
+    that what it cannot tell apart is warned of; None: whoever asks does not know, and records are not spoken
+    of. `accepted`: an earlier check let it through, so that what only later ones object to is a warning.
+    `unknown`: further tables, of which nothing is known: what they hold is not judged, and there is no plan.
     """
     names = None if references is None else frozenset(references)
-    report = Report(sql, Environment(names, tuple(table.message for table in tables)), accepted)
+    environment = Environment(names, tuple(table.message for table in tables), frozenset(unknown))
+    report = Report(sql, environment, accepted)
     plan: Plan | None = None
-    try:
+    for part in expressions:
+        with _told(report, tables):
+            check_expression(sql, part, report)
+    with _told(report, tables):
         check_size(sql)
-        plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
-    except Refused as refused:
-        with suppress(Enough):
-            report.error(refused.code, refused.span, *_answer(refused, sql, tables))
-    except RecursionError:
-        with suppress(Enough):
-            report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
+        if not report.failed:
+            plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
     findings = report.findings()
     return Checked(None if report.failed else plan, findings)
 
 
-def _answer(refused: Refused, sql: str, tables: Sequence[Table]) -> tuple[str, Suggestion]:
+@contextmanager
+def _told(report: Report, tables: Sequence[Table]) -> Iterator[None]:
+    """What cannot be read any further is said in the report."""
+    try:
+        yield
+    except Refused as refused:
+        with suppress(Enough):
+            report.error(refused.code, refused.span, *_answer(refused, report, tables))
+    except RecursionError:
+        with suppress(Enough):
+            report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
+
+
+def _answer(refused: Refused, report: Report, tables: Sequence[Table]) -> tuple[str, Suggestion]:
     """What is said of a text that cannot be read, and the repair that makes it a query, or else the guess."""
-    repair = _repair(refused, sql, tables)
+    repair = _repair(refused, report.text, tables, replace(report.environment, references=None))
     words = repair and (repair.words or repair.text)
     meant = words if words in KEYWORDS else refused.guess
     return refused.problem.removesuffix(".") + hint(meant), repair or refused.suggestion
 
 
-def _repair(refused: Refused, sql: str, tables: Sequence[Table]) -> Rewrite | None:
+def _repair(refused: Refused, sql: str, tables: Sequence[Table], environment: Environment) -> Rewrite | None:
     """The first repair that makes a query of the text with which nothing is wrong."""
     for repair in refused.repairs if len(sql) <= MOST_REPAIRED else ():
         start, end = repair.span
-        if _is_fine(sql[:start] + repair.text + sql[end:], tables):
+        if _is_fine(sql[:start] + repair.text + sql[end:], tables, environment):
             return repair
     return None
 
 
-def _is_fine(sql: str, tables: Sequence[Table]) -> bool:
+def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> bool:
     """Whether nothing is wrong with a text."""
-    report = Report(sql, Environment(None, tuple(table.message for table in tables)))
+    report = Report(sql, environment)
     try:
         query = QueryChecker(tables, report, sql_of).check(parse(sql, report))
         check_outputs(query.outputs if query else (), report)
@@ -106,7 +123,7 @@ def _plan(
             " began before the first record read they are not known.",
         )
     columns = check_outputs(select.outputs, report)
-    if report.failed:
+    if report.failed or report.environment.unknown:
         return None
     if early:
         object_to_early(select, report)
@@ -134,5 +151,6 @@ def _plan(
         key=queries.key_columns(select),
         bounds=bounds.bounds(nodes(select)),
         origins=tuple(tuple(sorted(each)) for each in lineage.origins(select)),
+        copies=lineage.copies(select),
         key_origins=tuple(sorted(lineage.key_origins(select))),
     )

@@ -27,6 +27,8 @@ class Environment:
     """Registered reference tables; None: whoever asks does not know them, and any name is let through."""
     streams: tuple[Descriptor, ...] = ()
     """The streams' messages: every message that stands in their descriptor pools can be named."""
+    unknown: frozenset[str] = frozenset()
+    """Tables of which nothing is known but that they are streams: what is read of them is not judged."""
 
     def message(self, name: str) -> Descriptor | None:
         """The message type of that full name; None when there is none."""

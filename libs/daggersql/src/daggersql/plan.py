@@ -192,6 +192,9 @@ class Plan:
     """Bounds of its groups: one for each kind that its aggregates have."""
     origins: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Of each of `columns`: tables and dotted paths of the fields that its values are made of."""
+    copies: tuple[tuple[str, str] | None, ...] = ()
+    """Of each of `columns`: the table and the dotted path of the field that its values are, as they stand in
+    the records; None where they are computed."""
     key_origins: tuple[tuple[str, str], ...] = ()
     """Of what tells its rows apart."""
 

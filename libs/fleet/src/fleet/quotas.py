@@ -6,7 +6,7 @@ The fold refuses a dagger too many, wherever the record came from. A launch too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,6 +110,22 @@ def full(
     """
     running = [daggers[name] for name in occupied]
     need = need_mib(dagger.spec, room.driver_memory_mib)
+    if (why := host_full(running, need, room)) is not None:
+        return why
+    team, own = dagger.spec.team, [each for each in running if each.spec.team == dagger.spec.team]
+    for name, has, more in (("drivers", len(own), 1), ("memory_mib", _memory(own, room), need)):
+        quota = of(catalogue, team, name)
+        if quota.HasField("hard") and has + more > quota.hard:
+            text = (
+                f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
+                f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"
+            )
+            return Full(TEAM_QUOTA, text, events_pb2.ERROR_DOMAIN_USER)
+    return None
+
+
+def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
+    """Why a host has no room for another driver that needs so many MiB, beside those that run."""
     used = _memory(running, room)
     if room.drivers is not None and len(running) >= room.drivers:
         return Full(
@@ -124,15 +140,6 @@ def full(
             f" {room.memory_mib:,} that this host has for them: lower its driver_memory, stop another dagger,"
             " or raise DAGGERS_SCHEDULER_MEMORY_MIB",
         )
-    team, own = dagger.spec.team, [each for each in running if each.spec.team == dagger.spec.team]
-    for name, has, more in (("drivers", len(own), 1), ("memory_mib", _memory(own, room), need)):
-        quota = of(catalogue, team, name)
-        if quota.HasField("hard") and has + more > quota.hard:
-            text = (
-                f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
-                f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"
-            )
-            return Full(TEAM_QUOTA, text, events_pb2.ERROR_DOMAIN_USER)
     return None
 
 

@@ -15,6 +15,7 @@ from daggers.v1 import events_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from daggerspec import query
 from fleet.answers import Code, Refusal, about, missing, some, version_mismatch, worded
 from fleet.catalogue import REMOVALS, Catalogue, Removal
 from fleet.dagger import Dagger
@@ -133,5 +134,5 @@ def _kind(field: FieldDescriptor) -> str:
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:
     if kind == "reference":
         # As a launch takes tables: whatever text of the query may be one.
-        return f"'{name}'" in dagger.spec.sql
+        return f"'{name}'" in query.of(dagger.spec).sql
     return name in names_of(dagger.spec, kind)

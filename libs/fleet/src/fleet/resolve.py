@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
-from daggerspec import defaults, rules, secrets, sinks
+from daggerspec import defaults, folders, query, rules, secrets, sinks
 from daggerspec.catalogue import Unresolved
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
@@ -84,7 +84,11 @@ def job(
     resolved = [sinks.resolve("", each, asked)[0] for each in spec.sinks]
     for held in resolved:
         if held.HasField("egress"):
-            held.egress.MergeFrom(egress or spec_pb2.Egress())
+            held.egress.CopyFrom(egress or spec_pb2.Egress())
+            held.egress.folders[:] = folders.of(spec.team, held.egress.folders)
+        registered = catalogue.sink(held.sink.registered)
+        if registered is not None and registered.limit.ListFields():
+            held.share.CopyFrom(_share(registered, fleet))
     streams = [_resolved_stream(fleet, each) for each in spec.streams]
     wanted = [each.stream.message for each in streams]
     wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]
@@ -99,7 +103,7 @@ def job(
         platform=platform,
         checkpoint_root=checkpoint_root,
         run_dir=run_dir,
-        references=_named(fleet, spec.sql),
+        references=_named(fleet, query.of(spec).sql),
         clusters=map(_servers, catalogue.clusters.values()),
         registered_sinks=catalogue.sinks.values(),
         secrets=catalogue.secrets.values(),
@@ -107,6 +111,18 @@ def job(
     for each in (*prepared.streams, *prepared.sinks):
         place_secrets(each, fleet)
     return prepared
+
+
+def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLimit:
+    """What a launch may use of what a registered sink allows: as much as each other that is to run."""
+    daggers = (each for each in fleet.daggers.values() if each.desired == gateway_pb2.DESIRED_RUNNING)
+    writers = sum(sink.registered == registered.name for each in daggers for sink in each.spec.sinks) or 1
+    limit = registered.limit
+    return spec_pb2.RateLimit(
+        rows_per_second=limit.rows_per_second / writers,
+        requests_per_second=limit.requests_per_second / writers,
+        max_in_flight=max(limit.max_in_flight // writers, 1) if limit.max_in_flight else 0,
+    )
 
 
 def place_secrets(message: Message, fleet: Fleet) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 
@@ -11,6 +12,7 @@ class Guarantee(StrEnum):
 
     EFFECTIVELY_ONCE = "effectively once"
     """It may be written again, and takes its own place."""
+    EXACTLY_ONCE = "exactly once"
     AT_LEAST_ONCE = "at least once"
 
 
@@ -29,6 +31,10 @@ class Capabilities:
     """The most rows of one request; None where its client cuts by itself."""
     max_bytes: int | None = None
     """The most bytes of one request, where they count before the rows do."""
+    limits: tuple[str, ...] = ()
+    """Which limits of a registered sink it keeps: fields of RateLimit."""
+    trigger: timedelta | None = None
+    """How often batches are due where all sinks of a dagger would rather have few large ones."""
 
     @property
     def promise(self) -> str:

@@ -37,7 +37,7 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     for sink in spec.sinks:
         sinks.fill(sink, name, spec)
     if not spec.HasField("trigger"):
-        spec.trigger.FromTimedelta(TRIGGER)
+        spec.trigger.FromTimedelta(sinks.trigger(spec) or TRIGGER)
     spec.emit = spec.emit or spec_pb2.EMIT_FINAL
     spec.consumer_group = spec.consumer_group or consumer_group(name)
     return spec

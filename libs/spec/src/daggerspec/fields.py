@@ -25,6 +25,7 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 REFERENCE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Name of a reference table: no path of it leads anywhere."""
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):(\d{1,5})")
+_SHORT_NAME: Final = re.compile(r"[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # What is read there is no secret of anybody's: the environment of a process, a device without an end.
 _NO_FILES: Final = ("/proc", "/dev", "/sys")
@@ -37,6 +38,16 @@ def name(path: str, value: str) -> Iterator[Violation]:
         yield Violation(
             path,
             "must be 3 to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit",
+            "INVALID_NAME",
+        )
+
+
+def short_name(path: str, value: str) -> Iterator[Violation]:
+    """Name of what is known within its dagger alone, such as a sink: db is one."""
+    if not _SHORT_NAME.fullmatch(value):
+        yield Violation(
+            path,
+            "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit",
             "INVALID_NAME",
         )
 

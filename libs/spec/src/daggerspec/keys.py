@@ -27,6 +27,8 @@ class Key:
     address: bool = False
     """Of a sink: whether it is a part of where that is, which a registered sink says. The first of them is
     always said there."""
+    folder: bool = False
+    """Of an address: whether it is a folder of the drivers' hosts, which an administrator has to allow."""
     sent_to: tuple[str, ...] = ()
     """Of a secret: dotted paths of the fields that hold the address it is sent to: a URL; host and port."""
     keys: Sequence[Key] = ()

@@ -1,12 +1,14 @@
 """Where tenants' secrets may be, for which team, and where they may be sent: an administrator's word.
 
 One place is `WHERE TEAM ADDRESS …`, several are separated by `;`. WHERE is an absolute folder, env:NAME, or
-env:PREFIX* for the variables that begin so. * is every team, and every address.
+env:PREFIX* for the variables that begin so. * is every team, and every address. A name with spaces in it is
+quoted.
 """
 
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -50,7 +52,7 @@ class Place:
 
 def parse(text: str) -> tuple[Place, ...]:
     """The places of a setting. Raises: ValueError."""
-    return tuple(_place(part.split()) for part in text.split(";") if part.strip())
+    return tuple(_place(shlex.split(part)) for part in text.split(";") if part.strip())
 
 
 def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, to: str) -> bool:

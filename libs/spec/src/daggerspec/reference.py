@@ -48,17 +48,20 @@ def text() -> str:
 
 
 def _section(title: str, kind: Kind) -> str:
-    rows = [f"| `{name}` | {_needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
+    rows = [f"| `{name}` | {needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
+    kept = ", ".join(f"`{each}`" for each in kind.CAPABILITIES.limits)
     lines = [
         f"## {title}",
         "",
         sinks.about(kind),
         "",
+        *([sinks.more_about(kind), ""] if sinks.more_about(kind) else []),
         f"* Guarantee: {kind.CAPABILITIES.promise}.",
         f"* `emit: early`: {early}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
+        *([f"* Limits of a registered one that it keeps: {kept or 'none'}."] if address else []),
         "",
         "| key | needed | what it says |",
         "|---|---|---|",
@@ -68,7 +71,8 @@ def _section(title: str, kind: Kind) -> str:
     return "\n".join(lines)
 
 
-def _needed(key: Key) -> str:
+def needed(key: Key) -> str:
+    """Whether a key has to be said: yes, no, or with which word of another."""
     other, word = key.needed_with
     if other:
         return f"with `{other}: {word}`"

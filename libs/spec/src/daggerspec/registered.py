@@ -114,6 +114,14 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
             yield Violation(f"{path}.limit.{name}", "must be a number from 0 on", "OUT_OF_RANGE")
 
 
+def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:
+    """The limits that a kind does not keep: nobody is told that it does."""
+    for field, _ in limit.ListFields():
+        if field.name not in kept:
+            text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(kept) or 'none'}"
+            yield Violation(f"{path}.{field.name}", text, "LIMIT_NOT_KEPT")
+
+
 def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Violation]:
     """Whether a sink says where it is, and nothing else; `path` is that of its message, of this kind."""
     known = addresses(keys)

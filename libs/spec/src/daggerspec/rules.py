@@ -43,8 +43,18 @@ def violations(
 
 
 def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:
-    """Whether something can be said of the query: without its tables every column of it would be unknown."""
-    return bool(spec.sql.strip()) and not any(_inputs("", spec, catalogue))
+    """Whether all can be said of the query: what is wrong with it, or its plan."""
+    return unknown_tables(spec, catalogue) == ()
+
+
+def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[str] | None:
+    """The tables of which nothing is known, as no stream stands behind them; what else is wrong with the
+    query can be said. None: without a query, or names for its tables, nothing can.
+    """
+    named = spec.streams and not any(any(_table("", each, spec)) for each in spec.streams)
+    if not named or any(_query("", spec)):
+        return None
+    return tuple(each.table for each in spec.streams if catalogue.stream(each.stream) is None)
 
 
 def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
@@ -83,8 +93,7 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
         yield Violation(f"{path}.sinks", "must have at least one sink", "REQUIRED")
     if len(spec.sinks) > limits.MAX_SINKS:
         yield Violation(f"{path}.sinks", f"must not be more than {limits.MAX_SINKS}", "TOO_MANY")
-    if not spec.sql.strip():
-        yield Violation(f"{path}.sql", "is required: one SELECT", "REQUIRED")
+    yield from _query(path, spec)
     if spec.emit not in (spec_pb2.EMIT_FINAL, spec_pb2.EMIT_EARLY):
         yield Violation(f"{path}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
     if spec.state not in spec_pb2.StateStore.values():
@@ -98,6 +107,24 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
         )
     if spec.consumer_group != defaults.consumer_group(name):
         yield from fields.group(f"{path}.consumer_group", spec.consumer_group)
+
+
+def _query(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+    if not spec.HasField("forward"):
+        if not spec.sql.strip():
+            yield Violation(f"{path}.sql", "is required: one SELECT, or forward in its place", "REQUIRED")
+        return
+    if spec.sql:
+        what = "stands in place of sql: leave one of them out"
+        yield Violation(f"{path}.forward", what, "FORWARD_AND_SQL")
+    if len(spec.streams) > 1:
+        yield Violation(f"{path}.streams", "must be one: forward has no joins, sql has", "TOO_MANY")
+    for number, each in enumerate(spec.forward.fields):
+        inner = f"{path}.forward.fields[{number}]"
+        if not each.name.strip():
+            yield Violation(f"{inner}.name", "is required: the column's name", "REQUIRED")
+        if not each.expression.strip():
+            yield Violation(f"{inner}.expression", "is required: what the column holds", "REQUIRED")
 
 
 def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:

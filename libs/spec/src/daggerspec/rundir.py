@@ -18,6 +18,9 @@ TEMPORARY: Final = "tmp"
 READERS: Final = "source"
 REFERENCES: Final = "references"
 
+SPARE: Final = "_spare"
+"""In place of a dagger: drivers that wait for a launch (ADR 89). No dagger can have this name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverIdentity:
@@ -36,6 +39,8 @@ class DriverIdentity:
     """Leader of the session that all of the driver's processes belong to."""
     start_ticks: int
     """When the leader started, in clock ticks after boot: a later process with this pid has another."""
+    spare: bool = False
+    """Whether it was started as a spare, before there was this launch."""
 
     def as_json(self) -> str:
         """The text of its file."""
@@ -53,6 +58,7 @@ class DriverIdentity:
                 boot_id=str(said["boot_id"]),
                 pid=int(said["pid"]),
                 start_ticks=int(said["start_ticks"]),
+                spare=said.get("spare") is True,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

@@ -3,8 +3,7 @@ where nobody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 from access import Principal, tokens
 from api_gateway.fold import Fold
 from api_gateway.oidc import Refused, Verifier
-from chassis.interceptors import ANONYMOUS, Call, Concern, acts, bearer, unauthenticated
+from chassis.interceptors import ANONYMOUS, Call, Check, acts, bearer, unauthenticated
 from chassis.logging import note
 from chassis.tokenfile import Tokens, name_of
 
@@ -32,7 +31,7 @@ def authentication(
     verifier: Verifier | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     hint: str = "",
-) -> Concern:
+) -> Check:
     """Finds out who calls. `file` are the tokens of the token file, `verifier` knows those of a provider;
     `hint` tells who shows none where one is.
 
@@ -56,14 +55,12 @@ def authentication(
             note(token=str(why))
             return None
 
-    @asynccontextmanager
-    async def authenticated(call: Call) -> AsyncIterator[None]:
+    async def authenticated(call: Call) -> None:
         who = await who_has(bearer(call))
         if who is None:
             raise unauthenticated(call, how)
         if who is not _NOBODY:
             acts(who.name)
         _principal.set(who)
-        yield
 
     return authenticated

@@ -16,7 +16,7 @@ from api_gateway.reader import Reader
 from api_gateway.sampling import Samples
 from chassis.errors import invalid
 from chassis.interceptors import Context
-from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
+from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS, SAMPLED_RECORDS
 from daggerspec.violation import Violation
 from fleet import Fleet
 
@@ -106,6 +106,19 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
                 self._masking.sample(
                     registered.entry(self._fleet, "stream", request.name).value, step.records
                 )
+                yield step
+
+    async def DiscoverTopics(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DiscoverTopicsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        """Topics of one cluster's Kafka, and the messages that their records may be."""
+        registered.entry(self._fleet, "cluster", request.cluster)
+        if request.message:
+            registered.entry(self._fleet, "message", request.message)
+        if len(request.topics) > MAX_TOPICS:
+            raise invalid([Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")])
+        async with aclosing(self._samples.discovered(request, context)) as steps:
+            async for step in steps:
                 yield step
 
     async def ListReferences(  # noqa: N802 - gRPC's name

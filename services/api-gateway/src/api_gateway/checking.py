@@ -51,6 +51,9 @@ class Question:
     early: bool
     points: bool
     accepted: bool
+    expressions: tuple[tuple[int, int], ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Further tables, of which nothing is known."""
 
 
 def answer(question: Question) -> Checked:
@@ -59,9 +62,11 @@ def answer(question: Question) -> Checked:
         question.sql,
         [Table(each.table, _message(each.files, each.message), each.time_field) for each in question.streams],
         question.references,
+        expressions=question.expressions,
         early=question.early,
         points=question.points,
         accepted=question.accepted,
+        unknown=question.unknown,
     )
 
 

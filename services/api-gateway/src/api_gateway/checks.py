@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
 from api_gateway.check_processes import Checker, in_thread
 from api_gateway.checking import Question, Stream
-from daggerspec import sinks
+from daggerspec import query, sinks
 from daggersql import Checked
 from fleet import Fleet
 from fleet.resolve import descriptors
@@ -29,26 +29,32 @@ class Checks:
         self._files: dict[Hashable, bytes] = {}
         """Of messages, by when they were registered; as above."""
 
-    async def check(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Checked:
-        """What is found about the query, whose streams are all registered. Raises: Unresolved, ApiError.
+    async def check(
+        self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool, unknown: Sequence[str] = ()
+    ) -> Checked:
+        """What is found about the query. Raises: Unresolved, ApiError.
 
-        `accepted`: the dagger has it already.
+        `accepted`: the dagger has it already. `unknown`: its tables without a stream that is registered.
         """
-        key = (_inputs(spec, fleet), accepted)
+        key = (_inputs(spec, fleet, unknown), accepted)
         checked = self._found.pop(key, None)
         if checked is None:
-            checked = await self._checker(self._question(spec, fleet, accepted=accepted))
-        if len(spec.sql) <= _MAX_REMEMBERED_CHARACTERS:
+            checked = await self._checker(self._question(spec, fleet, unknown, accepted=accepted))
+        if len(query.of(spec).sql) <= _MAX_REMEMBERED_CHARACTERS:
             self._found[key] = checked
             if len(self._found) > _REMEMBERED:
                 del self._found[next(iter(self._found))]
         return checked
 
-    def _question(self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool) -> Question:
+    def _question(
+        self, spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str], *, accepted: bool
+    ) -> Question:
         """Raises: Unresolved."""
-        streams = ((each.table, fleet.streams[each.stream].value) for each in spec.streams)
+        text = query.of(spec)
+        known = (each for each in spec.streams if each.table not in unknown)
+        streams = ((each.table, fleet.streams[each.stream].value) for each in known)
         return Question(
-            spec.sql,
+            text.sql,
             tuple(
                 Stream(name, each.message, each.time_field, self._described(each.message, fleet))
                 for name, each in streams
@@ -57,6 +63,8 @@ class Checks:
             early=spec.emit == spec_pb2.EMIT_EARLY,
             points=sinks.is_time_series(spec),
             accepted=accepted,
+            expressions=text.expressions,
+            unknown=tuple(unknown),
         )
 
     def _described(self, message: str, fleet: Fleet) -> bytes:
@@ -72,11 +80,14 @@ class Checks:
         return files
 
 
-def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Hashable:
+def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> Hashable:
     """All that a check depends on: query, emission and store, what its tables are made of, the references."""
-    tables = []
+    tables: list[Hashable] = [*unknown]
     for each in spec.streams:
+        if each.table in unknown:
+            continue
         stream = fleet.streams[each.stream].value
         message = fleet.messages.get(stream.message)
         tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
-    return spec.sql, spec.emit, tuple(tables), tuple(fleet.references), sinks.is_time_series(spec)
+    points = sinks.is_time_series(spec)
+    return query.of(spec), spec.emit, tuple(tables), tuple(fleet.references), points

@@ -13,9 +13,9 @@ from google.protobuf import descriptor_pb2 as dp
 
 LONGEST: Final = 1_000
 """Characters of a comment that are kept."""
-_MESSAGES: Final = dp.FileDescriptorProto.MESSAGE_TYPE_FIELD_NUMBER
-_NESTED: Final = dp.DescriptorProto.NESTED_TYPE_FIELD_NUMBER
-_FIELDS: Final = dp.DescriptorProto.FIELD_FIELD_NUMBER
+MESSAGES: Final = dp.FileDescriptorProto.MESSAGE_TYPE_FIELD_NUMBER
+NESTED: Final = dp.DescriptorProto.NESTED_TYPE_FIELD_NUMBER
+FIELDS: Final = dp.DescriptorProto.FIELD_FIELD_NUMBER
 _SHORTEST: Final = 4
 """Steps down to a field of a message that stands in no other."""
 
@@ -25,7 +25,7 @@ def of_fields(file: dp.FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], s
     for location in file.source_code_info.location:
         text = " ".join((location.leading_comments or location.trailing_comments).split())[:LONGEST]
         path = tuple(location.path)
-        if text and len(path) >= _SHORTEST and path[-2] == _FIELDS:
+        if text and len(path) >= _SHORTEST and path[-2] == FIELDS:
             yield path, text
 
 
@@ -43,7 +43,7 @@ def _name(file: dp.FileDescriptorProto, path: tuple[int, ...]) -> str | None:
     """The full name of a field; None where the way leads nowhere."""
     names = [file.package] if file.package else []
     try:
-        if path[0] != _MESSAGES or set(path[2:-2:2]) - {_NESTED}:
+        if path[0] != MESSAGES or set(path[2:-2:2]) - {NESTED}:
             return None
         message = file.message_type[path[1]]
         names.append(message.name)

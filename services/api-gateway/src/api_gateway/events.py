@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import NamedTuple
 
 from daggers.v1 import gateway_pb2
 
@@ -23,8 +23,16 @@ from fleet import Applied, Fleet, about, view
 from fleet.phases import DELETED
 
 Response = gateway_pb2.WatchEventsResponse
-# A record, and why the fold does not apply it; empty when it does.
-Judged: TypeAlias = tuple[Record, str]
+
+
+class _Judged(NamedTuple):
+    """A record, and what the fold says of it."""
+
+    record: Record
+    refused: str
+    """Why it is not applied; empty when it is."""
+    version: int
+    """As in `Event`."""
 
 
 async def watch(
@@ -50,11 +58,11 @@ async def watch(
     else:
         records = _history(log, follower, fold, since, up_to=until)
     async with aclosing(records):
-        async for record, refused in records:
-            position = record.sequence
-            if name in ("", about(record)):
+        async for judged in records:
+            position = judged.record.sequence
+            if name in ("", about(judged.record)):
                 said = position
-                yield _event(record, refused)
+                yield _event(judged)
     note(sequence=position)
     if until is not None and position >= until:
         if said != position:
@@ -66,7 +74,7 @@ async def watch(
 
 async def _records(
     log: Log, follower: Follower[Applied], fold: Fold, since: int
-) -> AsyncGenerator[Judged, None]:
+) -> AsyncGenerator[_Judged, None]:
     """Every record behind `since`, until the gateway drains."""
     position = since
     while not follower.draining:
@@ -76,11 +84,11 @@ async def _records(
             past = _history(log, follower, fold, position, up_to=follower.sequence)
             async with aclosing(past) as history:
                 async for judged in history:
-                    position = judged[0].sequence
+                    position = judged.record.sequence
                     yield judged
             async for judged in _news(follower, subscription):
-                if judged[0].sequence > position:
-                    position = judged[0].sequence
+                if judged.record.sequence > position:
+                    position = judged.record.sequence
                     yield judged
         finally:
             follower.unsubscribe(subscription)
@@ -88,7 +96,7 @@ async def _records(
 
 async def _history(
     log: Log, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
-) -> AsyncGenerator[Judged, None]:
+) -> AsyncGenerator[_Judged, None]:
     if since >= up_to:
         return
     # What was refused longer ago than the fold remembers is found out by folding anew.
@@ -101,10 +109,10 @@ async def _history(
                     return
                 if anew is None and record.sequence < fold.judged_since:
                     break  # it is forgotten by now
-                refused = fold.refused(record.sequence) if anew is None else anew.apply(record).refused
+                judged = _known(record, fold) if anew is None else _judged(record, anew.apply(record))
                 if record.sequence > since:
                     position = record.sequence
-                    yield record, refused
+                    yield judged
             else:
                 return
         async with aclosing(_history(log, follower, fold, position, up_to=up_to)) as rest:
@@ -116,13 +124,13 @@ async def _history(
         raise damaged(str(error), position) from error
 
 
-async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[Judged]:
+async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[_Judged]:
     """What the fold takes from now on. Ends with a drain, and when the watch fell too far behind."""
     while True:
         await follower.until(lambda: bool(subscription.steps or follower.draining or follower.damage))
         while subscription.steps:
             step = subscription.steps.popleft()
-            yield step.record, step.applied.refused
+            yield _judged(step.record, step.applied)
         if follower.damage:
             raise damaged(follower.damage, follower.sequence)
         if follower.draining or subscription.overflowed:
@@ -137,14 +145,26 @@ def _snapshot(fleet: Fleet, name: str) -> list[Response]:
     ]
 
 
-def _event(record: Record, refused: str) -> Response:
+def _known(record: Record, fold: Fold) -> _Judged:
+    """What the fold remembers of a record."""
+    answer = fold.fleet.answers.get(record.id)
+    return _Judged(record, fold.refused(record.sequence), answer.version if answer else 0)
+
+
+def _judged(record: Record, applied: Applied) -> _Judged:
+    return _Judged(record, applied.refused, applied.answer.version if applied.answer else 0)
+
+
+def _event(judged: _Judged) -> Response:
+    record = judged.record
     event = gateway_pb2.Event(
         sequence=record.sequence,
         id=record.id,
         type=record.type,
         source=record.source,
         subject=record.subject,
-        refused=refused,
+        refused=judged.refused,
+        version=judged.version,
     )
     event.time.FromDatetime(record.time)
     # The bytes as they stand in the log: also those of a type this gateway does not know.

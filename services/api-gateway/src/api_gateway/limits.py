@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
@@ -30,8 +30,8 @@ def limited(limits: Limits, clock: Callable[[], float] = time.monotonic) -> Conc
     """
     meter = Meter(limits)
 
-    @asynccontextmanager
-    async def counted(call: Call) -> AsyncIterator[None]:
+    @contextmanager
+    def counted(call: Call) -> Iterator[None]:
         who = principal()
         exceeded = meter.asks(who, call.method, clock()) or (None if call.unary else meter.opens(who))
         if exceeded is not None:

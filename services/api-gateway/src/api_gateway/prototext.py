@@ -1,20 +1,24 @@
 """A registered message as .proto text, for people. Pure.
 
-Comments and options are not in it: a schema is registered without the first, and nobody here goes by the
-second.
+Of comments those of fields are in it, as they are registered. Options are not: nobody here goes by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from google.protobuf import descriptor_pb2 as dp
 
-from api_gateway import schemas
+from api_gateway import comments, schemas
 from daggerspec.protobuf import scalar
 
 _INDENT: Final = "  "
+_WIDTH: Final = 100
+_Place = tuple[int, ...]
+"""The way down to something in its file, as `google.protobuf.SourceCodeInfo` has it."""
+_Type = dp.DescriptorProto | dp.EnumDescriptorProto
 _FIELD: Final = dp.FieldDescriptorProto
 
 
@@ -31,14 +35,11 @@ def message(files: dp.FileDescriptorSet, name: str) -> str:
         wanted.add(key)
         if isinstance(each, dp.DescriptorProto):
             pending += [outermost[type_name] for type_name in _referred(each)]
-    return "\n".join(
-        "\n".join(_file(file, [each for key, each in _top(file) if key in wanted]))
-        for file in files.file
-        if any(key in wanted for key, _ in _top(file))
-    )
+    shown = [(file, [each for key, each in _top(file) if key in wanted]) for file in files.file]
+    return "\n".join("\n".join(_file(file, types, files)) for file, types in shown if types)
 
 
-def _top(file: dp.FileDescriptorProto) -> Iterator[tuple[str, dp.DescriptorProto | dp.EnumDescriptorProto]]:
+def _top(file: dp.FileDescriptorProto) -> Iterator[tuple[str, _Type]]:
     """Enums and messages that stand in no other, by full name."""
     for enum in file.enum_type:
         yield _full(file.package, enum.name), enum
@@ -70,17 +71,39 @@ def _referred(message: dp.DescriptorProto) -> Iterator[str]:
         yield from _referred(nested)
 
 
-def _file(
-    file: dp.FileDescriptorProto, types: Sequence[dp.DescriptorProto | dp.EnumDescriptorProto]
-) -> Iterator[str]:
+def _file(file: dp.FileDescriptorProto, types: Sequence[_Type], files: dp.FileDescriptorSet) -> Iterator[str]:
     yield f"// {file.name}"
     yield f'edition = "{_edition(file)}";' if file.edition else f'syntax = "{file.syntax or "proto2"}";'
     if file.package:
         yield f"package {file.package};"
+    if imports := _imports(file, types, files):
+        yield ""
+        yield from imports
+    said = dict(comments.of_fields(file))
+    numbers = {id(each): number for number, each in enumerate(file.message_type)}
     for each in types:
         yield ""
-        yield from _enum(each, "") if isinstance(each, dp.EnumDescriptorProto) else _message(each, "", file)
+        if isinstance(each, dp.EnumDescriptorProto):
+            yield from _enum(each, "")
+        else:
+            yield from _message(each, "", file, said, (comments.MESSAGES, numbers[id(each)]))
     yield ""
+
+
+def _imports(
+    file: dp.FileDescriptorProto, types: Sequence[_Type], files: dp.FileDescriptorSet
+) -> Sequence[str]:
+    """The imports of a file that these types of it need."""
+    known = {each.name: each for each in files.file}
+    needed = {name for each in types if isinstance(each, dp.DescriptorProto) for name in _referred(each)}
+
+    def gives(name: str) -> Iterator[str]:
+        imported = known.get(name, dp.FileDescriptorProto())
+        yield from (f".{full}" for full, _ in _inside(imported))
+        for number in imported.public_dependency:
+            yield from gives(imported.dependency[number])
+
+    return [f'import "{name}";' for name in file.dependency if needed.intersection(gives(name))]
 
 
 def _edition(file: dp.FileDescriptorProto) -> str:
@@ -94,17 +117,23 @@ def _enum(enum: dp.EnumDescriptorProto, indent: str) -> Iterator[str]:
     yield f"{indent}}}"
 
 
-def _message(message: dp.DescriptorProto, indent: str, file: dp.FileDescriptorProto) -> Iterator[str]:
+def _message(
+    message: dp.DescriptorProto,
+    indent: str,
+    file: dp.FileDescriptorProto,
+    said: Mapping[_Place, str],
+    place: _Place,
+) -> Iterator[str]:
     inner, scope = indent + _INDENT, file.package
     entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
     yield f"{indent}message {message.name} {{"
     for enum in message.enum_type:
         yield from _enum(enum, inner)
-    for nested in message.nested_type:
+    for number, nested in enumerate(message.nested_type):
         if not nested.options.map_entry:
-            yield from _message(nested, inner, file)
+            yield from _message(nested, inner, file, said, (*place, comments.NESTED, number))
     open_oneof: int | None = None
-    for field in message.field:
+    for number, field in enumerate(message.field):
         oneof = field.oneof_index if field.HasField("oneof_index") and not field.proto3_optional else None
         if oneof != open_oneof and open_oneof is not None:
             yield f"{inner}}}"
@@ -114,12 +143,18 @@ def _message(message: dp.DescriptorProto, indent: str, file: dp.FileDescriptorPr
         entry = (
             entries.get(field.type_name.rpartition(".")[2]) if field.label == _FIELD.LABEL_REPEATED else None
         )
-        place = inner if oneof is None else inner + _INDENT
+        margin = inner if oneof is None else inner + _INDENT
         label = _label(field, file, oneof, entry)
-        yield f"{place}{label}{_type(field, scope, entry)} {field.name} = {field.number};"
+        yield from _comment(said.get((*place, comments.FIELDS, number), ""), margin)
+        yield f"{margin}{label}{_type(field, scope, entry)} {field.name} = {field.number};"
     if open_oneof is not None:
         yield f"{inner}}}"
     yield f"{indent}}}"
+
+
+def _comment(text: str, margin: str) -> Iterator[str]:
+    begin = f"{margin}// "
+    yield from textwrap.wrap(text, _WIDTH, initial_indent=begin, subsequent_indent=begin)
 
 
 def _label(

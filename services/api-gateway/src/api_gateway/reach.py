@@ -22,12 +22,13 @@ from api_gateway.sampling import Samples
 from chassis.egress.addresses import PORTS, Address, Allowed, refusal
 from chassis.egress.pools import resolve
 from chassis.interceptors import Context
-from daggerspec import defaults, sinks, topics
+from daggerspec import defaults, folders, sinks, topics
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.resolve import Registered
 
 _PATIENCE_S: Final = 2.0
+_REGISTERED: Final = " by `daggers sink apply`, and the sink says `registered: NAME` then"
 _AT_ONCE: Final = 4
 _TEAM: Final = "{team}"
 
@@ -40,6 +41,8 @@ class Bounds:
     """Addresses."""
     groups: Sequence[str] = ()
     """Prefixes of consumer groups; `{team}` stands for the dagger's."""
+    folders: Sequence[str] = ()
+    """Where sinks may write files (`daggerspec.folders`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,10 @@ class Reach:
         refused = [each async for each in self._addresses(path, name, spec, before)]
         if spec.consumer_group != before.consumer_group and not is_administrator(who, self._fleet):
             refused += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
+        outside = list(self._folders(path, name, spec, before))
         loops, others = await self._topics(path, name, spec, before, who, context)
         unknown = [each for each in (*loops, *others) if each.reason == UNKNOWN]
-        wrong = [each for each in loops if each.reason != UNKNOWN]
+        wrong = [*outside, *(each for each in loops if each.reason != UNKNOWN)]
         refused += [each for each in others if each.reason != UNKNOWN]
         if self._enforce:
             return Found((*wrong, *refused), unknown)
@@ -97,10 +101,34 @@ class Reach:
                 for each in await self._refused(f"{path}.sinks[{number}]", resolved.sink):
                     yield each
 
+    def _folders(
+        self, path: str, name: str, spec: spec_pb2.DaggerSpec, before: spec_pb2.DaggerSpec
+    ) -> Iterator[Violation]:
+        """Files that would be written where no administrator allows it: never only observed."""
+        if not any(sinks.written_below(each) for each in spec.sinks):
+            return
+        had = {sinks.written_below(each.sink) for each in self._held(name, before)}
+        for number, resolved in enumerate(self._held(name, spec)):
+            if resolved.HasField("egress") and sinks.written_below(resolved.sink) not in had:
+                yield from self._outside(f"{path}.sinks[{number}]", resolved.sink, spec.team)
+
+    def _outside(self, path: str, sink: spec_pb2.Sink, team: str) -> Iterator[Violation]:
+        """Why a sink of a team may not write below its folder."""
+        field, folder = sinks.written_below(sink) or ("", "")
+        allowed = folders.of(team, self._bounds.folders)
+        if not folders.is_plain(folder) or folders.holding(allowed, folder):
+            return  # what is no folder the rule book tells
+        told = f"only below {', '.join(allowed)}" if allowed else "files are written nowhere"
+        text = f"may not be written to, {told}: an administrator can allow it (DAGGERS_ALLOWED_FOLDERS)"
+        yield Violation(f"{path}.{field}", f"{text}, or register the sink", "FOLDER_REFUSED")
+
     async def registered(self, path: str, sink: spec_pb2.RegisteredSink) -> Found:
         """What may not be reached of a sink that is to be registered; administrators register any."""
-        refused = [] if sink.exempt else await self._refused(path, sink.sink)
-        return Found(refused) if self._enforce else Found((), refused)
+        if sink.exempt:
+            return Found()
+        outside = [each for team in sink.teams for each in self._outside(path, sink.sink, team)][:1]
+        refused = await self._refused(path, sink.sink)
+        return Found([*outside, *refused]) if self._enforce else Found(outside, refused)
 
     def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.ResolvedSink]:
         """Sinks with their addresses, and whether those are held to rules."""
@@ -113,7 +141,7 @@ class Reach:
         why = await self._refusal(url) if url else None
         if why is None:
             return []
-        text = f"may not be reached: {why}; an administrator can register it"
+        text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
         return [Violation(f"{path}.{field}", text, "ADDRESS_REFUSED")]
 
     async def _refusal(self, url: str) -> str | None:

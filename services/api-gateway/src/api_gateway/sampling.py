@@ -1,14 +1,15 @@
-"""Streams as their topics are now: the newest records, and which topics are not there. Hosts of drivers look.
+"""Streams as their topics are now: the newest records, which topics are not there, which have other messages.
 
-Nothing that is asked for depends on it: whether a topic is there, a stream is registered all the same.
+Hosts of drivers look. Nothing that is asked for depends on it: a stream is registered all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
@@ -16,6 +17,7 @@ from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from api_gateway.hosts import Hosts
 from chassis.errors import ApiError
 from chassis.interceptors import Context
+from daggerspec.limits import SAMPLED_RECORDS
 from daggerspec.nearest import hint
 from fleet import Fleet
 
@@ -37,6 +39,8 @@ class Topics:
     """Why that is not known; empty when it is."""
     kafka_id: str = ""
     """What their Kafka says that it is; empty when it says nothing."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """Those whose newest records are all other messages than the stream's, and how many were looked at."""
 
 
 class Samples:
@@ -44,7 +48,7 @@ class Samples:
 
     def __init__(self, hosts: Hosts, fleet: Fleet) -> None:
         self._hosts, self._fleet = hosts, fleet
-        self._known: dict[tuple[str, int, tuple[str, ...]], tuple[float, Topics]] = {}
+        self._known: dict[tuple[str, int, str, tuple[str, ...]], tuple[float, Topics]] = {}
         self._ids: dict[tuple[str, int], str] = {}
 
     def records(
@@ -60,13 +64,38 @@ class Samples:
 
         return self._hosts.anywhere(lambda host: host.SampleHostStream, request, context)
 
+    async def discovered(
+        self, asked: gateway_pb2.DiscoverTopicsRequest, context: Context
+    ) -> AsyncGenerator[gateway_pb2.DiscoverTopicsResponse, None]:
+        """Topics of a cluster's Kafka, with the streams that have them. Raises: ApiError."""
+        sequence = self._fleet.sequence
+
+        def request(host: str) -> host_pb2.DiscoverHostTopicsRequest:
+            return host_pb2.DiscoverHostTopicsRequest(request=asked, min_sequence=sequence, host=host)
+
+        steps = self._hosts.anywhere(lambda host: host.DiscoverHostTopics, request, context)
+        async with aclosing(steps):
+            async for step in steps:
+                for topic in step.topics:
+                    self._tell_streams(asked.cluster, topic)
+                yield step
+
+    def _tell_streams(self, cluster: str, topic: gateway_pb2.DiscoveredTopic) -> None:
+        """Which streams have the topic. What has sensitive fields in one of them has no example."""
+        entries = (entry.value for _, entry in sorted(self._fleet.streams.items()))
+        having = [each for each in entries if each.cluster == cluster and topic.topic in each.topics]
+        topic.streams.extend(each.name for each in having)
+        if any(each.sensitive for each in having):
+            for each in topic.fits:
+                each.ClearField("example")
+
     async def topics(self, stream: spec_pb2.Stream, context: Context, *, fresh: bool = True) -> Topics:
-        """Which topics of a stream are not there. Not `fresh`: an answer of a moment ago will do."""
+        """What is known of the topics of a stream. Not `fresh`: an answer of a moment ago will do."""
         cluster = self._fleet.clusters.get(stream.cluster)
         if cluster is None:
             return Topics({})  # that is said as an error
         clock = asyncio.get_running_loop().time
-        key = stream.cluster, cluster.version, tuple(stream.topics)
+        key = stream.cluster, cluster.version, stream.message, tuple(stream.topics)
         until, known = self._known.get(key, (0.0, Topics({})))
         if not fresh and clock() < until:
             return known
@@ -97,27 +126,50 @@ class Samples:
             if (entry := self._fleet.streams.get(each.stream)) is not None
         }
         known = await asyncio.gather(*(self.topics(each, context, fresh=False) for each in read.values()))
-        for (field, stream), topics in zip(read.items(), known, strict=True):
-            answer.findings.extend(warnings(stream, topics, field))
+        for (path, stream), topics in zip(read.items(), known, strict=True):
+            answer.findings.extend(warnings(stream, topics, path))
             answer.topics_unchecked = answer.topics_unchecked or topics.unchecked
 
     async def _asked(self, stream: spec_pb2.Stream, context: Context) -> Topics:
         remaining = context.time_remaining()
         patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
+        told = gateway_pb2.SampleStreamResponse()
+        count = SAMPLED_RECORDS if stream.topics else 0
+        why, looked = "", False
         try:
-            async with asyncio.timeout(patience_s), aclosing(self.records(stream, 0, context)) as steps:
-                told = [step async for step in steps]
+            async with asyncio.timeout(patience_s), aclosing(self.records(stream, count, context)) as steps:
+                async for step in steps:
+                    looked = True  # the first step says which topics there are; records may take longer
+                    told.MergeFrom(step)
         except TimeoutError:
-            return Topics({}, f"no host of drivers has answered in {max(patience_s, 0):.0f} s")
+            why = f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
         except ApiError as error:
-            return Topics({}, error.message)
-        missing = {each.topic: each.suggestion for step in told for each in step.missing_topics}
-        return Topics(missing, kafka_id=next((step.kafka_id for step in told if step.kafka_id), ""))
+            why = error.message
+        missing = {each.topic: each.suggestion for each in told.missing_topics}
+        return Topics(missing, "" if looked else why, told.kafka_id, _others(told.records))
+
+
+def _others(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, int]:
+    """The topics of which every record with a value is another message, and how many those are."""
+    with_value = [each for each in records if each.size]
+    fit = {each.topic for each in with_value if not each.mismatch}
+    return Counter(each.topic for each in with_value if each.topic not in fit)
 
 
 def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterator[gateway_pb2.Finding]:
-    """A warning for each topic that is not there. `field` is the one to blame, not the topic's own."""
+    """A warning for each topic that is not there, or has other messages. `field` is the one to blame, not the
+    topic's own.
+    """
     for number, topic in enumerate(stream.topics):
+        if count := topics.others.get(topic):
+            newest = "its newest record does" if count == 1 else f"its newest {count} records do"
+            yield gateway_pb2.Finding(
+                code="MESSAGE_MISMATCH",
+                severity=gateway_pb2.SEVERITY_WARNING,
+                field=field or "stream.message",
+                message=f"the topic {topic} seems to have another message than {stream.message}: {newest} not"
+                " decode as it, or have none of its fields",
+            )
         if topic in topics.missing:
             near = topics.missing[topic]
             yield gateway_pb2.Finding(

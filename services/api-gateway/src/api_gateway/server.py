@@ -42,7 +42,7 @@ from api_gateway.teams import Teams, Unknown
 from api_gateway.tenancy import AccessService
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
-from chassis.interceptors import Concern, interceptor
+from chassis.interceptors import Check, Concern, interceptor
 from chassis.logging import logger
 from daggerspec.places import Place
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
@@ -247,7 +247,7 @@ async def _served(
     away: Callable[[], str],
     counted: Concern | None,
     gate: Gate,
-    who: Concern,
+    who: Check,
     limits: Concern,
     drain_s: float,
 ) -> AsyncIterator[int]:

@@ -13,13 +13,19 @@ from api_gateway.oidc import Provider
 from api_gateway.reach import Bounds
 from api_gateway.teams import Unknown
 from chassis.binding import host_and_port, is_loopback
-from chassis.settings import EgressSettings, MetricsSettings, go_together, only_loopback_is_open
-from daggerspec import places
+from chassis.settings import (
+    EgressSettings,
+    FolderSettings,
+    MetricsSettings,
+    go_together,
+    only_loopback_is_open,
+)
+from daggerspec import folders, places
 from daggerspec.places import Place
 from kafkaclient.settings import KafkaSettings
 
 
-class GatewaySettings(EgressSettings, KafkaSettings, MetricsSettings):
+class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSettings):
     """The gRPC API of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
@@ -178,7 +184,7 @@ class GatewaySettings(EgressSettings, KafkaSettings, MetricsSettings):
     @property
     def bounds(self) -> Bounds:
         """What tenants may reach."""
-        return Bounds(self.allowed, _listed(self.consumer_groups))
+        return Bounds(self.allowed, _listed(self.consumer_groups), folders.parse(self.allowed_folders))
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

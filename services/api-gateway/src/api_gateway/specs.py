@@ -10,9 +10,10 @@ from daggers.v1 import spec_pb2
 
 from api_gateway.checks import Checks
 from api_gateway.missing import meant
-from daggerspec import rules
+from daggerspec import query, rules
 from daggerspec.catalogue import Unresolved
 from daggerspec.nearest import nearest
+from daggerspec.query import Query
 from daggerspec.violation import Edit, Violation, line_starts
 from daggersql import Checked, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
@@ -30,6 +31,8 @@ class Judged:
     """What is wrong beside the query."""
     query: Checked
     """What was found about the query; nothing at all when its tables are not known."""
+    text: Query
+    """The query."""
     observed: tuple[Violation, ...] = ()
     """What is not refused, and would be by a gateway that enforces; or is not known."""
 
@@ -37,14 +40,22 @@ class Judged:
     def violations(self) -> list[Violation]:
         """Everything that is wrong; empty when it can run."""
         errors = [f for f in self.query.findings if f.severity is Severity.ERROR]
-        return [*self.others, *(f.violation(f"{self.path}.sql") for f in errors)]
+        return [*self.others, *map(self.located, errors)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What people should know of a spec that can run."""
         warnings = self.query.plan.warnings if self.query.plan else ()
-        told = [f"{f.code}: line {f.line}, column {f.column}: {f.message}" for f in warnings]
+        told = [self._told(self.located(each)) for each in warnings]
         return (*told, *(f"{each.reason}: {each.field} {each.message}" for each in self.observed))
+
+    def located(self, finding: Finding) -> Violation:
+        """What was found about the query, as a violation of the field that it is in."""
+        return self.text.located(self.path, finding.violation(""))
+
+    def _told(self, violation: Violation) -> str:
+        place = f"line {violation.line}, column {violation.column}" if violation.line else violation.field
+        return f"{violation.reason}: {place}: {violation.message}"
 
 
 async def judge(
@@ -53,15 +64,16 @@ async def judge(
     """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `path`."""
     catalogue = Registered(fleet)
     checked, others = Checked(None, ()), [*rules.in_the_future(path, spec, now)]
-    if len(spec.sql.encode()) > MAX_BYTES:
-        checked = await asyncio.to_thread(check, spec.sql, ())  # refused for its size, whatever it reads
-    elif rules.is_judgeable(spec, catalogue):
+    text = query.of(spec)
+    if len(text.sql.encode()) > MAX_BYTES:
+        checked = await asyncio.to_thread(check, text.sql, ())  # refused for its size, whatever it reads
+    elif (unknown := rules.unknown_tables(spec, catalogue)) is not None:
         try:
-            checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec))
+            checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec), unknown=unknown)
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
     others += rules.violations(path, name, spec, catalogue, checked.plan)
-    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec, fleet))
+    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec, fleet), text)
 
 
 def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
@@ -73,8 +85,9 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
     if finding.code != "UNKNOWN_TABLE" or finding.suggestion:
         return finding
     line, column, end_line, end_column = finding.line, finding.column, finding.end_line, finding.end_column
-    starts = line_starts(spec.sql)
-    name = spec.sql[starts[line - 1] + column - 1 : starts[end_line - 1] + end_column - 1].strip("`")
+    sql = query.of(spec).sql
+    starts = line_starts(sql)
+    name = sql[starts[line - 1] + column - 1 : starts[end_line - 1] + end_column - 1].strip("`")
     near = name if name in fleet.streams else nearest(name, fleet.streams)
     if near is None:
         return finding
@@ -90,4 +103,4 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
     """Whether the dagger has this query already: new objections do not hold up its other edits."""
     dagger = fleet.living(name)
-    return dagger is not None and (dagger.spec.sql, dagger.spec.emit) == (spec.sql, spec.emit)
+    return dagger is not None and (query.of(dagger.spec), dagger.spec.emit) == (query.of(spec), spec.emit)

@@ -1,4 +1,7 @@
-"""Runs one launch of one dagger: `spark-submit … __main__.py --spec RUN_DIR/spec.pb --generation N`."""
+"""Runs one launch of one dagger: `spark-submit … __main__.py --spec RUN_DIR/spec.pb --generation N`.
+
+A spare waits for one: `spark-submit … __main__.py --spare PID:START_TICKS`.
+"""
 
 import os
 import sys

@@ -45,7 +45,7 @@ _METADATA_S: Final = 5.0
 _SAID_S: Final = 0.2
 _FURTHER: Final = 8
 # Little is read ahead, and an end that holds no record is told soon.
-_READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50}
+READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50}
 _AT_ONCE: Final = 10
 _Step = gateway_pb2.SampleStreamResponse
 Partition: TypeAlias = tuple[str, int]
@@ -71,7 +71,7 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
     Raises: JobError.
     """
     with (
-        closing(kafka.consumer(stream.kafka, "daggers-sample", _READING)) as consumer,
+        closing(kafka.consumer(stream.kafka, "daggers-sample", READING)) as consumer,
         kafka.explained(stream.kafka),
     ):
         kafka_has = consumer.list_topics(timeout=_METADATA_S)
@@ -86,7 +86,7 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
         if not count:
             return
         newest = Newest(count)
-        for read in _read(consumer, partitions, newest):
+        for read in newest_of(consumer, partitions, newest):
             yield _Step(partitions_read=read, partitions=len(partitions))
     kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
     yield from steps((record(each, kind) for each in newest.records()), newest.cut)
@@ -133,7 +133,7 @@ def _age(read: Message) -> tuple[int, str, int, int]:
     return read.timestamp()[1], *_place(read), read.offset() or 0
 
 
-def _read(consumer: Consumer, partitions: Sequence[Partition], newest: Newest) -> Iterator[int]:
+def newest_of(consumer: Consumer, partitions: Sequence[Partition], newest: Newest) -> Iterator[int]:
     """Take the last records of each partition; gives how many are read to their end, now and then.
 
     Where offsets hold no records (a compacted topic, transactions), it goes further back.
@@ -192,6 +192,7 @@ def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRec
         offset=read.offset() or 0,
         key=bytes(read.key() or b"")[:MAX_KEY],
         size=len(value or b""),
+        mismatch=is_another(value or b"", kind),
     )
     meant, milliseconds = read.timestamp()
     if meant != TIMESTAMP_NOT_AVAILABLE:
@@ -202,6 +203,14 @@ def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRec
     else:
         shown.json = text
     return shown
+
+
+def is_another(value: bytes, kind: type[message.Message]) -> bool:
+    """Whether a value is no such message. Most decode as most others do: as fields that nobody knows."""
+    try:
+        return bool(value) and not kind.FromString(value).ListFields()
+    except message.DecodeError:
+        return True
 
 
 def content(value: bytes | None, kind: type[message.Message]) -> tuple[str, str]:

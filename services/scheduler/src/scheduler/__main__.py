@@ -15,10 +15,11 @@ from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
 
-from chassis import logging, service
+from chassis import logging, processes, service
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
+from daggerspec import rundir
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from election import host_name, identity
 from eventlog import LogError
@@ -85,11 +86,15 @@ async def serve(
     facts = metrics.counter(FACTS)
     limit, memory_mib = room(told, capacity.available_mib(), len(drivers.living()))
 
+    me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
+
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
-        return (
-            command.spark_submit(job, master, installation),
-            command.environment(job, master, installation, environment),
+        words = (
+            command.spare(job, master, installation, me)
+            if job.dagger == rundir.SPARE
+            else command.spark_submit(job, master, installation)
         )
+        return words, command.environment(job, master, installation, environment)
 
     await ensure_topics(kafka)
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
@@ -108,6 +113,7 @@ async def serve(
                 memory_mib=memory_mib,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
+                spare=told.spare,
                 batches=told.batches(),
                 secrets=told.secret_rule(),
                 egress=told.rules(),

@@ -6,10 +6,10 @@ runtime's own and the same wherever it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
@@ -18,6 +18,9 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
+
+# (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
+Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
 # what runs, or hand a driver secrets that are not its own. The last three say where a cluster is.
@@ -28,6 +31,9 @@ ARCHIVE: Final = "classes.jsa"
 _SMALL_HEAP_MIB: Final = 2048
 # A JVM that lives for a second, to print the command line of the next.
 _LAUNCHER_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A Java that says nothing before it has a layout for it; the one that it starts, where one is known.
+_QUIET_JAVA: Final = Path(__file__).with_name("java_home")
+_OWN_JAVA: Final = "DAGGERS_DRIVER_JAVA_HOME"
 _NEVER_A_SECRET: Final = ("JAVA_", "JDK_", "LD_", "PATH", "PYSPARK_", "PYTHON", "SPARK_", "_JAVA_")
 
 
@@ -53,6 +59,19 @@ class Installation:
 
 def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
     """The command line of a launch. Raises: Unresolved when nothing can run on this master."""
+    own = ["--spec", str(Path(job.run_dir) / rundir.SPEC), "--generation", str(job.generation)]
+    return [*_submitted(job, url, installation), *own]
+
+
+def spare(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
+    """The command line of a spare of this scheduler, PID:START_TICKS. Its job says where it is to wait, and
+    what every driver is given. Raises: as `spark_submit`.
+    """
+    return [*_submitted(job, url, installation), "--spare", scheduler]
+
+
+def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
+    """The command line up to what the runtime is told. Raises: Unresolved."""
     master = _known(url)
     if not (master.on_loopback or installation.shared_checkpoints):
         raise Unresolved(
@@ -112,8 +131,7 @@ def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) ->
     command += ["--name", f"daggers.{job.dagger}.{job.generation}", "--driver-memory", f"{memory_mib}m"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
-    command += [str(installation.runtime), "--spec", str(run_dir / rundir.SPEC)]
-    return [*command, "--generation", str(job.generation)]
+    return [*command, str(installation.runtime)]
 
 
 def environment(
@@ -140,6 +158,8 @@ def environment(
     }
     if master.on_loopback:
         fixed["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if "JAVA_HOME" in passed:
+        fixed |= {"JAVA_HOME": str(_QUIET_JAVA), _OWN_JAVA: passed["JAVA_HOME"]}
     return passed | fixed
 
 

@@ -1,16 +1,20 @@
 """The drivers of this host: started, found, told to stop, killed, and what they leave behind.
 
 A launch owns the directory RUNS/DAGGER/GENERATION. Its processes are one session, led by the wrapper; the
-identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`).
+identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`). A spare has no
+launch yet, and waits in RUNS/_spare/NUMBER, a directory as all others (ADR 89).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
@@ -18,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 from chassis import drivers, processes
 from chassis.drivers import Identified
-from chassis.files import replace_bytes
+from chassis.files import replace_bytes, replace_text
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
@@ -42,6 +46,7 @@ def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
         pid=identity.pid,
         start_ticks=identity.start_ticks,
         run_dir=identity.run_dir,
+        spare=identity.spare,
     )
 
 
@@ -75,7 +80,68 @@ class Drivers:
         run_dir = self.run_dir(job.dagger, job.generation)
         # A directory that exists is another launch's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
-        replace_bytes(run_dir / rundir.SPEC, job.SerializeToString(deterministic=True))
+        _write_spec(run_dir, job)
+        return as_handle(self._spawn(run_dir, job, command, environment), self.host)
+
+    def start_spare(
+        self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> DriverIdentity:
+        """Start a driver that waits for a launch, in the directory that its job names. Raises: OSError."""
+        run_dir = Path(job.run_dir)
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        return self._spawn(run_dir, job, command, environment)
+
+    def lives(self, spare: DriverIdentity) -> bool:
+        """Whether a process of a spare lives."""
+        self.reap()
+        return drivers.alive(spare)
+
+    def ready(self, spare: DriverIdentity) -> bool:
+        """Whether a spare lives, has warmed up, and has no launch yet: then a link stands in its place."""
+        home = Path(spare.run_dir)
+        return not home.is_symlink() and (home / rundir.DRIVER).exists() and self.lives(spare)
+
+    def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
+        """Make a spare the driver of a launch; None when it cannot take it. Raises: OSError, Unresolved.
+
+        The launch begins with the new name of its directory, in which everything is by then. The signal only
+        has the spare see it at once.
+        """
+        home, run_dir = Path(spare.run_dir), self.run_dir(job.dagger, job.generation)
+        if not self.ready(spare):
+            return None
+        driver = replace(
+            spare, dagger=job.dagger, generation=job.generation, run_dir=str(run_dir), spare=True
+        )
+        _write_spec(home, job)
+        replace_text(home / rundir.IDENTITY, driver.as_json())
+        run_dir.parent.mkdir(exist_ok=True)
+        home.rename(run_dir)  # refused where that directory exists: it is another launch's
+        _wake(run_dir)
+        return as_handle(driver, self.host)
+
+    def clear_spares(self, kept: DriverIdentity | None) -> None:
+        """Kill the spares of schedulers that have ended, and remove what spares leave: all but this one's.
+
+        The log of the newest stays, alive or not: it may say why that one failed.
+        """
+        places = _entries(self.runs / rundir.SPARE)
+        for place in places:
+            identity = drivers.read(place)  # by way of a link, that of the launch that a spare became
+            if kept is not None and str(place) == kept.run_dir:
+                continue
+            if identity is not None and drivers.alive(identity):
+                if not place.is_symlink():
+                    self.kill(identity)
+            elif place.is_symlink():
+                place.unlink(missing_ok=True)
+            elif place != places[-1]:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _spawn(
+        self, run_dir: Path, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> DriverIdentity:
+        """Start the leader of a session, which starts the rest. Raises: OSError."""
         wrapper = [self._python, "-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
         wrapper += ["--dagger", job.dagger, "--generation", str(job.generation), "--", *command]
         log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -91,8 +157,7 @@ class Drivers:
             ],
         )
         self._children.add(pid)
-        identity = drivers.led_by(pid, run_dir, dagger=job.dagger, generation=job.generation)
-        return as_handle(identity, self.host)
+        return drivers.led_by(pid, run_dir, dagger=job.dagger, generation=job.generation)
 
     def write_missing(self) -> None:
         """Write the identities that no wrapper wrote: those of drivers that an older version has launched.
@@ -126,7 +191,7 @@ class Drivers:
         return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
 
     def living(self) -> list[DriverIdentity]:
-        """Every launch below `runs` that has a living process."""
+        """Every launch below `runs` that has a living process, and every spare."""
         self.reap()
         return drivers.living(self.runs)
 
@@ -178,6 +243,25 @@ class Drivers:
     def _members(self, driver: Identified) -> list[processes.Process]:
         self.reap()
         return drivers.members(driver)
+
+
+def _write_spec(run_dir: Path, job: spec_pb2.JobSpec) -> None:
+    replace_bytes(run_dir / rundir.SPEC, job.SerializeToString(deterministic=True))
+
+
+def _wake(run_dir: Path) -> None:
+    """Signal the Python half that `driver.json` names. What is lost costs it a moment: it looks by itself."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        half = json.loads((run_dir / rundir.DRIVER).read_text())
+        if processes.start_ticks(half["pid"]) == half["start_ticks"]:
+            os.kill(half["pid"], signal.SIGUSR1)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _heap_mib(run_dir: Path) -> int:

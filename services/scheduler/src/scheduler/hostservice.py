@@ -245,12 +245,28 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             wrong.append(Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE"))
         if wrong:
             raise invalid(wrong)
+        async with aclosing(self._sampler().frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.SampleStreamResponse.FromString(frame)
+
+    async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DiscoverHostTopicsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        """Topics of a cluster's Kafka, with the secrets that this host has."""
+        self._meant(request.host)
+        if len(request.request.topics) > MAX_TOPICS:
+            text = f"must not be more than {MAX_TOPICS}"
+            raise invalid([Violation("request.topics", text, "TOO_MANY")])
+        async with aclosing(self._sampler().topics(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.DiscoverTopicsResponse.FromString(frame)
+
+    def _sampler(self) -> StreamSampler:
+        """Raises: ApiError."""
         if self._streams is None:
             text = "this host samples no streams"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
-        async with aclosing(self._streams.frames(request)) as frames:
-            async for frame in frames:
-                yield gateway_pb2.SampleStreamResponse.FromString(frame)
+        return self._streams
 
     async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
         """What a function answers that reads files."""

@@ -1,7 +1,8 @@
 """The launch protocol: intend, read it back, and only then start a driver. Safe at every crash point.
 
 (1) Fold to the end. (2) Append LaunchIntended; its sequence is the generation. (3) Read it back: it was
-applied, and nobody else leads now. (4) Start the driver. (5) Append Launched.
+applied, and nobody else leads now. (4) Start the driver, or give the launch to the spare. (5) Append
+Launched.
 
 A crash after (2) leaves an intent that nobody answered. Whoever leads next never submits it: a paused
 scheduler might be about to. It adopts the driver of that generation if one lives, or intends anew, which
@@ -23,12 +24,12 @@ from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
 from fleet.resolve import job
 from scheduler import retention
+from scheduler.command import Command
 from scheduler.drivers import Drivers
 from scheduler.secretplaces import SecretRule
+from scheduler.spares import Spares
 from scheduler.threads import to_its_end
 
-# (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
-Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
 # Appends a fact about a dagger and reads it back: what became of it. Raises: Deposed.
 Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
 
@@ -41,6 +42,7 @@ class Launcher:
         follower: Follower[Applied],
         fleet: Fleet,
         drivers: Drivers,
+        spares: Spares,
         *,
         command: Command,
         platform: spec_pb2.KafkaAddress,
@@ -55,7 +57,7 @@ class Launcher:
         """
         self._follower = follower
         self._fleet = fleet
-        self._drivers = drivers
+        self._drivers, self._spares = drivers, spares
         self._command = command
         self._platform = platform
         self._checkpoints = checkpoints
@@ -82,7 +84,8 @@ class Launcher:
             return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
         try:
             prepared, command, environment = self._prepare(intended)
-            handle = await to_its_end(partial(self._drivers.start, prepared, command, environment))
+            handle = await self._spares.take(prepared, self._master(intended))
+            handle = handle or await to_its_end(partial(self._drivers.start, prepared, command, environment))
         except Unresolved as error:
             await write(intended, events_pb2.LaunchFailed(error=_user_error(error)))
         except OSError as error:
@@ -111,11 +114,14 @@ class Launcher:
         )
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         prepared.batches.CopyFrom(self._batches)
-        cluster = fleet.clusters.get(dagger.spec.cluster)
+        command, environment = self._command(prepared, self._master(dagger))
+        return prepared, command, environment
+
+    def _master(self, dagger: Dagger) -> str:
+        cluster = self._fleet.clusters.get(dagger.spec.cluster)
         if cluster is None:
             raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
-        command, environment = self._command(prepared, cluster.value.spark_master)
-        return prepared, command, environment
+        return cluster.value.spark_master
 
 
 def _user_error(error: Unresolved) -> events_pb2.DaggerError:

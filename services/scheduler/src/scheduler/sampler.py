@@ -1,4 +1,5 @@
-"""The newest records of streams, read by a process of the runtime with the secrets of their cluster.
+"""The newest records of streams, and what topics there are: processes of the runtime look, with the secrets
+of a cluster.
 
 A caller names a cluster and topics; address, secrets and message are those of the control topic.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +24,10 @@ from scheduler import readerprocess
 from scheduler.readerprocess import RETRY, Places, environment
 
 MODULE: Final = "runtime.samplestream"
+DISCOVERY: Final = "runtime.discovertopics"
 _BEHIND_S: Final = 5.0
 _RECORDS: Final = "records"
+_TOPICS: Final = "topics"
 
 
 class StreamSampler:
@@ -52,25 +55,50 @@ class StreamSampler:
 
     async def frames(self, request: host_pb2.SampleHostStreamRequest) -> AsyncGenerator[bytes, None]:
         """What a reader finds: serialised SampleStreamResponses. Raises: ApiError."""
+        stream = request.stream
         with self._places.one():
-            job = await self._job(request)
-            command = (self._python, "-P", "-m", self._module, f"--last-records={request.last_records}")
-            given = environment(self._inherited, job)
-            async with readerprocess.running(command, self._folder, given) as process:
-                await readerprocess.say(process, job.SerializeToString())
-                while (frame := await readerprocess.frame(process, _RECORDS, self._patience_s)) is not None:
-                    yield frame[1]
+            await self._reached(request.min_sequence)
+            job = self._job(stream, [stream.message] if request.last_records else [])
+            async with aclosing(
+                self._read(self._module, job, _RECORDS, f"--last-records={request.last_records}")
+            ) as frames:
+                async for frame in frames:
+                    yield frame
 
-    async def _job(self, request: host_pb2.SampleHostStreamRequest) -> spec_pb2.JobSpec:
-        """What a reader is told: where the topics are, and what is in them. Raises: ApiError."""
+    async def topics(self, request: host_pb2.DiscoverHostTopicsRequest) -> AsyncGenerator[bytes, None]:
+        """What topics a Kafka has: serialised DiscoverTopicsResponses. Raises: ApiError."""
+        asked = request.request
+        stream = spec_pb2.Stream(cluster=asked.cluster, topics=asked.topics, message=asked.message)
+        with self._places.one():
+            await self._reached(request.min_sequence)
+            job = self._job(stream, [asked.message] if asked.message else sorted(self._fleet.messages))
+            async with aclosing(self._read(DISCOVERY, job, _TOPICS)) as frames:
+                async for frame in frames:
+                    yield frame
+
+    async def _read(
+        self, module: str, job: spec_pb2.JobSpec, what: str, *words: str
+    ) -> AsyncGenerator[bytes, None]:
+        """The frames of a reader that is told this. Raises: ApiError."""
+        command = (self._python, "-P", "-m", module, *words)
+        given = environment(self._inherited, job)
+        async with readerprocess.running(command, self._folder, given) as process:
+            await readerprocess.say(process, job.SerializeToString())
+            while (frame := await readerprocess.frame(process, what, self._patience_s)) is not None:
+                yield frame[1]
+
+    async def _reached(self, sequence: int) -> None:
+        """Wait for the fold. Raises: ApiError."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_BEHIND_S):
-                await self._follower.reached(request.min_sequence)
-        if self._follower.sequence < request.min_sequence:
+                await self._follower.reached(sequence)
+        if self._follower.sequence < sequence:
             text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
-            metadata = {"asked": str(request.min_sequence), "reached": str(self._follower.sequence)}
+            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
-        stream = request.stream
+
+    def _job(self, stream: spec_pb2.Stream, wanted: list[str]) -> spec_pb2.JobSpec:
+        """What a reader is told: where topics are, and the messages that may be in them. Raises: ApiError."""
         cluster = self._fleet.clusters.get(stream.cluster)
         if cluster is None:
             refusal = missing("cluster", stream.cluster)
@@ -80,8 +108,8 @@ class StreamSampler:
         job = spec_pb2.JobSpec(streams=[resolved])
         try:
             resolve.place_secrets(job, self._fleet)
-            if request.last_records:
-                job.descriptors.CopyFrom(resolve.descriptors(self._fleet, [stream.message]))
+            if wanted:
+                job.descriptors.CopyFrom(resolve.descriptors(self._fleet, wanted))
         except Unresolved as error:
             code, metadata = grpc.StatusCode.FAILED_PRECONDITION, {"message": stream.message}
             raise ApiError(code, error.reason, error.detail, metadata) from error

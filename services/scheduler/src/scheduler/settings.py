@@ -11,8 +11,14 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_wildcard
-from chassis.settings import EgressSettings, MetricsSettings, go_together, only_loopback_is_open
-from daggerspec import places
+from chassis.settings import (
+    EgressSettings,
+    FolderSettings,
+    MetricsSettings,
+    go_together,
+    only_loopback_is_open,
+)
+from daggerspec import folders, places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
 from scheduler import retention
@@ -20,7 +26,7 @@ from scheduler.command import ARCHIVE
 from scheduler.secretplaces import SecretRule
 
 
-class SchedulerSettings(EgressSettings, KafkaSettings, MetricsSettings):
+class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSettings):
     """Launches, adopts, relaunches and stops the drivers that the control topic asks for."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_SCHEDULER_")
@@ -44,6 +50,10 @@ class SchedulerSettings(EgressSettings, KafkaSettings, MetricsSettings):
     start, less 2 GiB, and no less than max_drivers of the usual size need."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
     """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
+    spare: bool = False
+    """Whether the leading scheduler keeps a warm driver, which takes the next launch on a local Spark master
+    that has the default memory and no secret of the environment: that starts in a fifth of the time. It needs
+    as much memory as any driver of the usual size, and gives way to drivers that run."""
     batch_wait_s: float = Field(default=20, ge=0)
     """Seconds that records may wait for a batch where rows are written only when windows end, while none may
     close. 0: they do not wait. Takes effect with the next launch of a dagger."""
@@ -144,9 +154,14 @@ class SchedulerSettings(EgressSettings, KafkaSettings, MetricsSettings):
         return SecretRule(places.parse(self.secret_places), enforced=self.secrets == "enforce")
 
     def rules(self) -> spec_pb2.Egress:
-        """What drivers hold the addresses of sinks to."""
+        """What drivers hold the addresses and the folders of sinks to."""
         enforce = self.egress == "enforce"
-        return spec_pb2.Egress(enforce=enforce, hosts=self.allowed_hosts, networks=self.allowed_networks)
+        return spec_pb2.Egress(
+            enforce=enforce,
+            hosts=self.allowed_hosts,
+            networks=self.allowed_networks,
+            folders=folders.parse(self.allowed_folders),
+        )
 
     def reached_at(self, port: int, host_name: str) -> str:
         """Where gateways reach what is bound to `port` of a host."""

@@ -27,11 +27,13 @@ from fleet.observation import Policy
 from fleet.quotas import Room
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from scheduler.clock import now as wall_clock
+from scheduler.command import Command
 from scheduler.drivers import Drivers
-from scheduler.launch import Command, Launcher
+from scheduler.launch import Launcher
 from scheduler.observer import Observer
 from scheduler.process_watcher import ProcessWatcher
 from scheduler.secretplaces import SecretRule
+from scheduler.spares import Spares
 from scheduler.sweep import Sweeper, seen
 
 # Steps taken for one dagger before the others have their turn.
@@ -57,6 +59,8 @@ class Options:
     """Where secrets may be that specifications find by themselves."""
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
     """What its drivers hold the addresses of sinks to."""
+    spare: bool = False
+    """Whether it keeps a driver that waits for a launch."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -125,10 +129,17 @@ class Scheduler:
         self._sweeper = Sweeper(
             self._follower, self._fleet, self._election, drivers, state_dir, checkpoints, clock
         )
+        room = Room(
+            drivers=options.max_drivers,
+            memory_mib=options.memory_mib,
+            driver_memory_mib=options.driver_memory_mib,
+        )
+        self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
             drivers,
+            self._spares,
             command=command,
             platform=platform,
             checkpoints=checkpoints,
@@ -138,11 +149,6 @@ class Scheduler:
             egress=options.egress,
         )
         self._processes = ProcessWatcher(self._look_at)
-        room = Room(
-            drivers=options.max_drivers,
-            memory_mib=options.memory_mib,
-            driver_memory_mib=options.driver_memory_mib,
-        )
         self._observer = Observer(self._fleet, drivers, self._processes, room, clock)
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
@@ -195,6 +201,9 @@ class Scheduler:
                 beating = asyncio.create_task(self._election.keep_beating())
                 try:
                     await self._lead()
+                except Deposed:
+                    self._spares.end()
+                    raise
                 finally:
                     beating.cancel()
             self._election.resign()
@@ -219,9 +228,11 @@ class Scheduler:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
+            await self._spares.look()
             if started >= next_sweep:
                 next_sweep = started + self._options.sweep
                 await self._sweeper.sweep()
+                await self._spares.clear()
             passed = self._now()
             await self._pause()
 

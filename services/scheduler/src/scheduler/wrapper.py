@@ -50,7 +50,8 @@ def main(argv: list[str]) -> int:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         _end_session()
-    replace_text(run_dir / rundir.EXIT_CODE, f"{code}\n", durable=True)
+    # Where it works: the directory of a spare has moved to its launch's by now.
+    replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
     return 0
 
 

@@ -3,4 +3,5 @@
 addresses   the rules; pure
 transport   for httpx
 pools       for urllib3
+connector   for aiohttp
 """

@@ -14,22 +14,24 @@ from daggerclient.findings import headline
 
 KEYS = ("name", *(row.key for row in SPEC))
 REQUIRED = ("name", *(row.key for row in SPEC if row.required))
+QUERIES = {"sql", "forward"}
+"""One of them is required, too."""
 
 
 @dataclass(frozen=True)
 class DaggerFile:
     """One document of a dagger file.
 
-    sql_line: line of the file, from 1, on which line 1 of the SQL stands; None when its lines are not those
-              of the file.
     places: line and column, both from 1, of each key's value by its path, such as sinks[0].influx.url.
+    first_lines: line of the file, from 1, on which line 1 of a text stands, by the path of its key; those of
+                 which the lines are lines of the file.
     wrong: paths of the keys that are missing or have a value which cannot be read; the spec lacks them.
     """
 
     name: str
     spec: spec_pb2.DaggerSpec
-    sql_line: int | None
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    first_lines: Mapping[str, int] = field(default_factory=dict)
     wrong: frozenset[str] = frozenset()
 
 
@@ -67,22 +69,16 @@ def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
     reader.begin(node)
     before = len(reader.findings)
     values = reader.mapping(node, "", KEYS, REQUIRED)
+    said = {finding["field"] for finding in reader.findings[before:]} | values.keys()
+    if not said & QUERIES:
+        reader.fail(node, "sql", "MISSING_KEY", "sql is missing, or forward in its place")
     name = reader.text(values["name"], "name") if "name" in values else ""
     if name in taken:
         reader.fail(values["name"], "name", "DUPLICATE_NAME", f"{name} stands in this file twice")
     spec = spec_pb2.DaggerSpec()
     fill(reader, values, "", spec, SPEC)
     wrong = frozenset(finding["field"] for finding in reader.findings[before:])
-    return DaggerFile(name, spec, _first_line(values.get("sql")), reader.places, wrong)
-
-
-def _first_line(node: yaml.Node | None) -> int | None:
-    if not isinstance(node, yaml.ScalarNode):
-        return None
-    first = int(node.start_mark.line) + 1
-    if node.style == "|":  # in a block the text begins on the line after the indicator
-        return first + 1
-    return first if node.end_mark.line == node.start_mark.line else None
+    return DaggerFile(name, spec, reader.places, reader.first_lines, wrong)
 
 
 def _is_null(node: yaml.Node) -> bool:

@@ -27,15 +27,17 @@ class Reader:
     """Findings so far; each has code, severity, field, message, line and column (both from 1) and suggestion.
 
     places: line and column of everything read since `begin`, by its path; that of the whole by "".
+    first_lines: the line on which the first line of each text stands, where its lines are lines of the file.
     """
 
     file: str
     findings: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    first_lines: dict[str, int] = field(default_factory=dict)
 
     def begin(self, node: yaml.Node) -> None:
         """Another document."""
-        self.places = {"": _place(node)}
+        self.places, self.first_lines = {"": _place(node)}, {}
 
     def fail(
         self, node: yaml.Node, path: str, code: str, message: str, suggestion: str | None = None
@@ -83,11 +85,14 @@ class Reader:
                 self.fail(node, where, "MISSING_KEY", f"{name} is missing")
         return values
 
+    def entries(self, node: yaml.Node, path: str) -> dict[str, yaml.Node]:
+        """The values of a mapping of any keys."""
+        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        return self.mapping(node, path, [key for key in keys if isinstance(key, str)])
+
     def texts(self, node: yaml.Node, path: str) -> dict[str, str]:
         """A mapping of any keys to strings."""
-        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-        values = self.mapping(node, path, [key for key in keys if isinstance(key, str)])
-        return {key: self.text(value, f"{path}.{key}") for key, value in values.items()}
+        return {key: self.text(value, f"{path}.{key}") for key, value in self.entries(node, path).items()}
 
     def items(self, node: yaml.Node, path: str, *, of: str) -> Iterator[tuple[str, yaml.Node]]:
         """Path and node of each item of a list that must not be empty."""
@@ -105,6 +110,8 @@ class Reader:
         if isinstance(node, yaml.ScalarNode) and node.tag in STRINGS:
             if not node.value.strip():
                 self.fail(node, path, "EMPTY_VALUE", f"{path} is empty")
+            if (first := _first_line(node)) is not None:
+                self.first_lines[path] = first
             return str(node.value)
         if isinstance(node, yaml.ScalarNode):
             self.fail(node, path, "WRONG_TYPE", f"{path} must be a string: put {node.value} in quotes")
@@ -183,3 +190,9 @@ class Reader:
 
 def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _first_line(node: yaml.ScalarNode) -> int | None:
+    if node.style == "|":  # in a block the text begins on the line after the indicator
+        return int(node.start_mark.line) + 2
+    return int(node.start_mark.line) + 1 if node.end_mark.line == node.start_mark.line else None

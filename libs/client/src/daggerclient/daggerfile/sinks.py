@@ -55,7 +55,9 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
     for kind, value in kinds.items():
         message = getattr(sink, kind)
         message.SetInParent()
-        fill(reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS)
+        fill(
+            reader, value, f"{path}.{kind}", message, sinks.load(kind).KEYS, registered=bool(sink.registered)
+        )
         break
     return sink
 
@@ -154,9 +156,19 @@ def shown_secret(reference: spec_pb2.SecretRef) -> str | dict[str, str] | None:
     return {kind: getattr(reference, kind)} if kind else None
 
 
-def fill(reader: Reader, node: yaml.Node, path: str, message: Message, keys: Sequence[Key]) -> None:
-    """Fill a sink's message by the values of a mapping, under these keys."""
-    required = [key.name for key in keys if key.required]
+def fill(
+    reader: Reader,
+    node: yaml.Node,
+    path: str,
+    message: Message,
+    keys: Sequence[Key],
+    *,
+    registered: bool = False,
+) -> None:
+    """Fill a sink's message by the values of a mapping, under these keys; where a registered one says where
+    the sink is, that is not required.
+    """
+    required = [key.name for key in keys if key.required and not (key.address and registered)]
     values = reader.mapping(node, path, [key.name for key in keys], required)
     for key in keys:
         owner, field = _field(message, key)

@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import sinks
+from daggerclient.daggerfile import forward, sinks
 from daggerclient.daggerfile.forms import MEMORY, START, TEXT, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -84,7 +84,8 @@ SPEC = (
     Row("team", TEXT, required=True, unsaid=""),
     Row("cluster", TEXT, required=True, unsaid=""),
     Row("streams", items(Form(_stream, lambda it: shown(it, STREAM)), "streams"), required=True, unsaid=[]),
-    Row("sql", TEXT, required=True, unsaid=""),
+    Row("sql", TEXT),
+    Row("forward", Form(forward.read, forward.show)),
     Row("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
     Row("trigger", span(positive=True)),
     Row("emit", word(EMITS), unsaid="final"),

@@ -82,9 +82,11 @@ def _name(node: tree.Node, checks: Checks) -> Expr:
 def _bare_function(node: tree.Column, checks: Checks) -> Expr | None:
     """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
     name, place = node.name, span(node)
-    if node.this.args.get("quoted") or any(name in source.columns for source in checks.scope.sources):
+    if node.this.args.get("quoted") or checks.scope.has(node.this):
         return None
-    if name.upper() in WITHOUT_BRACKETS or names.FORBIDDEN.fullmatch(name):
+    if name.upper() in WITHOUT_BRACKETS or (
+        names.FORBIDDEN.fullmatch(name) and not checks.scope.may_have_more
+    ):
         function = find_function(name, place, checks.report)
         return call_function(function, [], place, checks.report) if function else wrong(place)
     return None

@@ -43,8 +43,24 @@ def _arithmetic(node: tree.Node, checks: Checks) -> Expr:
 
 
 def _comparison(node: tree.Node, checks: Checks) -> Expr:
-    left, right = checks.check(node.this), checks.check(node.expression)
+    left, right = _sides(node.this, node.expression, checks)
     return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), checks.report)
+
+
+def _sides(left: tree.Node, right: tree.Node, checks: Checks) -> tuple[Expr, Expr]:
+    """Two values that are compared, either of which may be a value of the other's enum without its quotes."""
+    if isinstance(left, tree.Column) and not checks.scope.has(left.this):
+        value = checks.check(right)
+        return _beside(value, left, checks), value
+    value = checks.check(left)
+    return value, _beside(value, right, checks)
+
+
+def _beside(value: Expr, node: tree.Node, checks: Checks) -> Expr:
+    """What a value is compared with."""
+    if isinstance(node, tree.Column) and checks.scope.is_value(node.this, value):
+        return wrong(span(node))
+    return checks.check(node)
 
 
 def _not(node: tree.Node, checks: Checks) -> Expr:
@@ -71,7 +87,7 @@ def _in(node: tree.Node, checks: Checks) -> Expr:
         return checks.check(node.args["query"])
     choices = []
     for each in node.expressions:
-        choice = checks.check(each)
+        choice = _beside(value, each, checks)
         sides = (
             None
             if value.wrong or choice.wrong
@@ -106,7 +122,7 @@ def _case(node: tree.Node, checks: Checks) -> Expr:
         if operand is None:
             conditions.append(checks.condition(branch.this, "WHEN"))
         else:
-            asked = checks.check(branch.this)
+            asked = _beside(operand, branch.this, checks)
             conditions.append(comparisons.compare("=", operand, asked, asked.span, checks.report))
         values.append(checks.check(branch.args["true"]))
     if node.args.get("default") is not None:

@@ -117,6 +117,7 @@ class QueryChecker:
                 fine = False
             else:
                 branches.append(branch)
+        fine = fine and not any(map(self._is_open, branches))
         if not fine or any(not isinstance(each, tree.Union) or each.args["distinct"] for each in operators):
             return None
         return unite(branches, self._names.fresh("q"), self._report)
@@ -213,12 +214,19 @@ class QueryChecker:
         missing = None if renamed else _missing_time(query)
         if isinstance(query, Select) and query.window is None and not query.grouped:
             columns = {name: output.value for name, output in outputs.items()}
+            window, unknown = query.table_window, self._is_open(query)
             return Source(
-                alias, columns, query.relation, query.where, window=query.table_window, missing=missing
+                alias, columns, query.relation, query.where, window=window, missing=missing, unknown=unknown
             )
         if isinstance(query, Select) and query.window is None:
             return None  # it was said that it has no window
         return replace(self._as_table(alias, replace_outputs(query, list(outputs.values()))), missing=missing)
+
+    def _is_open(self, query: Select) -> bool:
+        """Whether it gives all columns of a stream of which nothing is known."""
+        unknown = self._report.environment.unknown
+        stars = (each.value for each in query.outputs if each.star)
+        return any(value.read is not None and value.read[0] in unknown for value in stars)
 
     def _as_table(self, alias: str, query: Select | Union) -> Source:
         """A query that has a layer of its own."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from google.protobuf.empty_pb2 import Empty
+
 from daggerspec.nearest import hint
-from daggersql.findings import Report, Rewrite, Span, instead
+from daggersql.findings import Report, Rewrite, Span, instead, quoted
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
 from daggersql.ir.types import (
     ROWTIME,
     Array,
+    EnumText,
     MapOf,
     Message,
     Struct,
@@ -69,6 +72,8 @@ class Source:
     """Of a table-valued window: what grouping by its bounds means."""
     missing: MissingTime | None = None
     """Of a sub-query without event time."""
+    unknown: bool = False
+    """Whether it may have any columns beside those that are known."""
 
 
 def stream_columns(table: Table) -> dict[str, Type]:
@@ -85,6 +90,11 @@ def stream(alias: str, table: Table, name: str) -> Source:
         for field, kind in stream_columns(table).items()
     }
     return Source(alias, columns, Stream(table, name), table=table)
+
+
+def unknown_stream(alias: str, table: str, name: str) -> Source:
+    """A stream of which nothing is known but what every stream has."""
+    return replace(stream(alias, Table(table, Empty.DESCRIPTOR, "rowtime"), name), unknown=True)
 
 
 @dataclass(slots=True)
@@ -118,7 +128,8 @@ class Scope:
             )
             return wrong(place)
         if not owners:
-            self._unknown(parts, name, qualified)
+            if not any(source.unknown for source in sources):
+                self._unknown(parts, name, qualified)
             return wrong(place)
         column = owners[0][1]
         self.budget.spend(column.size, place)
@@ -126,6 +137,31 @@ class Scope:
         for each in fields:
             value = self.field(value, each)
         return value
+
+    def has(self, name: tree.Identifier) -> bool:
+        """Whether a column has this name."""
+        return any(name.name in source.columns for source in self.sources)
+
+    @property
+    def may_have_more(self) -> bool:
+        """Whether names that are not known may be columns."""
+        return any(source.unknown for source in self.sources)
+
+    def is_value(self, name: tree.Identifier, other: Expr) -> bool:
+        """Whether a name that stands for nothing is a value of the enum beside it: then that is said."""
+        if not isinstance(other.type, EnumText) or self.has(name):
+            return False
+        values = other.type.values
+        meant = next((value for value in values if value.upper() == name.name.upper()), None)
+        if meant is None:
+            columns = [column for source in self.sources for column in source.columns]
+            meant = self.report.nearest(name.name, [*values, *columns])
+        if meant not in values:
+            return False
+        shown = other.read[1] if other.read else "The enum"
+        text = f"There is no column {name.name}. {shown} has the value {meant}{hint(quoted(meant))}"
+        self.report.error("UNKNOWN_COLUMN", span(name), text, instead(span(name), quoted(meant)))
+        return True
 
     def field(self, value: Expr, name: tree.Identifier) -> Expr:
         """A field of a message, a Timestamp or a Duration."""

@@ -18,7 +18,7 @@ from daggersql.ir.expr import Expr, Kind, Ref, both, call, column
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest, ordinality
 from daggersql.ir.types import Array, MapOf, Message, Struct, Type
-from daggersql.ir.walk import METADATA
+from daggersql.ir.walk import METADATA, tables
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
@@ -96,7 +96,11 @@ class FromChecker:
             return None
         if alias is not None and alias.args.get("columns"):
             report.error("UNSUPPORTED_CLAUSE", place, "Columns of a stream keep their names.")
-        table = find_table(node.meta["parts"], self._tables, report)
+        parts = node.meta["parts"]
+        if len(parts) == 1 and parts[0].name in report.environment.unknown:
+            name = parts[0].name
+            return scope.unknown_stream(alias.name if alias else name, name, self._names.fresh("s"))
+        table = find_table(parts, self._tables, report)
         if table is None:
             return None
         return scope.stream(alias.name if alias else table.name, table, self._names.fresh("s"))
@@ -143,7 +147,7 @@ class FromChecker:
                 "Every row with every row has no end: use JOIN … ON a key and a time.",
             )
             return None
-        if left is None:
+        if left is None or (right is not None and self._is_unknown(left.relation, right.relation)):
             return None
         if unfolds:
             return self._unfold(left, join, outer=kind in _LEFT)
@@ -166,6 +170,10 @@ class FromChecker:
         if relation is None:
             return None
         return From((*left.sources, right), relation, both(left.where, right.where))
+
+    def _is_unknown(self, *relations: Relation) -> bool:
+        """Whether a stream is read of which nothing is known, so that keys and times cannot be told apart."""
+        return any(each.name in self._report.environment.unknown for each in tables(relations))
 
     def _alone(self, source: Source, *, outer: bool) -> Source:
         """The source as a side of a join: rows and columns are what they are before the join."""

@@ -53,7 +53,7 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
         return None
     stream = next((table for table in tables if len(parts) == 1 and table.name == name), None)
     if stream is None:
-        known = [table.name for table in tables]
+        known = [*(table.name for table in tables), *sorted(report.environment.unknown)]
         suggestion = report.nearest(name, known)
         report.error(
             "UNKNOWN_TABLE",

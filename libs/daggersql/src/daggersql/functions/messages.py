@@ -43,8 +43,10 @@ class Leaf:
 
 
 def message_type(name: Expr, report: Report) -> Message | None:
-    """The message type that a constant names; None, with a finding, when there is none."""
+    """The message type that a constant names; None, with a finding, when there is none that is known."""
     descriptor = report.environment.message(name.value) if isinstance(name.value, str) else None
+    if descriptor is None and isinstance(name.value, str) and report.environment.unknown:
+        return None  # it may be one of theirs
     if descriptor is None:
         suggestion = (
             report.nearest(str(name.value), report.environment.messages()) if name.value is not None else None

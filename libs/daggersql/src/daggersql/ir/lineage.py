@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from daggersql.ir.expr import Expr, Ref
+from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     GROUPS,
     Identity,
@@ -34,6 +35,17 @@ _NONE: Fields = frozenset()
 def origins(query: Result) -> tuple[Fields, ...]:
     """Of each output column."""
     return _Lineage().outputs(query)
+
+
+def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
+    """Of each output column: the field that its values are, unchanged; None where they are computed."""
+    if isinstance(query, Select):
+        return tuple(_Lineage().copy(each.value, query) for each in query.outputs)
+    of_branches = [
+        [_Lineage().copy(value, branch) for value in values]
+        for branch, values in zip(query.branches, query.values, strict=True)
+    ]
+    return tuple(each[0] if len(set(each)) == 1 else None for each in zip(*of_branches, strict=True))
 
 
 def key_origins(query: Result) -> Fields:
@@ -86,6 +98,13 @@ class _Lineage:
     def of_all(self, values: Iterable[Expr], select: Select | None) -> Fields:
         """Of several expressions together."""
         return self._united(self.of(each, select) for each in values)
+
+    def copy(self, value: Expr, select: Select) -> tuple[str, str] | None:
+        """The field that a value is, whole and as it stands there."""
+        if value.ref is None or value.ref.relation != GROUPS:
+            return value.read if value.kind is Kind.COLUMN or value.op is Op.FIELD else None
+        letter, number = value.ref.path[0][:1], value.ref.path[0][1:]
+        return self.copy(select.keys[int(number)], select) if letter == "k" else None
 
     def of(self, value: Expr, select: Select | None) -> Fields:
         """Of an expression; `select` is whose groups it may be over."""

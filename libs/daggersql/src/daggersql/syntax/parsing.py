@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Refused, Report
+from daggersql.findings import Refused, Report, Span
 from daggersql.limits import MAX_DEPTH, MAX_TREE_DEPTH, check_size
 from daggersql.syntax import lexer, tree
 from daggersql.syntax.cursor import span
@@ -15,6 +15,14 @@ def parse(sql: str, report: Report) -> tree.Node:
     query = QueryParser(lexer.tokenize(sql, report), sql, report).parse()
     _check_depth(query)
     return query
+
+
+def check_expression(sql: str, part: Span, report: Report) -> None:
+    """Check that a part of the text is one expression, whatever stands around it. Raises: Refused."""
+    check_size(sql)
+    start, end = part
+    alone = " " * start + sql[start:end]
+    QueryParser(lexer.tokenize(alone, report), alone, report).check_expression()
 
 
 def _check_depth(query: tree.Node) -> None:

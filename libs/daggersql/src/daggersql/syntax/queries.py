@@ -101,6 +101,12 @@ class QueryParser(SourceParser):
             self._refuse_rest()
         return query
 
+    def check_expression(self) -> None:
+        """Check that the text is one expression. Raises: Refused."""
+        self._expression()
+        if self._curr:
+            self._unexpected()
+
     def _check_statement(self) -> None:
         word = self._curr.text.upper() if self._curr.kind is TokenKind.WORD else ""
         if word in ("SELECT", "WITH") or self._is_symbol("("):

@@ -12,6 +12,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from itertools import count
 from typing import Any, Protocol, cast
@@ -36,6 +37,19 @@ class Asked:
     catalogue: Catalogue
     output: Output | None = None
     """The rows it gets; None where the query gives none."""
+
+
+def own_address(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    """`Kind.resolve` of a kind whose address is its own: nobody but who wrote it vouches for it."""
+    del path, asked
+    resolved.egress.SetInParent()
+    yield from ()
+
+
+def no_messages(sink: object) -> Mapping[str, str]:
+    """`Kind.messages` of a kind that writes none."""
+    del sink
+    return {}
 
 
 class Kind(Protocol):
@@ -84,6 +98,11 @@ def kinds() -> dict[str, Kind]:
 def about(kind: Kind) -> str:
     """What a kind does, in a sentence."""
     return (getattr(kind, "__doc__", "") or "").partition("\n")[0]
+
+
+def more_about(kind: Kind) -> str:
+    """What else there is to say of it; empty where a sentence says all."""
+    return (getattr(kind, "__doc__", "") or "").partition("\n")[2].strip()
 
 
 def kind_of(sink: spec_pb2.Sink) -> str | None:
@@ -163,11 +182,12 @@ def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSi
 def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
     """What is wrong with a sink that is to be registered."""
     yield from registered.plain(path, value)
-    path, name = f"{path}.sink", kind_of(value.sink)
+    above, path, name = path, f"{path}.sink", kind_of(value.sink)
     if name is None:
         yield Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")
         return
     kind, own = load(name), getattr(value.sink, name)
+    yield from registered.limits(f"{above}.limit", name, value.limit, kind.CAPABILITIES.limits)
     wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
     yield from wrong
     # What a kind says of a sink of no dagger: of that, what is about the fields of its address.
@@ -190,7 +210,7 @@ def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
     times = Counter(sink.name for sink in sinks)
     for number, sink in enumerate(sinks):
         if sink.name:
-            yield from fields.name(f"{path}[{number}].name", sink.name)
+            yield from fields.short_name(f"{path}[{number}].name", sink.name)
             if times[sink.name] > 1:
                 text = f"{sink.name} is the name of two sinks"
                 yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
@@ -262,6 +282,22 @@ def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
         return "", ""
     own = getattr(sink, name or "")
     return f"{name}.{key.sent_to[0]}", key.destination(own) if key.is_addressed(own) else ""
+
+
+def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
+    """The folder of the drivers' hosts that a sink writes below, behind the path of the field that says it;
+    None where it writes no files.
+    """
+    name = kind_of(sink)
+    key = next((each for each in flat(load(name).KEYS) if each.folder), None) if name else None
+    return (f"{name}.{key.field}", str(key.value(getattr(sink, name or "")))) if key else None
+
+
+def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
+    """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
+    asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
+    wanted = [each for each in asked if each is not None]
+    return min(wanted) if wanted and len(wanted) == len(asked) else None
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:

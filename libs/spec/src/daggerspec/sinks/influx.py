@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from daggers.v1 import spec_pb2
@@ -11,7 +11,7 @@ from daggerspec import catalogue, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked
+from daggerspec.sinks import Asked, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -21,6 +21,7 @@ CAPABILITIES: Final = Capabilities(
     repeats_tellable=True,
     max_rows=5_000,
     max_bytes=16 * 1024 * 1024,  # a server takes 25 MB unless it is told otherwise
+    limits=("rows_per_second", "requests_per_second", "max_in_flight"),
 )
 TIME_SERIES: Final = True
 KEYS: Final = (
@@ -41,6 +42,7 @@ KEYS: Final = (
         sent_to=("address.url",),
     ),
 )
+messages = no_messages
 DEFAULT_ORG: Final = "-"
 
 
@@ -78,12 +80,6 @@ def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[V
     yield from catalogue.influx_address(f"{path}.address", sink.address)
     if asked.output is not None:
         yield from points(path, asked.output)
-
-
-def messages(sink: spec_pb2.InfluxSink) -> Mapping[str, str]:
-    """None: points are no messages."""
-    del sink
-    return {}
 
 
 def measurement(path: str, value: str) -> Iterator[Violation]:

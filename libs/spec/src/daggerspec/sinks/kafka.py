@@ -20,6 +20,7 @@ CAPABILITIES: Final = Capabilities(
     because="repeats can be told, their key, ce_id and value are the same",
     upserts=False,
     repeats_tellable=True,
+    limits=("rows_per_second",),  # what a request is its client decides
 )
 TIME_SERIES: Final = False
 KEYS: Final = (

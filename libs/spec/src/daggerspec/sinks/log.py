@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked
+from daggerspec.sinks import Asked, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -41,7 +41,4 @@ def violations(path: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Viol
     yield from ()
 
 
-def messages(sink: spec_pb2.LogSink) -> Mapping[str, str]:
-    """None: lines are no messages."""
-    del sink
-    return {}
+messages = no_messages

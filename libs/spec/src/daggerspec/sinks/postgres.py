@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from daggers.v1 import spec_pb2
@@ -14,7 +14,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.keys import Key
 from daggerspec.nearest import hint, nearest
-from daggerspec.sinks import Asked
+from daggerspec.sinks import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -24,6 +24,7 @@ CAPABILITIES: Final = Capabilities(
     upserts=True,
     repeats_tellable=True,
     max_rows=5_000,
+    limits=("rows_per_second", "requests_per_second", "max_in_flight"),
 )
 TIME_SERIES: Final = False
 DEFAULT_PORT: Final = 5432
@@ -62,6 +63,8 @@ KEYS: Final = (
     Key("add_columns", "Whether columns that the table lacks are added to it."),
     Key("nul_to_space", "Whether U+0000 is written as a space; else such a row is refused."),
 )
+resolve = own_address
+messages = no_messages
 _MAX_NAME: Final = 63
 _TYPES: Final = {
     "string": "text",
@@ -90,13 +93,6 @@ def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
     sink.mode = sink.mode or spec_pb2.PostgresSink.MODE_UPSERT
 
 
-def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-    """Its address is its own: nobody but who wrote it vouches for it."""
-    del path, asked
-    resolved.egress.SetInParent()
-    yield from ()
-
-
 def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
     yield from _address(f"{path}.address", sink.address)
@@ -111,12 +107,6 @@ def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator
         yield Violation(f"{path}.key", "goes with upsert and insert_ignore only", "UNEXPECTED")
     if asked.output is not None:
         yield from _columns(path, sink, asked.output)
-
-
-def messages(sink: spec_pb2.PostgresSink) -> Mapping[str, str]:
-    """None: rows of a table are no messages."""
-    del sink
-    return {}
 
 
 def key(sink: spec_pb2.PostgresSink, rows: Output) -> Sequence[str]:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 def checked(egress: spec_pb2.Egress, what: str) -> Pools:
     """Pools of urllib3 for connections to `what`, as a person knows it. They raise AddressRefused."""
-    return pools(Allowed.parse(egress.hosts, egress.networks), _judge(egress, what))
+    return pools(Allowed.parse(egress.hosts, egress.networks), judge(egress, what))
 
 
 def addresses(egress: spec_pb2.Egress, what: str, host: str, port: int) -> list[str]:
@@ -26,11 +26,13 @@ def addresses(egress: spec_pb2.Egress, what: str, host: str, port: int) -> list[
     resolved = resolve(host, port)
     why = refusal("https", host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
     if why is not None:
-        _judge(egress, what)(why)
+        judge(egress, what)(why)
     return list(map(str, resolved))
 
 
-def _judge(egress: spec_pb2.Egress, what: str) -> Judge:
+def judge(egress: spec_pb2.Egress, what: str) -> Judge:
+    """Who hears why `what` may not be reached: refuses, or tells the log."""
+
     @lru_cache(maxsize=8)  # a reason that goes on is said once
     def tell(why: str) -> None:
         _log.warning("%s would be refused: %s", what, why)

@@ -186,6 +186,17 @@ def objects(columns: Sequence[tuple[str, pa.Array]]) -> list[str]:
     return named([(name, texts(array)) for name, array in columns])
 
 
+def quoted(text: str) -> str:
+    """The JSON text of a string."""
+    return encode_basestring(text)
+
+
+def added(text: str, name: str, value: str) -> str:
+    """A JSON object with one more key, and its text."""
+    comma = "" if text == "{}" else ","
+    return f"{text[:-1]}{comma}{encode_basestring(name)}:{encode_basestring(value)}}}"
+
+
 def named(columns: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """One JSON object for each row of named columns of JSON texts."""
     pairs = [[f"{encode_basestring(name)}:{text}" for text in values] for name, values in columns]

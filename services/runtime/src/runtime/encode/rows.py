@@ -41,6 +41,8 @@ class Layout:
     """Further columns that carry the row's identity, in order, after the visible ones."""
     key: tuple[str, ...] = ()
     """The visible columns that are the row's identity, where all of it is seen."""
+    fields: tuple[tuple[str, int], ...] = ()
+    """Of each visible column the message and the number of the field that it is; "" and 0 where computed."""
 
     @property
     def time(self) -> str | None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from daggerspec import rules, state
+from daggerspec import query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import Unresolved
 from daggerspec.launch import LaunchCatalogue
@@ -36,6 +36,7 @@ from runtime.source.planner.start_offsets import Predecessor
 from runtime.source.stream import open_stream
 from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
+from runtime.spark.session import slots
 from runtime.state import openstate
 from runtime.state.checkpoint import Checkpoint, Stand
 from runtime.state.store import Place
@@ -83,27 +84,28 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     if left := rules.unsaid(spec.dagger, spec.spec):
         raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
     catalogue = LaunchCatalogue(spec)
-    query = daggersql.Checked(None, ())
+    answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
-        query = _query(spec, catalogue)
-    wrong = list(rules.violations("spec", spec.dagger, spec.spec, catalogue, query.plan))
-    errors = [one for one in query.findings if one.severity is daggersql.Severity.ERROR]
-    wrong += [each.violation("spec.sql") for each in errors]
-    if wrong or query.plan is None:
+        answer = _asked(text, spec, catalogue)
+    wrong = list(rules.violations("spec", spec.dagger, spec.spec, catalogue, answer.plan))
+    errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
+    wrong += [text.located("spec", each.violation("")) for each in errors]
+    if wrong or answer.plan is None:
         raise refused(wrong)
-    return query.plan
+    return answer.plan
 
 
-def _query(spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
+def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
     """What is found about the dagger's query."""
     tables = [
         daggersql.Table(each.input.table, _message(catalogue, each), each.stream.time_field)
         for each in spec.streams
     ]
     return daggersql.check(
-        spec.spec.sql,
+        text.sql,
         tables,
         [table.name for table in spec.references],
+        expressions=text.expressions,
         early=state.updates(spec.spec),
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
@@ -136,6 +138,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
         past=past(checkpoint.stand, plan, partial(openstate.oldest, spark)),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
         batches=_batches(spec, plan),
+        slots=slots(spark),
     )
     reads = {read.table: read for read in plan.reads}
     streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
@@ -202,7 +205,7 @@ def past(
 def _targets(
     spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
 ) -> tuple[Target, ...]:
-    layout = Layout(plan.columns, plan.hidden, plan.key)
+    layout = Layout(plan.columns, plan.hidden, plan.key, _fields(spec, plan))
     promised = [*(column.name for column in plan.columns), *plan.hidden]
     if rows.columns != promised:
         raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
@@ -211,6 +214,20 @@ def _targets(
     return tuple(
         Target(spec.dagger, _named(sink, name), layout, schema, files, again)
         for sink, name in zip(spec.sinks, rulebook.called([each.sink for each in spec.sinks]), strict=True)
+    )
+
+
+def _fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, int], ...]:
+    """Of each visible column the message and the number of the field that it is, if it is one."""
+    catalogue = LaunchCatalogue(spec)
+    messages = {each.input.table: _message(catalogue, each) for each in spec.streams}
+    copied = (each or ("", "") for each in plan.copies)
+    sources = ((messages.get(table), path) for table, path in copied)
+    return tuple(
+        (message.full_name, message.fields_by_name[path].number)
+        if message is not None and path in message.fields_by_name
+        else ("", 0)
+        for message, path in sources
     )
 
 

@@ -130,14 +130,15 @@ class Listener(StreamingQueryListener):
 def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:
     """What Spark and the source say of a committed batch that was computed `attempts` times.
 
-    Spark adds up what it observes over the attempts, and each attempt reads every row.
+    Spark adds up what it observes over the attempts, and each attempt reads every row. It also counts how
+    long the batch was waited for (`latestOffset`) as its duration: here it begins when it is due.
     """
     stamp = report.eventTime.get("watermark", "")
     watermark = datetime.fromisoformat(stamp) if stamp else None
     return Committed(
         batch_id=report.batchId,
         time=datetime.now(UTC),
-        duration_ms=report.batchDuration,
+        duration_ms=report.batchDuration - report.durationMs.get("latestOffset", 0),
         rows=read.rows // attempts,
         late=read.late // attempts,
         quarantined={reason: number // attempts for reason, number in read.quarantined.items()},

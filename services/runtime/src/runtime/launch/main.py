@@ -1,4 +1,4 @@
-"""One launch of one dagger, from its command line to its exit code.
+"""One launch of one dagger, from its command line to its exit code; of a spare, before it has one (ADR 89).
 
 0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error, `exit.json`
 beside the spec says why, in one sentence; stack traces stay on stderr, which is driver.log.
@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -25,9 +24,10 @@ from chassis.logging import configure, logger
 from daggerspec import exits, rundir
 from runtime import errors
 from runtime.hiding import hidden
-from runtime.launch import driverlog, job
+from runtime.launch import driverlog, job, warmup_run
 from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
+from runtime.launch.spare import Spare
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
 
@@ -38,26 +38,53 @@ _LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     """Run the launch; the exit code. `started` waits for Spark, and raises why it does not start."""
     parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
-    parser.add_argument("--spec", type=Path, required=True, help="file that holds the serialised JobSpec")
-    parser.add_argument("--generation", type=int, required=True, help="generation of this launch")
+    parser.add_argument("--spec", type=Path, help="file that holds the serialised JobSpec")
+    parser.add_argument("--generation", type=int, help="generation of this launch")
+    parser.add_argument(
+        "--spare",
+        metavar="PID:TICKS",
+        help="wait for a launch, as long as this scheduler lives, in its place",
+    )
     options = parser.parse_args(arguments)
+    if (options.spec is None, options.generation is None) != (options.spare is not None,) * 2:
+        parser.error("a launch has --spec and --generation, a spare has --spare alone")
     configure("runtime", as_driver=True, hidden=hidden)
-    folder = options.spec.resolve().parent
-    driverlog.follow(folder)
+    # A spare's directory moves to the launch that it gets, and its processes work there.
+    folder = Path() if options.spare else options.spec.resolve().parent
     jvm = JvmWatch()
     jvm.follow(lambda: _orphaned(folder, jvm.death()))
     try:
         with ExitStack() as process:
-            spec = job.read_spec(options.spec, options.generation)
-            launch = Launch(spec, lambda: process.enter_context(spark.stopped(started())))
-            driver = Driver(launch, jvm)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, lambda *_: launch.stop())
-            driver.announce()
-            driver.run()
+
+            def session() -> SparkSession:
+                return process.enter_context(spark.stopped(started()))
+
+            if options.spare is None:
+                _run(folder, options.generation, session, jvm)
+            else:
+                _wait(folder, Spare.listening(options.spare), session(), jvm)
     except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
         return _end(folder, jvm.explain(failure), failure)
     return 0
+
+
+def _wait(folder: Path, spare: Spare, session: SparkSession, jvm: JvmWatch) -> None:
+    """Warm up, wait for a launch, and run it. Raises: as `_run`."""
+    warmup_run.warm_up(session, jvm, over=spare.over)
+    assigned = spare.wait(session.sparkContext.uiWebUrl or "")
+    if assigned is not None:
+        _run(folder, assigned.generation, lambda: spark.another(session), jvm)
+
+
+def _run(folder: Path, generation: int, session: Callable[[], SparkSession], jvm: JvmWatch) -> None:
+    """Run the launch of this directory. Raises: what it dies of."""
+    driverlog.follow(folder)
+    launch = Launch(job.read_spec(folder / rundir.SPEC, generation), session)
+    driver = Driver(launch, jvm)
+    signal.signal(signal.SIGTERM, lambda *_: launch.stop())
+    driver.announce()
+    driver.run()
 
 
 def _orphaned(folder: Path, why: events_pb2.DaggerError) -> None:
@@ -71,9 +98,8 @@ def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None 
     """Leave word of why the driver ends; its exit code."""
     replace_text(folder / rundir.EXIT, errors.as_json(error))
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
-        if failure is not None:
-            sys.stderr.write(hidden("".join(traceback.format_exception(failure))))
-        logger().error("ended", reason=error.reason, detail=error.detail)
+        # The trace stands below the line, as all that has no time of its own.
+        logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
     return exits.code(error)
 
 

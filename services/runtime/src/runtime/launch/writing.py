@@ -98,6 +98,8 @@ class Writing:
             skipped={name: trouble.error.detail for name, trouble in skipping.items()},
         )
         invalid = Counter(self._launch.functions.counts())
+        if any(target.resolved.HasField("share") for target in self._targets.values()):
+            rows = rows.repartition(1)  # a share is kept by who writes alone
         report = read_report(rows.mapInArrow(delivery, REPORT).collect())
         return replace(report, invalid=Counter(self._launch.functions.counts()) - invalid)
 

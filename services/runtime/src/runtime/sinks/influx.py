@@ -31,6 +31,7 @@ from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES, DEFAULT_ORG
+from runtime.clients import pace
 from runtime.clients.egress import checked
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
@@ -91,13 +92,14 @@ class InfluxWriter:
     def __init__(self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink) -> None:
         self._encoder = encoder
         self._sink = sink
+        self._pace = pace.of(sink)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Write a batch; returns the rows that are no point or that the database refused."""
         del batch_id
         lines, refusals = self._encoder.encode(batch)
         rows = [(row, line) for row, line in enumerate(lines) if line is not None]
-        most = CAPABILITIES.max_rows or len(rows)
+        most = self._pace.most(CAPABILITIES.max_rows or len(rows))
         for start in range(0, len(rows), most):
             refusals += self._post(rows[start : start + most])
         return Outcome(refused=refusals)
@@ -110,6 +112,7 @@ class InfluxWriter:
         """Write these lines. A refused request is halved until it is known which lines were meant."""
         lines = "\n".join(line for _, line in rows).encode()
         if len(lines) <= (CAPABILITIES.max_bytes or len(lines)) or len(rows) == 1:
+            self._pace.wait(len(rows))
             try:
                 _post(self._sink, lines)
             except _RefusedError as refused:

@@ -23,7 +23,7 @@ from daggerspec import cloudevents
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from kafkaclient.tail import backwards, further
-from runtime.clients import kafka
+from runtime.clients import kafka, pace
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
@@ -116,7 +116,11 @@ class KafkaWriter:
         times = _times(layout, batch)
         producer = _producer(self._address.SerializeToString(deterministic=True), self._target.dagger)
         failures: dict[int, KafkaError] = {}
+        held = pace.of(self._target.resolved)
+        most = held.most(batch.num_rows)
         for row, (key, value, time) in enumerate(zip(keys, values, times, strict=True)):
+            if row % most == 0:
+                held.wait(min(most, batch.num_rows - row))
             if value is not None:
                 headers = self._headers(key, time, batch_id)
                 _produce(producer, self._topic, key, value, headers, row, failures)

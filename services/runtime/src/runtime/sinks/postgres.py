@@ -25,7 +25,7 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
-from runtime.clients import postgres, written
+from runtime.clients import pace, postgres, written
 from runtime.clients.postgres import RefusedError
 from runtime.clients.written import Marker, Refused
 from runtime.encode import table_csv
@@ -229,9 +229,15 @@ class _Table:
         put: Callable[[psycopg.Connection, pa.Table], None],
     ) -> list[Refusal]:
         """Put rows, a few thousand with a statement; those that the database refused."""
-        most = kind.CAPABILITIES.max_rows or rows.num_rows
+        held = pace.of(self.resolved)
+        most = held.most(kind.CAPABILITIES.max_rows or rows.num_rows)
+
+        def paced(connection: psycopg.Connection, part: pa.Table) -> None:
+            held.wait(part.num_rows)
+            put(connection, part)
+
         parts = (rows.slice(start, most) for start in range(0, rows.num_rows, most))
-        return [refusal for part in parts for refusal in _halved(connection, part, put, self.address)]
+        return [refusal for part in parts for refusal in _halved(connection, part, paced, self.address)]
 
     def put(self, connection: psycopg.Connection, rows: pa.Table) -> None:
         """Write rows, of one key the last, in the transaction that is going on."""

@@ -23,7 +23,8 @@ class SourceContext:
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
     record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
-    unless everything there is fits into a trigger; `batches` says when one is due.
+    unless everything there is fits into a trigger; `batches` says when one is due, `slots` how many tasks
+    run at once, 0 where that is not known.
     """
 
     dagger: str
@@ -39,6 +40,7 @@ class SourceContext:
     open: datetime | None = None
     max_rows: int = 2_000_000
     batches: BatchRule = field(default_factory=BatchRule)
+    slots: int = 0
 
     @property
     def registry(self) -> ReaderRegistry:

@@ -30,7 +30,8 @@ class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins: `start`.
 
     `key` names it among the readers of its launch. `until` is set for a reader that only comes to its end,
-    and `missing` are topics of it that cannot be read any more. `query` is what readers of one query share.
+    and `missing` are topics of it that cannot be read any more. `query` is what readers of one query share,
+    `slots` how many tasks run at once, 0 where that is not known.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -64,6 +65,7 @@ class ReaderPlan:
     missing: frozenset[str] = frozenset()
     batches: BatchRule = field(default_factory=BatchRule)
     query: str = ""
+    slots: int = 0
 
     @property
     def name(self) -> str:

@@ -121,6 +121,7 @@ def _plans(
             missing=readers.missing,
             batches=context.batches,
             query=readers.query,
+            slots=context.slots,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]

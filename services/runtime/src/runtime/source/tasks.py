@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,10 +43,11 @@ class AdvanceWatermark:
 Task: TypeAlias = ReadRanges | AdvanceWatermark
 
 
-def grouped(ranges: Iterable[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+def grouped(ranges: Iterable[OffsetRange], slots: int = 0) -> list[tuple[OffsetRange, ...]]:
     """The ranges, each group to be read by one task: small ones together, in order.
 
-    A task costs Spark and its workers a tenth of a second, whatever it reads.
+    A task costs Spark and its workers a tenth of a second, whatever it reads, and what two tasks have grouped
+    Spark groups again. So there are no more than `slots`, which is how many run at once; 0: not known.
     """
     groups: list[list[OffsetRange]] = []
     room = 0
@@ -57,4 +58,16 @@ def grouped(ranges: Iterable[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
             room = _RECORDS
         groups[-1].append(wanted)
         room -= size
-    return [tuple(group) for group in groups]
+    return [tuple(group) for group in (_spread(groups, slots) if slots else groups)]
+
+
+def _spread(groups: Sequence[list[OffsetRange]], slots: int) -> list[list[OffsetRange]]:
+    """At most so many groups, the largest first to whoever has least."""
+    spread: list[list[OffsetRange]] = [[] for _ in range(min(slots, len(groups)))]
+    for group in sorted(groups, key=_records, reverse=True):
+        min(spread, key=_records).extend(group)
+    return spread
+
+
+def _records(ranges: Iterable[OffsetRange]) -> int:
+    return sum(each.end - each.start for each in ranges)

@@ -97,10 +97,19 @@ def stopped(session: SparkSession) -> Iterator[SparkSession]:
         queries.stop_patiently(session.stop)
 
 
+def slots(session: SparkSession) -> int:
+    """How many tasks run at once in this process; 0 where executors come and go elsewhere."""
+    return session.sparkContext.defaultParallelism if _is_local(session) else 0
+
+
+def _is_local(session: SparkSession) -> bool:
+    return str(session.sparkContext.master).startswith("local")
+
+
 def _prepare(session: SparkSession) -> None:
     _bounded_list(session)
-    local = str(session.sparkContext.master).startswith("local")
-    session.conf.set("spark.sql.shuffle.partitions", _LOCAL_PARTITIONS if local else _CLUSTER_PARTITIONS)
+    partitions = _LOCAL_PARTITIONS if _is_local(session) else _CLUSTER_PARTITIONS
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 def checkpoint_locally(session: SparkSession) -> None:

@@ -13,6 +13,8 @@ from runtime.source.planner.sampling import UNIT
 _HEAVY = 10 * 2**20 / UNIT
 # A batch of more than this part of what one may hold is worth a look at how heavy its records are.
 _SMALL = 10
+# What would be left is read with the rest, where that makes a batch no longer than by so much.
+_REST = 1.25
 
 
 class BatchEnd:
@@ -35,7 +37,7 @@ class BatchEnd:
         samples = self.samples()
         heads = {p: offset for p, offset in start.items() if offset < end[p]}
         self._weight = samples.weight(heads)
-        if offsets * self._weight <= rows:
+        if offsets * self._weight <= rows * _REST:
             return end
         if alignment.follows_event_time(samples.lags(heads), self._times.delay_ms):
             return alignment.aligned(

@@ -17,6 +17,8 @@ from runtime.source.watermark import NEVER, Windows
 _SOONEST, _LATEST = 250, 10_000
 # … or after this where none of them can be used.
 _UNKNOWN = 1_000
+# So many times the records that are worth a batch are a backlog.
+_BACKLOG = 10
 
 
 class Next(Enum):
@@ -65,7 +67,9 @@ def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now:
     ends = windows if rule.at_ends else None
     rested = now - stand.begun >= rule.trigger
     if ends is not None and (not stand.settled or ends.closes_one(stand.closed, look.watermark)):
-        return Next.CLOSE
+        # With a backlog the batch that reads on closes them, too.
+        behind = rested and look.records >= _BACKLOG * rule.records
+        return Next.READ_AND_CLOSE if behind else Next.CLOSE
     if look.advance and rested:
         return Next.READ_AND_CLOSE
     if look.records and rested:

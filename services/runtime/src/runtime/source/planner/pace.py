@@ -126,7 +126,7 @@ class Pace:
         while True:
             now = self._clock()
             look, again = Look(), now
-            if self._stand.settled or not rule.at_ends:
+            if self._stand.settled or not rule.at_ends or now - self._stand.begun >= rule.trigger:
                 look, again = self._look(asked, now)
             decided = due(rule, self._windows, self._stand, look, now)
             if decided is Next.CLOSE:

@@ -132,7 +132,7 @@ class Planner:
         ]
         tasks: list[Task] = [
             ReadRanges(group, end.planned, len(ranges))
-            for group in grouped(each for each in ranges if each.end > each.start)
+            for group in grouped((each for each in ranges if each.end > each.start), plan.slots)
         ]
         if end.idle_advance > here.idle_advance:
             tasks.append(AdvanceWatermark(end.idle_advance))

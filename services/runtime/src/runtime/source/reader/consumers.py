@@ -46,6 +46,9 @@ class RecordConsumer(Protocol):
     def assign(self, offset: int) -> None:
         """Makes the next record the first one from `offset` on."""
 
+    def unassign(self) -> None:
+        """Fetches no more, until it is assigned again."""
+
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
         """What comes next, up to `count` records; None when nothing came for a while."""
 
@@ -96,12 +99,19 @@ class _PositionedConsumer:
             offsets.partition,
         )
         self._consumer.assign(offsets.start)
+        self._assigned = True
 
     def seek(self, offset: int) -> None:
         """Makes the next record the first one from `offset` on."""
-        if not self.low <= offset <= self.high:
+        if not (self._assigned and self.low <= offset <= self.high):
             self._consumer.assign(offset)
+            self._assigned = True
             self.low = self.high = offset
+
+    def leave(self) -> None:
+        """Fetches nothing ahead, until the next `seek`."""
+        self._consumer.unassign()
+        self._assigned = False
 
     def next(self, count: int) -> Records | Notice | None:
         """Up to `count` records, or what comes instead; None when nothing came for a while."""
@@ -139,6 +149,9 @@ class ConsumerCache:
         # A consumer whose reading failed half-way is not kept: where it stands is not known.
         try:
             yield from _read(consumer, wanted)
+            if wanted.end - wanted.start < LIMITS.records:
+                # It is at the end of its partition: there it would ask for more 20 times a second.
+                consumer.leave()
         except BaseException:
             consumer.close()
             raise

@@ -54,6 +54,12 @@ class NativeConsumer:
         if code:
             raise KafkaException(KafkaError(code))
 
+    def unassign(self) -> None:
+        """Fetches no more, until it is assigned again."""
+        self._library.reader.reader_drop(byref(self._reader))
+        if code := self._library.kafka.rd_kafka_assign(self._handle, None):
+            raise KafkaException(KafkaError(code))
+
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
         """What comes next, up to `count` records; None when nothing came for a while."""
         reader, piece = self._library.reader, Piece()

@@ -32,6 +32,11 @@ class PythonConsumer:
         self._at.offset = offset
         self._consumer.assign([self._at])
 
+    def unassign(self) -> None:
+        """Fetches no more, until it is assigned again."""
+        self._waiting = ()
+        self._consumer.unassign()
+
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
         """What comes next, up to `count` records; None when nothing came for a while."""
         if not self._waiting:

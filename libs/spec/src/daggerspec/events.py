@@ -1,0 +1,62 @@
+"""Rows as events of users, for sinks that collect them: who, what, when, and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields, template
+from daggerspec.columns import LABEL, TAG, TIMES, Column, Output
+from daggerspec.keys import Key
+from daggerspec.nearest import hint, nearest
+from daggerspec.violation import Violation
+
+IDENTITY: Final = Key("identity", "The query's column that is a user's identity.", required=True)
+LONGEST_NAME: Final = 120
+
+
+def named(column: str) -> str:
+    """The property that a column is."""
+    return column.removeprefix(TAG).removeprefix(LABEL)
+
+
+def properties(event: str, identity: str, rows: Output) -> Sequence[Column]:
+    """The columns that are properties: all but the identity, the time, and the event's name."""
+    told = {identity, *TIMES}
+    if event.startswith("${") and len(template.parts(event)) == 1:
+        told |= {each.column for each in template.references(event)}
+    return [column for column in rows.columns if column.name not in told]
+
+
+def violations(path: str, event: str, identity: str, rows: Output | None, most: int) -> Iterator[Violation]:
+    """What is wrong with what rows are to be, where an event has `most` properties."""
+    yield from fields.text(f"{path}.event", event, limit=512)
+    yield from template.violations(f"{path}.event", event, rows)
+    if not identity:
+        yield Violation(f"{path}.identity", "is required", "REQUIRED")
+    if rows is None:
+        return
+    known = [each.name for each in rows.columns]
+    if identity and identity not in known:
+        others = hint(nearest(identity, known), f": it has {', '.join(known)}")
+        yield Violation(f"{path}.identity", f"the query has no column {identity}{others}", "UNKNOWN_COLUMN")
+    names = [named(each.name) for each in properties(event, identity, rows)]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield Violation(path, f"cannot have two columns as the property {name}", "DUPLICATE_COLUMN")
+    if len(names) > most:
+        what = f"takes {most} properties of an event, and the query has {len(names)}"
+        yield Violation(path, what, "SINK_LIMIT")
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            what = f"takes names of {LONGEST_NAME} characters: rename {name[:20]}…"
+            yield Violation(path, what, "SINK_LIMIT")
+
+
+def secret(path: str, said: bool, reference: spec_pb2.SecretRef) -> Iterator[Violation]:
+    """A secret that there has to be."""
+    if not said:
+        yield Violation(path, "is required", "REQUIRED")
+    else:
+        yield from fields.secret(path, reference)

@@ -1,0 +1,40 @@
+"""Folders of the drivers' hosts that tenants' files may be written below: an administrator's word.
+
+They are absolute, several separated by commas. {team} is the team of the dagger that writes: in
+/data/daggers/{team} none reaches another's files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from typing import Final
+
+_TEAM: Final = "{team}"
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The folders of a setting. Raises: ValueError."""
+    folders = tuple(part.strip() for part in text.split(",") if part.strip())
+    for each in folders:
+        if not is_plain(each) or each == "/":
+            raise ValueError(f"{each} must be an absolute folder without .., and not /")
+        if any(_TEAM in part and part != _TEAM for part in each.split("/")):
+            raise ValueError(f"{each} must have {_TEAM} as a whole part")
+    return folders
+
+
+def of(team: str, folders: Iterable[str]) -> tuple[str, ...]:
+    """Those of a team; who has none gets those for everybody."""
+    return tuple(each.replace(_TEAM, team) for each in folders if team or _TEAM not in each)
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path is absolute and says nothing that leads elsewhere: no .., no empty part."""
+    plain = posixpath.normpath(path) == path and not path.startswith("//")
+    return path.startswith("/") and plain and path.isprintable()
+
+
+def holding(folders: Iterable[str], path: str) -> str | None:
+    """The folder that a plain path is in, or is itself; None where it is in none."""
+    return next((each for each in folders if path == each or path.startswith(f"{each}/")), None)

@@ -1,0 +1,111 @@
+"""The query of a dagger as one text of SQL: its own, or the SELECT that its forwarding stands for. Pure.
+
+What is found in that text is told of the field of the spec in which it was written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec.violation import Violation, line_starts, lines
+
+_SQL: Final = "sql"
+_FORWARD: Final = "forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one field of the spec says of the query."""
+
+    field: str
+    """Its path below the spec."""
+    start: int
+    """Where it begins in the query's text, always at the beginning of a line."""
+    text: str
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its start and end in the query's text."""
+        return self.start, self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SELECT, and where each part of it was written."""
+
+    sql: str
+    parts: tuple[Part, ...]
+
+    @property
+    def expressions(self) -> tuple[tuple[int, int], ...]:
+        """The spans that must be one expression each: whatever is written there, no more comes of it."""
+        return tuple(each.span for each in self.parts if each.field != _SQL)
+
+    def located(self, path: str, violation: Violation) -> Violation:
+        """What is wrong at a place of the text, as a violation of the field that has it, below `path`.
+
+        What no field says by itself is wrong with the whole, and has no place.
+        """
+        for part in self.parts:
+            first = bisect_right(line_starts(self.sql), part.start)
+            if violation.line is not None and first <= violation.line < first + len(lines(part.text)):
+                named = dataclasses.replace(violation, field=f"{path}.{part.field}")
+                return _within(part, first, violation.line, named)
+        whole = _FORWARD if self.expressions or not self.parts else _SQL
+        return Violation(
+            f"{path}.{whole}", violation.message, violation.reason, suggestion=violation.suggestion
+        )
+
+
+def of(spec: spec_pb2.DaggerSpec) -> Query:
+    """The query of a spec, its defaults filled in, that has `sql` or `forward`."""
+    if not spec.HasField(_FORWARD):
+        return Query(spec.sql, (Part(_SQL, 0, spec.sql),))
+    text, parts = "SELECT\n", []
+    for number, (field, written, after) in enumerate(_columns(spec.forward)):
+        text += ",\n" if number else ""
+        parts.append(Part(field, len(text), written))
+        text += f"{written}\n{after}"
+    text += "" if parts else "*"
+    text += f"\nFROM {_quoted(spec.streams[0].table)}" if spec.streams else ""
+    if spec.forward.filter.strip():
+        text += "\nWHERE\n"
+        parts.append(Part(f"{_FORWARD}.filter", len(text), spec.forward.filter))
+        text += spec.forward.filter
+    return Query(text, tuple(parts))
+
+
+def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
+    """Of each column: the field of its expression, the expression, and what follows it."""
+    for number, each in enumerate(forward.fields):
+        yield f"{_FORWARD}.fields[{number}].expression", each.expression, f"  AS {_quoted(each.name)}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _within(part: Part, first: int, line: int, violation: Violation) -> Violation:
+    """With its places counted from the part's first line. What goes on behind the part ends with it."""
+    written = lines(part.text)
+    last = first + len(written) - 1
+    end_line, end_column = violation.end_line, violation.end_column
+    if end_line is None or end_line > last:
+        end_line, end_column = last, len(written[-1]) + 1
+    edit = violation.edit
+    if edit is not None:
+        moved = dataclasses.replace(edit, line=edit.line - first + 1, end_line=edit.end_line - first + 1)
+        edit = moved if first <= edit.line and edit.end_line <= last else None
+    return dataclasses.replace(
+        violation,
+        line=line - first + 1,
+        end_line=end_line - first + 1,
+        end_column=end_column,
+        edit=edit,
+    )

@@ -1,0 +1,114 @@
+"""Each row is one document of an index of Elasticsearch (7 or later) or OpenSearch.
+
+A document's `_id` is made of the row's key, so a row that is written again takes its own place; with
+`operation: update` its fields alone, and with `operation: create`, for data streams, the first one stays.
+Documents that the server refuses, for a field of another type say, are set aside, and the others are written.
+A row that is written again while its window is open (`emit: early`) counts by its batch: an older one never
+takes the place of a newer.
+
+`index` may have a time in it, `trips-${window_timestamp:%Y.%m.%d}`: such indices are made by the server,
+by its templates. One without is to be there when the dagger starts, unless `create_index` is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields, httpserver, template
+from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.columns import Output
+from daggerspec.keys import Key
+from daggerspec.sinks import Asked, no_messages, own_address
+from daggerspec.violation import Violation
+
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.EFFECTIVELY_ONCE,
+    because="a document is identified by its _id, and one that is repeated takes its place",
+    upserts=True,
+    repeats_tellable=True,
+    max_rows=1_000,
+    max_bytes=5 * 1024 * 1024,
+    limits=("rows_per_second", "requests_per_second", "max_in_flight"),
+)
+TIME_SERIES: Final = False
+DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
+KEYS: Final = (
+    Key("url", "Base URL of the server.", required=True, address=True),
+    Key("index", "The index, an alias or a data stream; its name may have ${column}.", required=True),
+    Key("id", "What a document's _id is, with ${column} in it; without it a digest of the row's key."),
+    Key("routing", "What decides its shard, with ${column} in it; without it its _id."),
+    Key("operation", "What becomes of a document: index, update or create; without it index."),
+    Key("create_index", "Whether an index that is not there is made, with the types of the columns."),
+    httpserver.AUTH,
+    httpserver.CA_FILE,
+    Key("timeout", f"How long a request may take; without it {DEFAULT_TIMEOUT.seconds}s."),
+)
+resolve = own_address
+messages = no_messages
+_Sink = spec_pb2.ElasticsearchSink
+_OPERATIONS: Final = (_Sink.OPERATION_INDEX, _Sink.OPERATION_UPDATE, _Sink.OPERATION_CREATE)
+_INDEX: Final = re.compile(r"[^A-Z\s\\/*?\"<>|,#:]*")
+_MAX_ID: Final = 512
+_TYPES: Final = {
+    "string": "keyword",
+    "boolean": "boolean",
+    "tinyint": "byte",
+    "smallint": "short",
+    "int": "integer",
+    "bigint": "long",
+    "float": "float",
+    "double": "double",
+    "timestamp": "date",
+    "date": "date",
+    "binary": "binary",
+}
+
+
+def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger, spec
+    sink.operation = sink.operation or _Sink.OPERATION_INDEX
+    if not sink.HasField("timeout"):
+        sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
+
+
+def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    yield from httpserver.violations(path, sink.url, sink.auth, sink.tls, sink.timeout)
+    if sink.operation not in _OPERATIONS:
+        yield Violation(f"{path}.operation", f"{sink.operation} is not an operation", "UNKNOWN_ENUM_VALUE")
+    elif sink.operation != _Sink.OPERATION_INDEX and asked.spec.emit == spec_pb2.EMIT_EARLY:
+        what = "must be index for emit early: its rows come again, and the last is the one that counts"
+        yield Violation(f"{path}.operation", what, "SINK_CANNOT_UPDATE")
+    for field in ("index", "id", "routing"):
+        yield from template.violations(f"{path}.{field}", getattr(sink, field), asked.output)
+    name = template.literal(sink.index)
+    if not sink.index:
+        yield Violation(f"{path}.index", "is required", "REQUIRED")
+    elif not _INDEX.fullmatch(name) or sink.index[0] in "-_+." or len(name.encode()) > 255:
+        what = 'must be lower case, without blanks and \\/*?"<>|,#: and not begin with one of -_+.'
+        yield Violation(f"{path}.index", what, "INVALID_NAME")
+    if sink.create_index and template.references(sink.index):
+        what = "makes one index: those with values in their names are made by the server, by its templates"
+        yield Violation(f"{path}.create_index", what, "UNEXPECTED")
+    if len(template.literal(sink.id).encode()) > _MAX_ID:
+        yield Violation(f"{path}.id", f"must not be longer than {_MAX_ID} bytes", "TOO_LONG")
+    yield from fields.text(f"{path}.routing", sink.routing, limit=_MAX_ID)
+
+
+def mapping(rows: Output) -> dict[str, dict[str, object]]:
+    """The fields of an index that takes these rows and nothing else."""
+    return {each.name: _field(each.type) for each in rows.columns}
+
+
+def _field(spark: str) -> dict[str, object]:
+    if spark.startswith("array<"):  # any field may have several values
+        return _field(spark.removeprefix("array<").removesuffix(">"))
+    if spark.startswith(("map<", "struct<")):
+        return {"type": "object", "dynamic": True}
+    return {"type": "double" if spark.startswith("decimal") else _TYPES.get(spark, "keyword")}

@@ -1,0 +1,170 @@
+"""Each row is sent to an HTTP server as JSON, alone or with others.
+
+`template` is JSON in whose strings `${column}` stands for a value of the row, and `${column:%Y-%m-%d}` for a
+time. A string that is `"${column}"` and nothing else is the value with its type. `path`, `headers` and
+`query` may have values as well, where a request has one row.
+
+A request has an `Idempotency-Key`, which is the same when its rows are sent again: a server that remembers it
+takes each row once. Of several rows it is the key of all of them, and `row_id` tells each apart.
+
+What the server answers decides: 2xx, the rows are taken; 408, 425, 429, 5xx, they are sent again, after
+`Retry-After` if it says one; 401, 403, 407 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS),
+somebody has to act; any other 4xx, the rows of the request are set aside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields, httpserver, template
+from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.keys import Key
+from daggerspec.sinks import Asked, no_messages, own_address
+from daggerspec.violation import Violation
+
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    because="repeats can be told, the Idempotency-Key of a request is the same",
+    upserts=False,
+    repeats_tellable=True,
+    max_rows=1_000,
+    limits=("rows_per_second", "requests_per_second", "max_in_flight"),
+)
+TIME_SERIES: Final = False
+DEFAULT_METHOD: Final = "POST"
+METHODS: Final = (DEFAULT_METHOD, "PUT", "PATCH", "DELETE")
+DEFAULT_TIMEOUT: Final = timedelta(seconds=10)
+KEYS: Final = (
+    Key("url", "Base URL of the server; its path stands before `path`.", required=True, address=True),
+    Key("path", "Path behind the URL, for example /v1/orders/${order_id}; without it none."),
+    Key("method", f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; without it {DEFAULT_METHOD}."),
+    Key(
+        "rows_per_request",
+        "The most rows of one request; without it 1.",
+        least=1,
+        most=CAPABILITIES.max_rows or 1,
+    ),
+    Key(
+        "body",
+        "How the rows of a request stand in it: object, of one row, array or ndjson; without it object, and"
+        " array for several rows.",
+    ),
+    Key("template", "JSON of a row, with ${column} in its strings; without it all columns by their names."),
+    Key("wrap", 'JSON around the array of rows, for example {"records": "${rows}"}; without it the array.'),
+    Key("row_id", "A key that each row's object gets, with an id that repeats with the row."),
+    Key("headers", "Further headers; of a request with one row they may have ${column}."),
+    Key("query", "Parameters of the URL's query, as the headers."),
+    httpserver.AUTH,
+    httpserver.CA_FILE,
+    Key("timeout", f"How long a request may take; without it {DEFAULT_TIMEOUT.seconds}s."),
+    Key("retry_statuses", 'Statuses after which rows are sent again, whatever they mean else: "409".'),
+    Key("refuse_statuses", 'Statuses after which rows are set aside: "501", or "500-599".'),
+    Key(
+        "split",
+        "Whether a refused request of several rows is halved until it is known which were meant; without it"
+        " all of them are set aside.",
+    ),
+)
+resolve = own_address
+messages = no_messages
+_BODIES: Final = (
+    spec_pb2.HttpSink.BODY_OBJECT,
+    spec_pb2.HttpSink.BODY_ARRAY,
+    spec_pb2.HttpSink.BODY_NDJSON,
+)
+_STATUSES: Final = re.compile(r"([45]\d\d)(?:-([45]\d\d))?")
+_PATH: Final = re.compile(r"(?:/[!\"$->@-\[\]-~]*)?")
+_VALUE: Final = re.compile(r"[\x20-\x7e]{0,8000}")
+_SECRET: Final = re.compile(
+    r"authorization|proxy-authorization|cookie|.*(api|access|auth)[-_]?key|.*(secret|password|passcode|token)|key|sig",
+    re.IGNORECASE,
+)
+"""Names under which secrets go."""
+
+
+def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger, spec
+    sink.method = sink.method or DEFAULT_METHOD
+    sink.rows_per_request = sink.rows_per_request or 1
+    one = sink.rows_per_request == 1
+    sink.body = sink.body or (spec_pb2.HttpSink.BODY_OBJECT if one else spec_pb2.HttpSink.BODY_ARRAY)
+    if not sink.HasField("timeout"):
+        sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
+
+
+def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    yield from httpserver.violations(path, sink.url, sink.auth, sink.tls, sink.timeout)
+    if sink.method not in METHODS:
+        yield Violation(f"{path}.method", f"must be one of {', '.join(METHODS)}", "INVALID_METHOD")
+    if not 1 <= sink.rows_per_request <= (CAPABILITIES.max_rows or 1):
+        what = f"must be from 1 to {CAPABILITIES.max_rows}"
+        yield Violation(f"{path}.rows_per_request", what, "OUT_OF_RANGE")
+    for field in ("retry_statuses", "refuse_statuses"):
+        for number, text in enumerate(getattr(sink, field)):
+            if statuses(text) is None:
+                what = 'must be a status such as "409", or some as "500-599", from 400 to 599'
+                yield Violation(f"{path}.{field}[{number}]", what, "INVALID_STATUS")
+    yield from _body(path, sink, asked)
+    yield from _texts(path, sink, asked)
+
+
+def statuses(text: str) -> range | None:
+    """The statuses that a text names; None where it names none."""
+    match = _STATUSES.fullmatch(text)
+    if match is None:
+        return None
+    return range(int(match[1]), int(match[2] or match[1]) + 1) or None
+
+
+def _body(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
+    if sink.body not in _BODIES:
+        yield Violation(f"{path}.body", f"{sink.body} is not a body", "UNKNOWN_ENUM_VALUE")
+    elif sink.body == spec_pb2.HttpSink.BODY_OBJECT and sink.rows_per_request > 1:
+        what = "object is one row: say array or ndjson for rows_per_request above 1"
+        yield Violation(f"{path}.body", what, "UNEXPECTED")
+    if sink.wrap and sink.body != spec_pb2.HttpSink.BODY_ARRAY:
+        yield Violation(f"{path}.wrap", "goes around an array only: say body: array", "UNEXPECTED")
+    elif sink.wrap:
+        yield from template.wrap_violations(f"{path}.wrap", sink.wrap)
+    if sink.template:
+        yield from template.json_violations(f"{path}.template", sink.template, asked.output)
+    if sink.row_id:
+        yield from fields.text(f"{path}.row_id", sink.row_id, limit=128)
+        columns = [] if asked.output is None else [each.name for each in asked.output.columns]
+        if sink.template and not sink.template.lstrip().startswith("{"):
+            yield Violation(f"{path}.row_id", "needs a template that is an object", "UNEXPECTED")
+        elif not sink.template and sink.row_id in columns:
+            what = f"{sink.row_id} is a column of the query: say another name"
+            yield Violation(f"{path}.row_id", what, "DUPLICATE_COLUMN")
+
+
+def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
+    """Whether path, headers and query can be sent, and hold no secret."""
+    if sink.path and not (sink.path.startswith("/") and _PATH.fullmatch(template.literal(sink.path))):
+        what = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
+        yield Violation(f"{path}.path", what, "INVALID_URL")
+    said = [(f"{path}.path", sink.path)]
+    for name, value in sorted(sink.headers.items()):
+        where = f"{path}.headers.{name}"
+        yield from httpserver.header(where, name)
+        if not _VALUE.fullmatch(value):
+            yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
+        said.append((where, value))
+    said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
+    for field, name in [(each, name) for each in ("headers", "query") for name in getattr(sink, each)]:
+        if _SECRET.fullmatch(name):
+            what = "would hold a secret, and it be kept in the open: say it by `auth`"
+            yield Violation(f"{path}.{field}.{name}", what, "INLINE_SECRET")
+    for where, text in said:
+        wrong = list(template.violations(where, text, asked.output))
+        yield from wrong
+        if not wrong and sink.rows_per_request > 1 and template.references(text):
+            what = "cannot have a value of a row: a request has several (rows_per_request)"
+            yield Violation(where, what, "SINK_TEMPLATE")

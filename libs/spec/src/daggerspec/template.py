@@ -1,0 +1,118 @@
+"""Texts in which ${column} stands for the value of a row, and ${column:%Y.%m.%d} for a time of it. Pure.
+
+A template of JSON is JSON. Of its strings, keys are constants; one that is ${column} and nothing else stands
+for the value itself, with its type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from daggerspec.columns import Output
+from daggerspec.nearest import hint, nearest
+from daggerspec.violation import Violation
+
+_REFERENCE: Final = re.compile(r"\$\{([^{}:]+)(?::([^{}]+))?\}")
+ROWS: Final = '"${rows}"'
+"""What stands for all rows of a request, in the JSON around them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A place for a value."""
+
+    column: str
+    format: str = ""
+    """Of a time, as strftime has it; empty: as JSON has the value, without quotes."""
+
+
+Part: TypeAlias = str | Reference
+
+
+def parts(text: str) -> tuple[Part, ...]:
+    """A text, cut at its references. What is no reference is text."""
+    cut, end = list[Part](), 0
+    for match in _REFERENCE.finditer(text):
+        cut += [text[end : match.start()], Reference(match[1], match[2] or "")]
+        end = match.end()
+    return tuple(part for part in (*cut, text[end:]) if part != "")
+
+
+def references(text: str) -> list[Reference]:
+    """The references of a text."""
+    return [part for part in parts(text) if isinstance(part, Reference)]
+
+
+def literal(text: str) -> str:
+    """A text without its references."""
+    return "".join(part for part in parts(text) if isinstance(part, str))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The strings of a JSON value, but for keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in strings(each))
+    elif isinstance(value, list):
+        yield from (text for each in value for text in strings(each))
+
+
+def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
+    """What is wrong with the references of a text; `rows` None: its columns are not known."""
+    if "${" in _REFERENCE.sub("", text):
+        yield Violation(path, "has a ${ that no } ends: write ${column}", "SINK_TEMPLATE")
+    if rows is None:
+        return
+    types = {column.name: column.type for column in rows.columns}
+    for each in references(text):
+        if each.column not in types:
+            others = hint(nearest(each.column, list(types)), f": it has {', '.join(types)}")
+            what = f"the query has no column {each.column}{others}"
+            yield Violation(path, what, "SINK_TEMPLATE")
+        elif each.format and types[each.column] != "timestamp":
+            what = f"{each.column} is no time, and takes no format"
+            yield Violation(path, what, "SINK_TEMPLATE")
+
+
+def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
+    """What is wrong with a template of JSON."""
+    try:
+        value = parsed(text)
+    except ValueError:
+        yield Violation(path, "must be JSON", "SINK_TEMPLATE")
+        return
+    for each in strings(value):
+        yield from violations(path, each, rows)
+
+
+def wrap_violations(path: str, text: str) -> Iterator[Violation]:
+    """What is wrong with the JSON around the rows of a request."""
+    try:
+        parsed(text)
+        around(text)
+    except ValueError:
+        what = f"must be JSON, and have the string {ROWS} once, where the rows stand"
+        yield Violation(path, what, "SINK_TEMPLATE")
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text. Raises: ValueError, also for what is no JSON to others (NaN)."""
+
+    def constant(name: str) -> Any:
+        raise ValueError(name)
+
+    try:
+        return json.loads(text, parse_constant=constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def around(text: str) -> tuple[str, str]:
+    """What stands around the objects of the rows. Raises: ValueError where they have no place, or several."""
+    before, after = json.dumps(parsed(text), separators=(",", ":"), ensure_ascii=False).split(ROWS)
+    return f"{before}[", f"]{after}"

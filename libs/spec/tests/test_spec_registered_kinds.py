@@ -1,0 +1,93 @@
+"""Sinks over HTTP that are registered: what they say, and what is left to a dagger's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from daggers.v1 import spec_pb2
+from libs.spec.tests.test_spec_secrets import Known
+
+from daggerspec import sinks
+from daggerspec.sinks import Asked
+
+TOKEN = {"name": "token"}
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "http": (
+        {"url": "http://influx:8086", "auth": {"header": {"name": "X-Api-Key", "value": TOKEN}}},
+        {"path": "/v1"},
+        "http://influx:8086",
+    ),
+    "elasticsearch": (
+        {"url": "http://influx:8086", "auth": {"basic": {"user": "u", "password": TOKEN}}},
+        {"index": "trips"},
+        "http://influx:8086",
+    ),
+    "clevertap": (
+        {"account": "A-1", "region": "in1", "passcode": TOKEN},
+        {"event": "e", "identity": "c"},
+        "https://in1.api.clevertap.com",
+    ),
+    "mixpanel": (
+        {"project": "42", "user": "u", "region": "eu", "secret": TOKEN},
+        {"event": "e", "identity": "c"},
+        "https://api-eu.mixpanel.com",
+    ),
+}
+"""Of a kind: what is registered, what a dagger says, and where rows go."""
+
+
+class Holding(Known):
+    """A catalogue that has one registered sink, and a secret for where it is."""
+
+    def __init__(self, kind: str) -> None:
+        held, _, self._url = KINDS[kind]
+        sink = spec_pb2.RegisteredSink(name="crm", teams=["pricing"], sink={kind: held})
+        self.registered = sinks.filled_registration(sink)
+
+    def sink(self, name: str) -> Any:
+        return self.registered if name == "crm" else None
+
+    def secret(self, name: str) -> spec_pb2.Secret:
+        return spec_pb2.Secret(name=name, team="pricing", addresses=[self._url])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_registered_sink_says_where_rows_go_and_a_dagger_says_the_rest(kind: str) -> None:
+    held = Holding(kind)
+    spec = spec_pb2.DaggerSpec(team="pricing", sinks=[{kind: KINDS[kind][1], "registered": "crm"}])
+    sinks.fill(spec.sinks[0], "d", spec)
+    asked = Asked("d", spec, held)
+
+    assert list(sinks.registration("sink", held.registered, held)) == []
+    assert list(sinks.violations("sinks[0]", spec.sinks[0], asked)) == []
+    resolved, _ = sinks.resolve("sinks[0]", spec.sinks[0], asked)
+    assert getattr(resolved.sink, kind).url == KINDS[kind][2]
+    assert sinks.reached_at(resolved.sink)[1] == KINDS[kind][2]
+    assert resolved.HasField("egress")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_secret_that_may_not_be_sent_there_is_told(kind: str) -> None:
+    held = Holding(kind)
+    told = list(sinks.registration("sink", held.registered, Elsewhere()))
+
+    assert [each.reason for each in told] == ["SECRET_ADDRESS"]
+
+
+class Elsewhere(Known):
+    """A catalogue whose secret is for another server."""
+
+    def secret(self, name: str) -> spec_pb2.Secret:
+        return spec_pb2.Secret(name=name, team="pricing", addresses=["https://elsewhere"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
+    where = {"url": "http://mine"}
+    spec = spec_pb2.DaggerSpec(
+        team="pricing", sinks=[{kind: {**KINDS[kind][1], **where}, "registered": "crm"}]
+    )
+    told = list(sinks.violations("sinks[0]", spec.sinks[0], Asked("d", spec, Holding(kind))))
+
+    assert (f"sinks[0].{kind}.url", "UNEXPECTED") in [(each.field, each.reason) for each in told]

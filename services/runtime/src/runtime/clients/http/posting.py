@@ -1,0 +1,174 @@
+"""Batches of rows in requests, and what answers mean where it is what HTTP says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from runtime.clients.http import client, eventloop
+from runtime.clients.http.client import DENIED, Answer, Request, Server
+from runtime.clients.http.sending import Rows, Sending, Verdict
+from runtime.encode.rows import Refusal
+from runtime.errors import JobError, TemporaryError, external
+
+THROTTLES: Final = 429
+TOO_LARGE: Final = 413
+LATER: Final = frozenset({408, 425, THROTTLES})
+_DENIED: Final = frozenset({401, 403, 407})
+_NOWHERE: Final = frozenset({404, 405})
+AWAY: Final = frozenset({THROTTLES, 502, 503, 504})
+"""What a question that changes nothing is answered while a server takes no rows."""
+
+
+def parts(count: int, refused: Sequence[Refusal], at_once: int) -> list[Rows]:
+    """So many rows as requests are to have them, but for those that none can carry."""
+    never = {each.row for each in refused}
+    left = [row for row in range(count) if row not in never]
+    return [left[start : start + at_once] for start in range(0, len(left), at_once)]
+
+
+def sized_parts(
+    texts: Sequence[bytes], refused: Sequence[Refusal], most_rows: int, most_bytes: int
+) -> list[Rows]:
+    """As many rows as a request may have, and bytes of their texts."""
+    never = {each.row for each in refused}
+    cut, size = list[list[int]](), most_bytes
+    for row, text in enumerate(texts):
+        if row in never:
+            continue
+        size += len(text)
+        if size > most_bytes or len(cut[-1]) == most_rows:
+            cut.append([])
+            size = len(text)
+        cut[-1].append(row)
+    return [*cut]
+
+
+class Requests(Protocol):
+    """The rows of a batch in requests."""
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Of rows that no request can carry."""
+
+    @property
+    def parts(self) -> Sequence[Rows]:
+        """The others, as requests are to have them."""
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What its answer means. Raises: JobError for what is about no row, but about the sink."""
+
+
+class Posting:
+    """The batches of one partition on their way to a server."""
+
+    def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
+        self._server = server
+        self._encode = encode
+        self._rows: pa.RecordBatch | None = None
+        self._sending: Sending
+
+    def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
+        """The rows that are refused, when all others were taken. Asked again, it goes on with what is open.
+
+        Raises: JobError.
+        """
+        if self._rows is not batch:
+            made = self._encode(batch)
+            self._rows = batch
+            self._sending = Sending(made.request, made.judge, made.parts, made.refusals)
+        try:
+            eventloop.run(self._sending.run(client.client(self._server)))
+        except JobError as error:
+            if error.error.reason != DENIED:
+                raise
+            client.drop(self._server)  # once more, with the secret as it is now
+            eventloop.run(self._sending.run(client.client(self._server)))
+        return self._sending.refused
+
+
+def meaning(
+    server: Server,
+    rows: Rows,
+    answer: Answer,
+    *,
+    has_one_url: bool = True,
+    splits: bool = True,
+) -> Verdict:
+    """What the status of an answer says. No word of it quotes an answer, which may quote a row.
+
+    Raises: JobError for what somebody has to mend.
+    """
+    status, name = answer.status, server.name
+    if 200 <= status < 300:
+        return Verdict()
+    if status in LATER or status >= 500:
+        return again(server, rows, answer)
+    if status in _DENIED:
+        detail = f"{name} answers {status}: check the secret that it is shown, and its rights."
+        raise external(DENIED, detail, retryable=True)
+    if status in _NOWHERE and has_one_url:
+        detail = f"{name} answers {status}: there is nothing that takes rows."
+        raise external("SINK_MISSING", detail, retryable=True)
+    if status < 400:
+        detail = f"{name} answers {status}, and redirects are not followed: name where it leads to."
+        raise external("SINK_REDIRECTS", detail, retryable=True)
+    return refusing(server, rows, answer, splits=splits)
+
+
+def again(server: Server, rows: Rows, answer: Answer) -> Verdict:
+    """The same rows once more, in a moment."""
+    return Verdict(again=[rows], why=later(server, answer), is_throttled=answer.status == THROTTLES)
+
+
+def refusing(server: Server, rows: Rows, answer: Answer, *, splits: bool) -> Verdict:
+    """The rows are refused. Halves of what is too large can be sent: nothing of it was taken."""
+    if len(rows) > 1 and (splits or answer.status == TOO_LARGE):
+        return Verdict(again=halves(rows))
+    reason = "TOO_LARGE" if answer.status == TOO_LARGE else "SINK_REFUSED"
+    whole = f" for a request of {len(rows)} rows" if len(rows) > 1 else ""
+    detail = f"{server.name} answers {answer.status}{whole}."
+    return Verdict(refused=[Refusal(row, reason, detail) for row in rows])
+
+
+def halves(rows: Rows) -> list[Rows]:
+    """Two requests in the place of one."""
+    half = len(rows) // 2
+    return [rows[:half], rows[half:]]
+
+
+def later(server: Server, answer: Answer) -> TemporaryError:
+    """That a server takes no rows now."""
+    reason, what = "SINK_UNAVAILABLE", "takes no rows"
+    if answer.status == THROTTLES:
+        reason, what = "SINK_THROTTLES", "asks for fewer requests"
+    return TemporaryError(reason, f"{server.name} {what} now (status {answer.status}).", answer.retry_after)
+
+
+def reach(server: Server) -> None:
+    """Return if a server may be reached, or is silent. Raises: JobError, of its address, TLS or secret."""
+    with suppress(TemporaryError):
+        client.ask(server, Request("HEAD", server.url))
+
+
+def probe(server: Server) -> None:
+    """Raise TemporaryError while a question that changes nothing gets no answer, or one that says later."""
+    answer = client.ask(server, Request("HEAD", server.url))
+    if answer.status in AWAY:
+        raise later(server, answer)
+
+
+def json_object(answer: Answer) -> Mapping[str, Any]:
+    """The JSON object of an answer; empty where it has none."""
+    try:
+        said = json.loads(answer.body) if answer.is_whole else {}
+    except ValueError:
+        return {}
+    return said if isinstance(said, Mapping) else {}

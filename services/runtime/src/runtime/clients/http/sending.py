@@ -1,0 +1,120 @@
+"""Rows in requests, as many at once as their server takes, until each row is settled.
+
+A request that is not taken just now is sent again here for a few seconds: of many at once some may fail, and
+all of them would have to be repeated. What is settled stays so when somebody asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from runtime.clients.http.client import Answer, Client, Request
+from runtime.encode.rows import Refusal
+from runtime.errors import JobError, TemporaryError
+
+PATIENCE_S = 5.0
+"""For so long no row may be settled, from the first answer that settles none."""
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 1.0
+Rows: TypeAlias = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an answer means for the rows of its request: those that nothing is said of are written."""
+
+    refused: Sequence[Refusal] = ()
+    """Those that can never be written."""
+    again: Sequence[Rows] = ()
+    """Those to be sent again, in these requests."""
+    why: TemporaryError | None = None
+    """Why the server did not take them, where it was not for their sake: they wait for a moment."""
+    is_throttled: bool = False
+    """Whether it asks for fewer requests."""
+
+
+@dataclass
+class Sending:
+    """One list of rows on its way."""
+
+    request: Callable[[Rows], Request]
+    """What carries these rows."""
+    judge: Callable[[Rows, Answer], Verdict]
+    """What an answer means. Raises: JobError for what is about no row, but about the sink."""
+    parts: Iterable[Rows]
+    """The rows, as requests are to have them."""
+    refused: list[Refusal] = field(default_factory=list)
+    """Rows that are settled, and can never be written."""
+
+    def __post_init__(self) -> None:
+        self._open = deque(self.parts)
+        self._lanes = 0
+        self._trouble: JobError | None = None
+        self._not_before = 0.0
+        self._idle_since: float | None = None
+
+    async def run(self, client: Client) -> None:
+        """Send until all rows are settled. Raises: JobError; asked again, it goes on with what is open."""
+        self._trouble = self._idle_since = None
+        async with asyncio.TaskGroup() as lanes:
+            self._widen(client, lanes)
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _widen(self, client: Client, lanes: asyncio.TaskGroup) -> None:
+        for _ in range(min(client.limit.requests - self._lanes, len(self._open))):
+            self._lanes += 1
+            lanes.create_task(self._lane(client, lanes))
+
+    async def _lane(self, client: Client, lanes: asyncio.TaskGroup) -> None:
+        """One request after the other, as long as the limit has room for it."""
+        pause = _FIRST_PAUSE_S
+        while self._open and self._trouble is None and self._lanes <= client.limit.requests:
+            if (left := self._not_before - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+                continue
+            rows = self._open.popleft()
+            verdict = await self._verdict(client, rows)
+            self.refused += verdict.refused
+            self._open.extendleft(reversed(verdict.again))
+            if self._trouble is not None:
+                break
+            if verdict.why is None or sum(map(len, verdict.again)) < len(rows):
+                self._idle_since, pause = None, _FIRST_PAUSE_S
+            if verdict.why is None:
+                client.limit = client.limit.taken()
+                self._widen(client, lanes)
+            elif self._is_waited_for(client, verdict, verdict.why):
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+        self._lanes -= 1
+
+    async def _verdict(self, client: Client, rows: Rows) -> Verdict:
+        try:
+            if (left := client.pace.reserved(len(rows))) > 0:
+                await asyncio.sleep(left)
+            return self.judge(rows, await client.send(self.request(rows)))
+        except TemporaryError as silence:
+            return Verdict(again=[rows], why=silence, is_throttled=True)
+        except JobError as error:
+            self._trouble = self._trouble or error
+            return Verdict(again=[rows])
+
+    def _is_waited_for(self, client: Client, verdict: Verdict, why: TemporaryError) -> bool:
+        """Whether it is worth another try soon; else all stop."""
+        now = time.monotonic()
+        if verdict.is_throttled:
+            client.limit = client.limit.throttled(now)
+        after = now + (why.retry_after or 0.0)
+        if self._idle_since is None:
+            self._idle_since = now
+        if max(now, after) - self._idle_since > PATIENCE_S:
+            self._trouble = self._trouble or why
+            return False
+        self._not_before = max(self._not_before, after)
+        return True

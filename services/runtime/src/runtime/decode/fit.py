@@ -1,0 +1,92 @@
+"""How records fit messages that they may be. Pure.
+
+Nearly every message decodes as nearly every other: what a message does not know is kept, and said by nobody.
+So it counts how much of a record are fields that the message has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from google.protobuf import message
+from google.protobuf.descriptor import Descriptor
+
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_END_OF_TIME_S: Final = 253_402_300_800
+_NANOS: Final = 1_000_000_000
+_SHOWN: Final = 3
+_LEAST: Final = 0.5
+_FITS: Final = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How records fit one message."""
+
+    kind: type[message.Message]
+    score: float
+    """The mean of the parts of their bytes that are its fields; 0 of one that does not decode."""
+    coverage: float
+    """The part of its fields that the records have: of two messages with one score the smaller fits."""
+    decoded: int
+    """How many of them decode."""
+    count: int
+    """How many there are."""
+
+    @property
+    def name(self) -> str:
+        """The message's."""
+        return cast(Descriptor, self.kind.DESCRIPTOR).full_name
+
+    @property
+    def problem(self) -> str:
+        """Why it is not all of it; empty when it is."""
+        if self.decoded < self.count:
+            return f"{self.count - self.decoded} of {self.count} records do not decode"
+        return "" if self.score >= _FITS else f"{1 - self.score:.0%} of their bytes are no fields of it"
+
+
+def best(values: Sequence[bytes], kinds: Iterable[type[message.Message]]) -> list[Fit]:
+    """The few messages that values may be, what fits best first; none that fits less than half of them."""
+    fits = (fit(values, kind) for kind in kinds)
+    likely = [each for each in fits if each.score >= _LEAST]
+    return sorted(likely, key=lambda each: (-each.score, -each.coverage, each.name))[:_SHOWN]
+
+
+def fit(values: Sequence[bytes], kind: type[message.Message]) -> Fit:
+    """How values fit a message."""
+    shares, fields, decoded = 0.0, set[int](), 0
+    for value in values:
+        read = _read(value, kind)
+        if read is not None:
+            decoded += 1
+            fields |= {field.number for field, _ in read.ListFields()}
+            read.DiscardUnknownFields()
+            shares += min(read.ByteSize() / len(value), 1.0) if value else 0.0
+    defined = len(cast(Descriptor, kind.DESCRIPTOR).fields)
+    score = shares / len(values) if values else 0.0
+    return Fit(kind, score, len(fields) / defined if defined else 0.0, decoded, len(values))
+
+
+def _read(value: bytes, kind: type[message.Message]) -> message.Message | None:
+    """The message; None for bytes that are none, or whose times are no times."""
+    try:
+        read = kind.FromString(value)
+    except message.DecodeError:
+        return None
+    return read if _has_times(read) else None
+
+
+def _has_times(read: Any) -> bool:
+    for field, value in read.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else (value,):
+            if field.message_type.full_name == _TIMESTAMP:
+                if not (0 <= each.seconds < _END_OF_TIME_S and 0 <= each.nanos < _NANOS):
+                    return False
+            elif not _has_times(each):
+                return False
+    return True

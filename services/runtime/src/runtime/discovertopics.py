@@ -1,0 +1,164 @@
+"""`python -m runtime.discovertopics`: topics, and the messages that their records may be, in its own process.
+
+Its standard input is a JobSpec: of its first stream the Kafka, the topics to look into (none: all) and the
+message to look for (none: all that the descriptors define). What it finds goes to its standard output.
+
+    S  DiscoverTopicsResponse   how far it is, and the next topics
+    E  DaggerError              why there are no more
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import BinaryIO, Final, TypeAlias
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # public, but not by its __all__
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+from daggers.v1 import gateway_pb2, spec_pb2
+from google.protobuf import message, message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from daggerspec import topics as own
+from kafkaclient.tail import bounds
+from runtime import framed
+from runtime.clients import kafka
+from runtime.decode import fit
+from runtime.samplestream import READING, Newest, content, missing, newest_of
+
+STEP: Final = b"S"
+PATIENCE_S: Final = 40.0
+MAX_TOPICS: Final = 500
+_SAMPLED: Final = 10
+_METADATA_S: Final = 5.0
+_RATE_S: Final = 60
+_Kinds: TypeAlias = Sequence[type[message.Message]]
+_Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
+
+
+def main() -> int:
+    """Read and write frames; 0 when all is said."""
+    return framed.answer("topics", _answer)
+
+
+def _answer(out: BinaryIO) -> None:
+    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+    stream = job.streams[0]
+    for step in discover(stream, messages(job.descriptors, stream.stream.message)):
+        framed.frame(out, STEP, step.SerializeToString())
+
+
+def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]:
+    """The message of this name; without one all that the files define, but Google's own."""
+    pool = DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    prefixed = ((f"{file.package}." if file.package else "", file) for file in files.file)
+    names = (
+        [name]
+        if name
+        else [
+            before + each.name
+            for before, file in prefixed
+            if not before.startswith("google.protobuf.")
+            for each in file.message_type
+        ]
+    )
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(each)) for each in names]
+
+
+def discover(
+    stream: spec_pb2.ResolvedStream, kinds: _Kinds, now: Callable[[], float] = time.time
+) -> Iterator[_Step]:
+    """Each topic by name, with how far it is. Of a message that is asked for, also how badly it fits.
+
+    Raises: JobError.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    judge = partial(_fit, kind=kinds[0]) if stream.stream.message else partial(fit.best, kinds=kinds)
+    with (
+        closing(kafka.consumer(stream.kafka, "daggers-discover", READING)) as consumer,
+        kafka.explained(stream.kafka),
+    ):
+        there = consumer.list_topics(timeout=_METADATA_S).topics
+        asked = list(dict.fromkeys(stream.stream.topics))
+        names = sorted(name for name in asked or there if name in there and not _is_internal(name))
+        kept = _retentions(stream.kafka, names)
+        yield _Step(topics_total=len(names), missing_topics=missing(asked, there))
+        for number, name in enumerate(names):
+            if number == MAX_TOPICS or time.monotonic() > deadline:
+                left = f"{len(names) - number} topics were not looked into: name some of them"
+                yield _Step(cut=left, topics_read=number, topics_total=len(names))
+                return
+            topic, values = _looked_into(consumer, name, sorted(there[name].partitions), now())
+            topic.fits.extend(_shown(each, values) for each in (judge(values) if values else ()))
+            if name in kept:
+                topic.retention.FromMilliseconds(kept[name])
+            yield _Step(topics=[topic], topics_read=number + 1, topics_total=len(names))
+
+
+def _is_internal(topic: str) -> bool:
+    """Whether it is one of the platform's or of Kafka's own."""
+    return own.is_platform(topic) or topic in own.INTERNAL
+
+
+def _looked_into(
+    consumer: Consumer, name: str, partitions: Sequence[int], now: float
+) -> tuple[gateway_pb2.DiscoveredTopic, list[bytes]]:
+    """What is known of a topic, and the values of its newest records, the newest first."""
+    ends = {each: bounds(consumer, TopicPartition(name, each)) for each in partitions}
+    since = [TopicPartition(name, each, int((now - _RATE_S) * 1000)) for each in partitions]
+    recent = consumer.offsets_for_times(since, timeout=_METADATA_S)
+    newest = Newest(_SAMPLED)
+    for _ in newest_of(consumer, [(name, each) for each in partitions], newest):
+        pass
+    values = [value for each in newest.records() if (value := each.value())]
+    told = gateway_pb2.DiscoveredTopic(
+        topic=name,
+        partitions=len(partitions),
+        offsets=sum(high - low for low, high in ends.values()),
+        records_per_second=sum(ends[each.partition][1] - each.offset for each in recent if each.offset >= 0)
+        / _RATE_S,
+        sampled=len(values),
+    )
+    return told, values
+
+
+def _fit(values: Sequence[bytes], kind: type[message.Message]) -> list[fit.Fit]:
+    return [fit.fit(values, kind)]
+
+
+def _shown(fits: fit.Fit, values: Sequence[bytes]) -> gateway_pb2.MessageFit:
+    texts = (content(value, fits.kind)[0] for value in values)
+    example = next(filter(None, texts), "")
+    return gateway_pb2.MessageFit(message=fits.name, score=fits.score, example=example, problem=fits.problem)
+
+
+def _retentions(address: spec_pb2.KafkaAddress, names: Sequence[str]) -> dict[str, int]:
+    """How long topics keep records, in ms; without those that keep them for ever, or do not say."""
+    admin = kafka.client(AdminClient, kafka.client_properties(address))
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    told = {}
+    for resource, answer in (
+        admin.describe_configs(asked, request_timeout=_METADATA_S).items() if asked else ()
+    ):
+        try:
+            settings = answer.result(_METADATA_S)
+        except (KafkaException, TimeoutError):
+            continue  # who may read a topic need not see its settings
+        kept = int(settings["retention.ms"].value) if "delete" in settings["cleanup.policy"].value else -1
+        if kept >= 0:
+            told[resource.name] = kept
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Rows as Parquet files: their columns under numbers, in folders by the hour of their time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.types import is_timestamp
+
+from daggerspec.columns import KEY, RECORD_TIME, WINDOW_END
+from daggerspec.row import Row
+from runtime.encode import json_text
+from runtime.encode.readback import from_columns, from_json
+from runtime.encode.rows import Layout, Refusal
+
+HOUR: Final = "__hour"
+"""Of rows on their way: hours since the epoch."""
+TIME: Final = "__time"
+"""Of rows on their way: the time that the hour is of."""
+COORDINATES: Final = {"__topic": "string", "__partition": "int", "__offset": "bigint"}
+"""Further columns, of rows that are made of one record each, and their types in Spark SQL."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HOURS: Final = (
+    -int((_EPOCH - datetime(1, 1, 1, tzinfo=UTC)) / timedelta(hours=1)),
+    int((datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) / timedelta(hours=1)),
+)
+_MICROSECONDS: Final = pa.timestamp("us", "UTC")
+_AN_HOUR_US: Final = 3_600_000_000
+# Records of one stream have three parts in their key, and two more at most: an element, a branch. Pairs have
+# the parts of both.
+_PARTS_OF_RECORDS: Final = range(3, 6)
+
+
+def time_column(layout: Layout, schema: pa.Schema) -> str:
+    """The column whose hour says the folder."""
+    seen = layout.time
+    if seen is not None and is_timestamp(schema.field(seen).type):
+        return seen
+    return WINDOW_END if layout.windowed else RECORD_TIME
+
+
+def coordinates(layout: Layout) -> tuple[str, ...]:
+    """The hidden columns that say which record a row is made of; none where that is not one."""
+    parts = tuple(name for name in layout.hidden if name.startswith(KEY))
+    return parts[:3] if not layout.windowed and len(parts) in _PARTS_OF_RECORDS else ()
+
+
+def columns(layout: Layout) -> dict[str, str]:
+    """The columns of a file, in order, and their types in Spark SQL."""
+    seen = {each.name: each.type for each in layout.columns}
+    return {**seen, **(COORDINATES if coordinates(layout) else {})}
+
+
+def types(layout: Layout, schema: pa.Schema) -> list[pa.DataType]:
+    """The types that the columns of a file have in the rows."""
+    names = [*(each.name for each in layout.columns), *coordinates(layout)]
+    return [schema.field(name).type for name in names]
+
+
+def checked(layout: Layout, no_rows: pa.RecordBatch) -> None:
+    """Raise pyarrow.ArrowNotImplementedError where a column has no form."""
+    named = zip(columns(layout), types(layout, no_rows.schema), strict=True)
+    _encodings(pa.schema(list(named)))
+
+
+def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The rows of a batch as files have them: columns in this schema, and their hour and time."""
+    values = {column.name: each for column, each in layout.visible(batch)}
+    values |= dict(zip(COORDINATES, map(batch.column, coordinates(layout)), strict=False))
+    made = [values[each.name].cast(each.type) for each in schema]
+    times = batch.column(time_column(layout, batch.schema)).cast(_MICROSECONDS)
+    return (
+        pa.Table.from_arrays(made, schema=schema).append_column(TIME, times).append_column(HOUR, hours(times))
+    )
+
+
+def hours(times: pa.Array) -> pa.Array:
+    """Hours since the epoch, whole ones before it as well."""
+    since = pc.floor_temporal(times, unit="hour").cast(_MICROSECONDS).cast(pa.int64())
+    return pc.divide(since, pa.scalar(_AN_HOUR_US, pa.int64()))
+
+
+def untimely(rows: pa.Table, column: str) -> list[Refusal]:
+    """The rows that no folder is for."""
+    least, most = _HOURS
+    hour = rows[HOUR]
+    is_in = pc.and_(pc.greater_equal(hour, least), pc.less_equal(hour, most))
+    wrong = pc.invert(pc.fill_null(is_in, False))
+    why = f"The column {column} says no time of the years 1 to 9999, by which its file is found."
+    return [Refusal(row, "NO_TIME", why) for row in pc.indices_nonzero(wrong).to_pylist()]
+
+
+def folder(hour: int) -> str:
+    """The folder of an hour since the epoch."""
+    begins = _EPOCH + timedelta(hours=hour)
+    return f"dt={begins.year:04}-{begins.month:02}-{begins.day:02}/hr={begins.hour:02}"
+
+
+def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each hour, the earliest first."""
+    for hour in sorted(pc.unique(rows[HOUR]).to_pylist()):
+        yield hour, rows.filter(pc.equal(rows[HOUR], hour))
+
+
+def content(rows: pa.Table) -> pa.Buffer:
+    """A file of these rows: one row group, as small as costs little."""
+    seen = rows.drop_columns([TIME, HOUR])
+    out = pa.BufferOutputStream()
+    texts, whole = _encodings(seen.schema)
+    pq.write_table(
+        seen,
+        out,
+        row_group_size=max(1, seen.num_rows),
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=list(texts),
+        column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+    )
+    return out.getvalue()
+
+
+def numbered(schema: pa.Schema, numbers: Sequence[int]) -> pa.Schema:
+    """The schema with a number for each column, as readers of Parquet know columns by."""
+    return pa.schema(
+        field.with_nullable(True).with_metadata({b"PARQUET:field_id": str(number).encode()})
+        for field, number in zip(schema, numbers, strict=True)
+    )
+
+
+def rows(content: bytes) -> Iterator[Row]:
+    """The rows of a file."""
+    for batch in pq.read_table(pa.BufferReader(content)).combine_chunks().to_batches():
+        seen = [(name, batch.column(name)) for name in batch.schema.names if name not in COORDINATES]
+        yield from (from_columns(from_json(text)) for text in json_text.objects(seen))
+
+
+@lru_cache(maxsize=64)
+def _encodings(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The leaves that are written by a dictionary, and those by differences: whole numbers and times."""
+    empty = io.BytesIO()
+    pq.write_table(schema.empty_table(), empty)
+    leaves = pq.ParquetFile(io.BytesIO(empty.getvalue())).schema
+    kinds = {leaves.column(index).path: leaves.column(index).physical_type for index in range(len(leaves))}
+    whole = tuple(path for path, kind in kinds.items() if kind in ("INT32", "INT64"))
+    return tuple(path for path, kind in kinds.items() if path not in whole and kind != "BOOLEAN"), whole

@@ -1,0 +1,116 @@
+"""Templates over Arrow columns: a text for each row, or a JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from daggerspec import template
+from daggerspec.template import Part, Reference
+from runtime.encode import json_text
+
+Columns: TypeAlias = Mapping[str, pa.Array]
+"""The values of rows, by the names of their columns."""
+
+
+def texts(text: str, columns: Columns, rows: int, quoted: Callable[[str], str] = str) -> list[str | None]:
+    """The text of each row, `quoted` around each value; None for a row that lacks one of them."""
+    return _joined([_plain(part, columns, quoted) for part in template.parts(text)], rows)
+
+
+def objects(text: str, columns: Columns, rows: int) -> list[str | None]:
+    """The JSON text of each row; None for a row of which a value within a string is NULL."""
+    made = [_json(part, columns) for part in _merged(_segments(template.parsed(text)))]
+    return _joined(made, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """A place for a value as JSON has it."""
+
+    reference: Reference
+
+
+_Segment: TypeAlias = Part | _Typed
+_Values: TypeAlias = str | Sequence[str | None]
+"""A constant, or one text for each row."""
+
+
+def _joined(made: Sequence[_Values], rows: int) -> list[str | None]:
+    columns = [repeat(each, rows) if isinstance(each, str) else each for each in made]
+    if not columns:
+        return [""] * rows
+    return [None if None in row else "".join(map(str, row)) for row in zip(*columns, strict=False)]
+
+
+def _plain(part: Part, columns: Columns, quoted: Callable[[str], str]) -> _Values:
+    if isinstance(part, str):
+        return part
+    return [None if value is None else quoted(value) for value in _values(part, columns)]
+
+
+def _json(segment: _Segment, columns: Columns) -> _Values:
+    match segment:
+        case str():
+            return segment
+        case _Typed(reference) if not reference.format:
+            return json_text.texts(columns[reference.column])
+        case _Typed(reference):
+            values = _values(reference, columns)
+            return [json_text.NULL if value is None else encode_basestring(value) for value in values]
+        case Reference():
+            return _plain(segment, columns, lambda value: encode_basestring(value)[1:-1])
+
+
+def _values(reference: Reference, columns: Columns) -> list[str | None]:
+    """Values as texts: of JSON what stands between its quotes, unescaped."""
+    array = columns[reference.column]
+    if reference.format:
+        return [None if time is None else time.strftime(reference.format) for time in array.to_pylist()]
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        values: list[str | None] = array.to_pylist()
+        return values
+    written = [None if text == json_text.NULL else text for text in json_text.texts(array)]
+    return [text[1:-1] if text and text.startswith('"') else text for text in written]
+
+
+def _segments(value: Any) -> Iterator[_Segment]:
+    """A JSON value, cut at its references."""
+    if isinstance(value, str):
+        parts = template.parts(value)
+        if len(parts) == 1 and isinstance(parts[0], Reference):
+            yield _Typed(parts[0])
+            return
+        yield '"'
+        for part in parts:
+            yield encode_basestring(part)[1:-1] if isinstance(part, str) else part
+        yield '"'
+    elif isinstance(value, dict):
+        for number, (key, each) in enumerate(value.items()):
+            yield f"{',' if number else '{'}{encode_basestring(key)}:"
+            yield from _segments(each)
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield "," if number else "["
+            yield from _segments(each)
+        yield "]" if value else "[]"
+    else:
+        yield json.dumps(value)
+
+
+def _merged(segments: Iterator[_Segment]) -> list[_Segment]:
+    """The same, texts beside each other as one."""
+    merged: list[_Segment] = []
+    for each in segments:
+        if isinstance(each, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += each
+        else:
+            merged.append(each)
+    return merged

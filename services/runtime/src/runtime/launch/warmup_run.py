@@ -1,0 +1,146 @@
+"""A warm-up run: launches of a made-up dagger, from its spec to rows in its sink, that nobody hears of.
+
+What the first launch of a process takes is mostly done by then: classes, generated code, Python's workers,
+the clients of Kafka. Its Kafka is one inside this process (`clients.mock_cluster`), and so is the
+platform's; the dagger is of the usual kind: a window, a count and a sum, to Kafka.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from confluent_kafka import Producer
+from daggers.v1 import spec_pb2, telemetry_pb2
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FileDescriptor
+from pyspark.sql import SparkSession
+
+from daggerspec import rundir
+from daggerspec.defaults import filled
+from daggerspec.topics import HEARTBEATS, QUARANTINE
+from runtime.clients import mock_cluster
+from runtime.clients.kafka import client, client_properties
+from runtime.errors import internal
+from runtime.launch.driver import Driver
+from runtime.launch.launch import Launch
+from runtime.source import warmup_source
+from runtime.spark import session as spark
+from runtime.spark.jvm import JvmWatch
+
+NAME = "warmup"
+# The second one begins as every launch of a spare does: another session of a Spark that has run a query.
+LAUNCHES = 2
+_PATIENCE_S = 120.0
+_LOOK_S = 0.05
+_QUIET_LOOKS = 20
+_TOPIC, _ROWS = "beats", "rows"
+_SQL = """
+SELECT dagger AS tag_dagger, COUNT(1) AS beats, SUM(rows_in) AS records,
+       TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
+FROM data_stream WHERE host <> ''
+GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), dagger"""
+_MINUTES, _DAGGERS = 5, 20
+
+
+def warm_up(session: SparkSession, jvm: JvmWatch, *, over: Callable[[], bool]) -> None:
+    """Warm up in a folder of the working directory, unless it is `over`, which is asked again and again.
+
+    Raises: what a launch dies of.
+    """
+    folder = Path.cwd() / rundir.TEMPORARY / NAME
+    with mock_cluster.opened([_TOPIC, _ROWS, HEARTBEATS, QUARANTINE]) as address:
+        _write(spec_pb2.KafkaAddress(bootstrap_servers=address))
+        for number in range(1, 1 + LAUNCHES):
+            if not over():
+                _live(job(folder, address, number), session, jvm, over)
+    warmup_source.read(session)  # its processes have ended after the first batch, as after every launch's
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def job(folder: Path, address: str, number: int) -> spec_pb2.JobSpec:
+    """The launch's spec, as a scheduler would write it; each has a checkpoint of its own."""
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers=address)
+    spec = spec_pb2.DaggerSpec(cluster=NAME, sql=_SQL)
+    spec.trigger.FromMilliseconds(100)
+    stream = spec.streams.add(stream=_TOPIC)
+    stream.watermark_delay.FromSeconds(1)
+    stream.start.earliest = True
+    spec.sinks.add().kafka.topic = _ROWS
+    made = spec_pb2.JobSpec(
+        dagger=NAME,
+        version=1,
+        generation=number,
+        spec=filled(NAME, spec),
+        descriptors=_descriptors(),
+        platform=kafka,
+        checkpoint_root=str(folder / f"checkpoints-{number}"),
+        run_dir=str(folder / str(number)),
+    )
+    made.clusters.add(name=NAME, spark_master="local", kafka=kafka)
+    resolved = made.streams.add(input=made.spec.streams[0], kafka=kafka)
+    resolved.stream.name, resolved.stream.cluster = _TOPIC, NAME
+    resolved.stream.topics.append(_TOPIC)
+    resolved.stream.message, resolved.stream.time_field = telemetry_pb2.Heartbeat.DESCRIPTOR.full_name, "time"
+    made.sinks.add(sink=made.spec.sinks[0], kafka=kafka)
+    made.batches.records = 1
+    return made
+
+
+def _live(made: spec_pb2.JobSpec, session: SparkSession, jvm: JvmWatch, over: Callable[[], bool]) -> None:
+    """Run a launch until rows of it are written. Raises: what it dies of; JobError when it wrote none."""
+    launch = Launch(made, lambda: spark.another(session))
+    launch.run_dir.mkdir(parents=True)
+    threading.Thread(target=_end_in_time, args=(launch, over), name="warm-up", daemon=True).start()
+    Driver(launch, jvm).run()
+    if not _has_written(launch) and not over():
+        raise internal("WARMUP_FAILED", f"The warm-up run wrote no row within {_PATIENCE_S:g} s.")
+
+
+def _end_in_time(launch: Launch, over: Callable[[], bool]) -> None:
+    """Have it drain once rows are written and no batch has been running for a moment.
+
+    A drain that meets a batch which just begins may interrupt it, and the launch would die of that.
+    """
+    end, quiet = time.monotonic() + _PATIENCE_S, 0
+    while quiet < _QUIET_LOOKS and not (over() or time.monotonic() > end or launch.ended.wait(_LOOK_S)):
+        rests = _has_written(launch) and launch.heartbeat.progress.running_since is None
+        quiet = quiet + 1 if rests else 0
+    launch.stop()
+    launch.wake.set()
+
+
+def _has_written(launch: Launch) -> bool:
+    return any(launch.heartbeat.progress.beat.rows_out)
+
+
+def _write(kafka: spec_pb2.KafkaAddress) -> None:
+    """Records of some minutes, so that all windows but the last one close."""
+    producer = client(Producer, client_properties(kafka) | {"linger.ms": 0})
+    begin = datetime.now(UTC) - timedelta(minutes=_MINUTES)
+    for minute in range(_MINUTES):
+        for number in range(_DAGGERS):
+            beat = telemetry_pb2.Heartbeat(dagger=f"dagger-{number}", host="here", rows_in=number)
+            beat.time.FromDatetime(begin + timedelta(minutes=minute))
+            producer.produce(_TOPIC, beat.SerializeToString(), beat.dagger)
+    producer.flush(_PATIENCE_S)
+
+
+def _descriptors() -> descriptor_pb2.FileDescriptorSet:
+    """The message's file and all that it imports, those first."""
+    files: dict[str, FileDescriptor] = {}
+
+    def add(file: FileDescriptor) -> None:
+        for imported in file.dependencies:
+            add(imported)
+        files.setdefault(file.name, file)
+
+    add(telemetry_pb2.DESCRIPTOR)
+    descriptors = descriptor_pb2.FileDescriptorSet()
+    for file in files.values():
+        file.CopyToProto(descriptors.file.add())
+    return descriptors

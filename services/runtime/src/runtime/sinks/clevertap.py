@@ -1,0 +1,146 @@
+"""The sink `clevertap`: each row is an event of a user in CleverTap, or properties of a profile.
+
+Guarantee: at least once. Nothing tells CleverTap that an event came again after a crash. A row that it does
+not process is quarantined and the others are written; while it is away, or has too many requests under way,
+the batch waits.
+
+It answers 200 whatever became of the records: those that were not processed stand in the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+
+from daggerspec.sinks.clevertap import CAPABILITIES, LONGEST_VALUE, MOST_IN_FLIGHT
+from runtime.clients.http import posting
+from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.posting import Posting, parts
+from runtime.clients.http.sending import Rows, Verdict
+from runtime.encode import json_text, user_events
+from runtime.encode.rows import Refusal
+from runtime.errors import TemporaryError
+from runtime.sinks import Target, Writer
+from runtime.sinks.http import RowWriter
+
+_SERVER_ERROR: Final = 555
+"""The one code of a record that is worth another try."""
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows without a text, a secret that is not there, an address that is refused."""
+    server = server_of(target.resolved)
+    Uploads(target, server, target.no_rows)
+    posting.reach(server)
+
+
+def probe(target: Target) -> None:
+    """Raise TemporaryError while a question that changes nothing gets no answer."""
+    posting.probe(server_of(target.resolved))
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    server = server_of(target.resolved)
+    return RowWriter(Posting(server, lambda rows: Uploads(target, server, rows)))
+
+
+def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
+    """Where records go."""
+    sink = resolved.sink.clevertap
+    passcode = spec_pb2.HttpAuth.Header(name="X-CleverTap-Passcode", value=sink.passcode)
+    auth = spec_pb2.HttpAuth(header=passcode)
+    return Server.of(resolved, "CleverTap", sink.url, auth, most=MOST_IN_FLIGHT)
+
+
+class Uploads:
+    """The rows of a batch as records, and the requests that carry them."""
+
+    def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
+        self._server, self._sink = server, target.resolved.sink.clevertap
+        events = user_events.of(target.layout, rows, self._sink.event, self._sink.identity)
+        self.refusals = events.refusals(LONGEST_VALUE)
+        self.parts = parts(rows.num_rows, self.refusals, CAPABILITIES.max_rows or 1)
+        kind, data = ("profile", "profileData") if self._sink.profile else ("event", "evtData")
+        self._records = []
+        for row, said in enumerate(events.properties):
+            record = [("type", f'"{kind}"'), ("identity", json_text.quoted(str(events.identities[row])))]
+            if (time := events.times[row]) is not None:
+                record.append(("ts", str(time // 1_000_000)))
+            if not self._sink.profile:
+                record.append(("evtName", json_text.quoted(str(events.names[row]))))
+            self._records.append(user_events.json_object([*record, (data, user_events.json_object(said))]))
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+        headers = {
+            "Content-Type": "application/json; charset=utf-8",
+            "X-CleverTap-Account-Id": self._sink.account,
+        }
+        body = f'{{"d":[{",".join(self._records[row] for row in rows)}]}}'
+        url = f"{self._server.url.removesuffix('/')}/1/upload"
+        return Request("POST", url, headers, body.encode(errors="replace"))
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What an answer means: of its status first, then of each record. Raises: JobError."""
+        verdict = posting.meaning(self._server, rows, answer)
+        if not 200 <= answer.status < 300:
+            return verdict
+        said = posting.json_object(answer)
+        failed = said.get("unprocessed")
+        if not said or not isinstance(failed, list):
+            return verdict
+        return self._each(rows, failed)
+
+    def _each(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
+        """Records that were not processed are known by what they are: CleverTap gives them back."""
+        left: dict[str, list[int]] = {}
+        for row in rows:
+            left.setdefault(_known_by(json.loads(self._records[row])), []).append(row)
+        refused, again, unknown = list[Refusal](), list[int](), 0
+        for each in failed:
+            code, record = _failure(each)
+            same = left.get(record)
+            if not same:
+                unknown += 1
+            elif code == _SERVER_ERROR:
+                again.append(same.pop())
+            else:
+                detail = f"{self._server.name} does not process the record (code {code})."
+                refused.append(Refusal(same.pop(), "SINK_REFUSED", detail))
+        if unknown:  # nobody knows which: all of them once more, by themselves
+            return self._told_apart(rows, failed)
+        if not again:
+            return Verdict(refused=refused)
+        why = TemporaryError(
+            "SINK_UNAVAILABLE", f"{self._server.name} does not take {len(again)} records now."
+        )
+        return Verdict(refused=refused, again=[again], why=why)
+
+    def _told_apart(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
+        if len(rows) > 1 and len(failed) < len(rows):
+            return Verdict(again=posting.halves(rows))
+        codes = [_failure(each)[0] for each in failed]
+        if _SERVER_ERROR in codes:
+            return Verdict(again=[rows], why=self._away())
+        detail = f"{self._server.name} does not process the record (code {codes[0]})."
+        return Verdict(refused=[Refusal(row, "SINK_REFUSED", detail) for row in rows])
+
+    def _away(self) -> TemporaryError:
+        return TemporaryError("SINK_UNAVAILABLE", f"{self._server.name} does not take records now.")
+
+
+def _failure(said: Any) -> tuple[int, str]:
+    """Of a record that was not processed: the code, and what it is known by."""
+    if not isinstance(said, Mapping):
+        return 0, ""
+    code = said.get("code")
+    return (code if isinstance(code, int) else 0), _known_by(said.get("record"))
+
+
+def _known_by(record: Any) -> str:
+    return json.dumps(record, sort_keys=True)

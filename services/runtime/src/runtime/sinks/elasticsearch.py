@@ -1,0 +1,231 @@
+"""The sink `elasticsearch`: each row is one document of Elasticsearch (7 or later) or OpenSearch.
+
+Guarantee: effectively once. A document is identified by its `_id`, which is made of the row's key: a batch
+that is repeated after a crash puts the same documents in their own places. A row that the server refuses (a
+field of another type, out of range) is quarantined and the others are written; while it is away, or asks for
+patience, the batch waits. With `emit: early` a document has a version, so that an older one changes nothing.
+
+Many documents are one `_bulk` request, whose answer says for each what became of it, with status 200.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+
+from daggerspec import template as templates
+from daggerspec.sinks import elasticsearch as kind
+from daggerspec.sinks.elasticsearch import CAPABILITIES
+from runtime.clients.http import client, posting
+from runtime.clients.http.client import DENIED, Answer, Request, Server
+from runtime.clients.http.posting import Posting, sized_parts
+from runtime.clients.http.sending import Rows, Verdict
+from runtime.encode import json_text, template
+from runtime.encode.rows import Refusal, event_id, keys
+from runtime.errors import TemporaryError, external, user
+from runtime.sinks import BatchRef, Target, Writer
+from runtime.sinks.http import RowWriter
+
+_SINK: Final = spec_pb2.ElasticsearchSink
+_OLDEST: Final = 7
+"""The first Elasticsearch whose `_bulk` knows no types; each OpenSearch is younger."""
+_WANTED: Final = "errors,items.*.status,items.*.error.type,items.*.error.reason"
+_JSON: Final = {"Content-Type": "application/json"}
+_NDJSON: Final = {"Content-Type": "application/x-ndjson"}
+_ACTIONS: Final = {
+    _SINK.OPERATION_INDEX: "index",
+    _SINK.OPERATION_UPDATE: "update",
+    _SINK.OPERATION_CREATE: "create",
+}
+_MAX_ID: Final = 512
+_CONFLICT: Final = 409
+_FIELD: Final = re.compile(r"field(?: \[|=\")([^\]\"]+)")
+_BLOCKED: Final = "cluster_block_exception"
+_NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_exception"})
+_FORBIDDEN: Final = frozenset({"security_exception", "forbidden"})
+
+
+def check(target: Target) -> None:
+    """Make the index, if it may; raise `JobError` for a server or an index that cannot take the rows.
+
+    Silence is none.
+    """
+    server = server_of(target.resolved)
+    Documents(target, server, target.no_rows)
+    try:
+        _check_version(server)
+        if not templates.references(target.resolved.sink.elasticsearch.index):
+            _check_index(server, target)
+    except TemporaryError:
+        return
+
+
+def probe(target: Target) -> None:
+    """Raise `JobError` while the server does not say what it is."""
+    posting.probe(server_of(target.resolved))
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    server = server_of(target.resolved)
+    return RowWriter(Posting(server, lambda rows: Documents(target, server, rows)))
+
+
+def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
+    """Where the documents of a sink go."""
+    sink = resolved.sink.elasticsearch
+    timeout_s = sink.timeout.ToTimedelta().total_seconds()
+    return Server.of(
+        resolved, "Elasticsearch", sink.url, sink.auth, ca_file=sink.tls.ca_file, timeout_s=timeout_s
+    )
+
+
+def _base(server: Server) -> str:
+    return server.url.removesuffix("/")
+
+
+def _said(server: Server, request: Request) -> Answer:
+    """An answer that is about what was asked. Raises: JobError where it is about the server."""
+    answer = client.ask(server, request)
+    if answer.status != 404 and (why := posting.meaning(server, (), answer).why) is not None:
+        raise why
+    return answer
+
+
+def _check_version(server: Server) -> None:
+    number, distribution = _version(_said(server, Request("GET", f"{_base(server)}/")))
+    if not number:
+        raise user("SINK_SCHEMA", f"{server.name} does not say that it is Elasticsearch or OpenSearch.")
+    if distribution != "opensearch" and int(number.partition(".")[0]) < _OLDEST:
+        raise user("SINK_SCHEMA", f"{server.name} is {number}, and older than Elasticsearch {_OLDEST}.")
+
+
+def _version(answer: Answer) -> tuple[str, str]:
+    """What a server says that it is: its version, and `opensearch` where it is one."""
+    said = posting.json_object(answer)
+    version = said.get("version") if answer.status == 200 else {}
+    if not isinstance(version, Mapping):
+        return "", ""
+    number = str(version.get("number", ""))
+    return (number if re.match(r"\d+\.", number) else ""), str(version.get("distribution", ""))
+
+
+def _check_index(server: Server, target: Target) -> None:
+    """Raises: JobError where there is none, and none may be made."""
+    sink = target.resolved.sink.elasticsearch
+    url = f"{_base(server)}/{quote(sink.index, safe='')}"
+    answer = _said(server, Request("HEAD", url))
+    if answer.status == 404 and sink.create_index:
+        fields = {"mappings": {"dynamic": "strict", "properties": kind.mapping(target.layout)}}
+        answer = _said(server, Request("PUT", url, _JSON, json.dumps(fields).encode()))
+        if answer.status == 400 and b"already_exists" not in answer.body:  # another driver was faster
+            raise user("SINK_SCHEMA", f"{server.name} makes no index {sink.index!r} for these columns.")
+    if answer.status == 404:
+        raise user(
+            "SINK_MISSING", f"{server.name} has no index {sink.index!r}: set create_index, or make it."
+        )
+
+
+class Documents:
+    """The rows of a batch as documents, and the requests that carry them."""
+
+    def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
+        sink = target.resolved.sink.elasticsearch
+        self._server, self._action = server, _ACTIONS[sink.operation]
+        self._known = {column.name for column in target.layout.columns}
+        visible = [(column.name, array) for column, array in target.layout.visible(rows)]
+        columns, count = dict(visible), rows.num_rows
+        ids: Sequence[str | None] = [event_id(target.dagger, key, None) for key in keys(target.layout, rows)]
+        if sink.id:
+            ids = template.texts(sink.id, columns, count)
+        index = template.texts(sink.index, columns, count)
+        said = {"_index": index, "_id": ids}
+        if sink.routing:
+            said["routing"] = template.texts(sink.routing, columns, count)
+        self.refusals = _unsendable(said)
+        version = ""
+        if target.updates:
+            batch = target.writes.batch if target.part else BatchRef("", 0, 0)
+            number = (batch.generation << 32) + batch.batch_id
+            version = f',"version":{number},"version_type":"external_gte"'
+        quoted = [(name, [json.dumps(text) for text in texts]) for name, texts in said.items()]
+        heads = [f'{{"{self._action}":{head[:-1]}{version}}}}}' for head in json_text.named(quoted)]
+        objects = json_text.objects(visible)
+        if sink.operation == _SINK.OPERATION_UPDATE:
+            objects = [f'{{"doc":{text},"doc_as_upsert":true}}' for text in objects]
+        lines = zip(heads, objects, strict=True)
+        self._lines = [f"{head}\n{text}\n".encode(errors="replace") for head, text in lines]
+        most_rows, most_bytes = CAPABILITIES.max_rows or 1, CAPABILITIES.max_bytes or 1
+        self.parts = sized_parts(self._lines, self.refusals, most_rows, most_bytes)
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+        url = f"{_base(self._server)}/_bulk?filter_path={_WANTED}"
+        return Request("POST", url, _NDJSON, b"".join(self._lines[row] for row in rows))
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What an answer means: of its status first, then of each document. Raises: JobError."""
+        if answer.status != 200:
+            return posting.meaning(self._server, rows, answer)
+        said = posting.json_object(answer)
+        if said.get("errors") is False:
+            return Verdict()
+        items = said.get("items")
+        if not isinstance(items, list) or len(items) != len(rows):
+            detail = f"{self._server.name} does not say what became of {len(rows)} documents."
+            return Verdict(again=[rows], why=TemporaryError("SINK_UNAVAILABLE", detail))
+        return self._each(rows, [_result(item) for item in items])
+
+    def _each(self, rows: Rows, results: Sequence[tuple[int, str, str]]) -> Verdict:
+        refused: list[Refusal] = []
+        again: list[int] = []
+        is_throttled = False
+        name = self._server.name
+        for row, (status, error, reason) in zip(rows, results, strict=True):
+            if 200 <= status < 300 or (status == _CONFLICT and self._action != "update"):
+                continue  # a conflict: what is there is as new, or newer
+            if error in _NO_INDEX:
+                detail = f"{name} has no open index for the rows ({error}): make it."
+                raise external("SINK_MISSING", detail, retryable=True)
+            if error in _FORBIDDEN:
+                detail = f"{name} does not let this job write ({error}): check the secret, and its rights."
+                raise external(DENIED, detail, retryable=True)
+            if status in posting.LATER or status >= 500 or error == _BLOCKED or status == _CONFLICT:
+                again.append(row)
+                is_throttled = is_throttled or status == posting.THROTTLES
+                continue
+            fields = [each for each in _FIELD.findall(reason) if each in self._known]
+            place = f" for the field {fields[0]}" if fields else ""
+            detail = f"{name} refuses the document{place} ({error or status})."
+            refused.append(Refusal(row, "SINK_REFUSED", detail))
+        if not again:
+            return Verdict(refused=refused)
+        why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take {len(again)} documents now.")
+        return Verdict(refused=refused, again=[again], why=why, is_throttled=is_throttled)
+
+
+def _unsendable(said: Mapping[str, Sequence[str | None]]) -> list[Refusal]:
+    """The rows whose document has no place."""
+    why: dict[int, tuple[str, str]] = {}
+    for row, text in enumerate(said["_id"]):
+        if text is not None and not 0 < len(text.encode(errors="replace")) <= _MAX_ID:
+            why[row] = ("TOO_LARGE", f"The _id of the row is empty, or longer than {_MAX_ID} bytes.")
+    for texts in said.values():
+        null = (row for row, text in enumerate(texts) if text is None)
+        why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "A value of the row within a text is NULL.")))
+    return [Refusal(row, *why[row]) for row in sorted(why)]
+
+
+def _result(item: Any) -> tuple[int, str, str]:
+    """Of one document: the status, and the type and the words of its error."""
+    [said] = item.values() if isinstance(item, Mapping) and len(item) == 1 else ({},)
+    error = said.get("error") or {}
+    if isinstance(error, str):  # of old
+        return int(said.get("status", 500)), error, ""
+    return int(said.get("status", 500)), str(error.get("type", "")), str(error.get("reason", ""))

@@ -1,0 +1,228 @@
+"""The sink `http`: each row is sent to an HTTP server as JSON, alone or with others in one request.
+
+Guarantee: at least once, and repeats can be told: a request that is sent again, after a crash too, has the
+same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the server
+refuses are quarantined; while it is away, or asks for patience, the batch waits.
+
+Several rows are a request's only when it is known which the partition has: they are kept until its end, and
+sent in the order of their keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+from yarl import URL
+
+from daggerspec import template as templates
+from daggerspec.sinks import http as kind
+from runtime.clients.http import posting
+from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.posting import Posting, parts
+from runtime.clients.http.sending import Rows, Verdict
+from runtime.encode import json_text, template
+from runtime.encode.rows import Refusal, event_id, keys
+from runtime.sinks import Outcome, Target, Writer
+
+_ENCODED_AT_ONCE: Final = 10_000
+_DOTS: Final = frozenset({".", ".."})
+_HEADER: Final = re.compile(r"[\x20-\x7e\x80-\xff]*")
+_TYPES: Final = {
+    spec_pb2.HttpSink.BODY_OBJECT: "application/json",
+    spec_pb2.HttpSink.BODY_ARRAY: "application/json",
+    spec_pb2.HttpSink.BODY_NDJSON: "application/x-ndjson",
+}
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows without a text, a secret that is not there, an address that is refused.
+
+    Silence is no error, and what the server answers to a question says nothing about rows.
+    """
+    server = server_of(target.resolved)
+    HttpRows(target, server, target.no_rows)
+    posting.reach(server)
+
+
+def probe(target: Target) -> None:
+    """Raise TemporaryError while a question that changes nothing gets no answer, or one that says later."""
+    posting.probe(server_of(target.resolved))
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    server = server_of(target.resolved)
+    if target.resolved.sink.http.rows_per_request == 1:
+        return RowWriter(Posting(server, lambda rows: HttpRows(target, server, rows)))
+    return BatchedWriter(target, server)
+
+
+def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
+    """Where requests of a sink go."""
+    sink = resolved.sink.http
+    kept = {"ca_file": sink.tls.ca_file, "timeout_s": sink.timeout.ToTimedelta().total_seconds()}
+    return Server.of(resolved, "HTTP", sink.url, sink.auth, **kept)
+
+
+class HttpRows:
+    """The rows of a batch, and the requests that carry them."""
+
+    def __init__(
+        self, target: Target, server: Server, rows: pa.RecordBatch, told: Sequence[str] | None = None
+    ) -> None:
+        """`told` are their keys, where somebody has them already."""
+        self.sink = sink = target.resolved.sink.http
+        self._server = server
+        self._retried, self._refused = _statuses(sink.retry_statuses), _statuses(sink.refuse_statuses)
+        self._has_one_url = not templates.references(sink.path)
+        visible = [(column.name, array) for column, array in target.layout.visible(rows)]
+        columns, count = dict(visible), rows.num_rows
+        self._source = f"{target.dagger}/{target.name}"
+        self._keys = keys(target.layout, rows) if told is None else told
+        self._objects: Sequence[str | None] = (
+            template.objects(sink.template, columns, count) if sink.template else json_text.objects(visible)
+        )
+        self._path = template.texts(sink.path, columns, count, lambda value: quote(value, safe=""))
+        self._query = {
+            name: template.texts(text, columns, count) for name, text in sorted(sink.query.items())
+        }
+        self._headers = {name: template.texts(text, columns, count) for name, text in sink.headers.items()}
+        self._base = str(URL(sink.url))
+        self._around = templates.around(sink.wrap) if sink.wrap else ("[", "]")
+        self.refusals = self._unsendable()
+        self.parts = parts(count, self.refusals, sink.rows_per_request)
+
+    def _unsendable(self) -> list[Refusal]:
+        """The rows that no request can carry."""
+        why: dict[int, tuple[str, str]] = {}
+        for name, texts in self._headers.items():
+            what = f"A value of the row cannot stand in the header {name}."
+            broken = (row for row, text in enumerate(texts) if text and not _HEADER.fullmatch(text))
+            why.update(dict.fromkeys(broken, ("SINK_REFUSED", what)))
+        away = (row for row, text in enumerate(self._path) if text and _DOTS.intersection(text.split("/")))
+        why.update(dict.fromkeys(away, ("SINK_REFUSED", "A value of the row leads out of the path.")))
+        said = [self._objects, self._path, *self._query.values(), *self._headers.values()]
+        null = (row for texts in said for row, text in enumerate(texts) if text is None)
+        why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "A value of the row within a text is NULL.")))
+        return [Refusal(row, *why[row]) for row in sorted(why)]
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+        sink, first = self.sink, rows[0]
+        objects = [str(self._objects[row]) for row in rows]
+        if sink.row_id:
+            ids = (self._id(row) for row in rows)
+            objects = [
+                json_text.added(text, sink.row_id, row_id) for text, row_id in zip(objects, ids, strict=True)
+            ]
+        if sink.body == spec_pb2.HttpSink.BODY_NDJSON:
+            body = "".join(f"{text}\n" for text in objects)
+        elif sink.body == spec_pb2.HttpSink.BODY_ARRAY:
+            body = ",".join(objects).join(self._around)
+        else:
+            body = objects[0]
+        headers = {"Content-Type": _TYPES[sink.body], **self._key(rows)}
+        headers.update({name: str(texts[first]) for name, texts in self._headers.items()})
+        return Request(sink.method, self._url(first), headers, body.encode(errors="replace"))
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What an answer means, by what the sink says of it first. Raises: JobError."""
+        server, splits = self._server, self.sink.split
+        if answer.status in self._retried:
+            return posting.again(server, rows, answer)
+        if answer.status in self._refused:
+            return posting.refusing(server, rows, answer, splits=splits)
+        return posting.meaning(server, rows, answer, has_one_url=self._has_one_url, splits=splits)
+
+    def _id(self, row: int) -> str:
+        return event_id(self._source, self._keys[row], None)
+
+    def _key(self, rows: Rows) -> dict[str, str]:
+        """What is the same when these rows are sent again."""
+        if self.sink.rows_per_request == 1:
+            row_id = self._id(rows[0])
+            return {"Idempotency-Key": row_id, "ce-id": row_id}
+        return {"Idempotency-Key": event_id(self._source, "\n".join(self._keys[row] for row in rows), None)}
+
+    def _url(self, row: int) -> str:
+        path, base = self._path[row], self._base
+        pairs = [
+            f"{quote(name, safe='')}={quote(str(texts[row]), safe='')}" for name, texts in self._query.items()
+        ]
+        return f"{base.removesuffix('/') if path else base}{path}{'?' if pairs else ''}{'&'.join(pairs)}"
+
+
+class RowWriter:
+    """Sends rows as they come."""
+
+    def __init__(self, posting: Posting) -> None:
+        self._posting = posting
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Send a batch; the rows that the server refused. Asked again, it goes on with what is open."""
+        del batch_id
+        return Outcome(refused=self._posting.sent(batch))
+
+    def finish(self) -> Outcome:
+        """Nothing is kept: what was sent was taken."""
+        return Outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Some rows of a partition, in the order of their keys."""
+
+    start: int
+    rows: pa.RecordBatch
+    keys: Sequence[str]
+
+
+class BatchedWriter:
+    """Keeps the rows of a partition, and sends them by their keys, several in a request."""
+
+    def __init__(self, target: Target, server: Server) -> None:
+        self._layout = target.layout
+        self._at_once = target.resolved.sink.http.rows_per_request
+        self._posting = Posting(server, lambda rows: HttpRows(target, server, rows, self._open[0].keys))
+        self._kept: list[pa.RecordBatch] = []
+        self._whole: pa.RecordBatch | None = None
+        self._open: deque[_Slice] = deque()
+        self._refused: list[Refusal] = []
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Keep a batch."""
+        del batch_id
+        if batch.num_rows:
+            self._kept.append(batch)
+        return Outcome()
+
+    def finish(self) -> Outcome:
+        """Send all of them; the rows that the server refused. Asked again, it goes on with what is open."""
+        if not self._kept:
+            return Outcome()
+        if self._whole is None:
+            [whole] = pa.Table.from_batches(self._kept).combine_chunks().to_batches()
+            told = keys(self._layout, whole)
+            order = sorted(range(len(told)), key=told.__getitem__)
+            self._whole = whole.take(pa.array(order))
+            cut = max(_ENCODED_AT_ONCE // self._at_once, 1) * self._at_once
+            for start in range(0, len(order), cut):
+                kept = [told[row] for row in order[start : start + cut]]
+                self._open.append(_Slice(start, self._whole.slice(start, cut), kept))
+        while self._open:
+            part = self._open[0]
+            refused = self._posting.sent(part.rows)
+            self._refused += [Refusal(part.start + each.row, each.reason, each.detail) for each in refused]
+            self._open.popleft()
+        return Outcome(refused=self._refused, rows=self._whole)
+
+
+def _statuses(texts: Sequence[str]) -> frozenset[int]:
+    return frozenset(status for text in texts for status in kind.statuses(text) or ())

@@ -1,0 +1,106 @@
+"""The sink `mixpanel`: each row is an event of a user in Mixpanel.
+
+Guarantee: effectively once, in reports. An event has an `$insert_id`, which is made of the row's key: one
+that comes again after a crash is shown once. A row that Mixpanel does not import is quarantined and the
+others are imported; while it is away, or asks for patience, the batch waits.
+
+400 means that the records that it names were not imported, and the others were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+
+from daggerspec.sinks.mixpanel import CAPABILITIES
+from runtime.clients.http import posting
+from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.posting import Posting, sized_parts
+from runtime.clients.http.sending import Rows, Verdict
+from runtime.encode import json_text, user_events
+from runtime.encode.rows import Refusal, event_id, keys
+from runtime.sinks import Target, Writer
+from runtime.sinks.http import RowWriter
+
+_PARTIAL: Final = 400
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows without a text, a secret that is not there, an address that is refused."""
+    server = server_of(target.resolved)
+    Imports(target, server, target.no_rows)
+    posting.reach(server)
+
+
+def probe(target: Target) -> None:
+    """Raise TemporaryError while a question that changes nothing gets no answer."""
+    posting.probe(server_of(target.resolved))
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    server = server_of(target.resolved)
+    return RowWriter(Posting(server, lambda rows: Imports(target, server, rows)))
+
+
+def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
+    """Where events go."""
+    sink = resolved.sink.mixpanel
+    basic = spec_pb2.HttpAuth.Basic(user=sink.user, password=sink.secret)
+    return Server.of(resolved, "Mixpanel", sink.url, spec_pb2.HttpAuth(basic=basic), timeout_s=30.0)
+
+
+class Imports:
+    """The rows of a batch as events, and the requests that carry them."""
+
+    def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
+        self._server, self._sink = server, target.resolved.sink.mixpanel
+        events = user_events.of(target.layout, rows, self._sink.event, self._sink.identity)
+        self.refusals = events.refusals()
+        source = f"{target.dagger}/{target.name}"
+        ids = [event_id(source, key, None) for key in keys(target.layout, rows)]
+        self._events = []
+        for row, said in enumerate(events.properties):
+            own = [
+                ("time", str((events.times[row] or 0) // 1_000)),
+                ("distinct_id", json_text.quoted(str(events.identities[row]))),
+                ("$insert_id", f'"{ids[row]}"'),
+            ]
+            told = {name for name, _ in own}
+            properties = [*own, *(each for each in said if each[0] not in told)]
+            name = json_text.quoted(str(events.names[row]))
+            event = [("event", name), ("properties", user_events.json_object(properties))]
+            self._events.append(user_events.json_object(event).encode(errors="replace"))
+        most_rows, most_bytes = CAPABILITIES.max_rows or 1, CAPABILITIES.max_bytes or 1
+        self.parts = sized_parts(self._events, self.refusals, most_rows, most_bytes)
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+        url = f"{self._server.url.removesuffix('/')}/import?strict=1&project_id={self._sink.project}"
+        body = b"[%b]" % b",".join(self._events[row] for row in rows)
+        return Request("POST", url, {"Content-Type": "application/json"}, body)
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What an answer means. Raises: JobError."""
+        failed = posting.json_object(answer).get("failed_records") if answer.status == _PARTIAL else None
+        if not isinstance(failed, list) or not failed:
+            return posting.meaning(self._server, rows, answer)
+        refused = {}
+        for each in failed:
+            index, place = _failure(each)
+            if not 0 <= index < len(rows):
+                return posting.meaning(self._server, rows, answer)
+            detail = f"{self._server.name} does not import the event{place}."
+            refused[index] = Refusal(rows[index], "SINK_REFUSED", detail)
+        return Verdict(refused=[*refused.values()])
+
+
+def _failure(said: Any) -> tuple[int, str]:
+    """Of an event that was not imported: its place in the request, and the property that is why."""
+    if not isinstance(said, Mapping) or not isinstance(said.get("index"), int):
+        return -1, ""
+    name = str(said.get("field") or "")
+    return said["index"], f" for {name}" if name.removeprefix("properties.").isidentifier() else ""

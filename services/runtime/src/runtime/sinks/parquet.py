@@ -1,0 +1,251 @@
+"""The sink `parquet`: rows become Parquet files, in folders by the hour of their time.
+
+Guarantee: exactly once. Workers stage files, which nobody sees; the driver makes one manifest for each
+batch, and only what that names is seen. A batch that is repeated after a crash finds its manifest and writes
+nothing, or finds none and is the first. After an edit, what the last batch before it wrote is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from secrets import token_hex
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daggerspec.columns import WINDOW_END
+from daggerspec.row import Row
+from daggerspec.selection import Selection
+from runtime.clients import files, manifests, tableschema
+from runtime.clients.files import Files
+from runtime.clients.manifests import Batch, FileName, Manifest, Manifests
+from runtime.clients.tableschema import TableSchema
+from runtime.encode import parquet_file
+from runtime.encode.readback import newest
+from runtime.encode.rows import Layout
+from runtime.errors import TemporaryError, user
+from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
+
+READ_RANK: Final = 1
+_HELD_BYTES: Final = 64 * 1024 * 1024
+"""Rows that are held until they are written, as Arrow has them: a file has a tenth of that, or less."""
+_WIDE: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()}
+
+
+def check(target: Target) -> None:
+    """Agree on the columns; raise `JobError` for those that the table cannot take. Silence is none."""
+    try:
+        parquet_file.checked(target.layout, target.no_rows)
+    except pa.ArrowNotImplementedError as error:
+        raise user("SINK_SCHEMA", f"Parquet has no form for a column of the query: {error}.") from error
+    try:
+        place = files.of(target.resolved)
+        place.probe()
+        _agreed(place, target)
+        Manifests(place, target.dagger).settle()
+    except TemporaryError:
+        return
+
+
+def probe(target: Target) -> None:
+    """Raise `JobError` while no file can be written."""
+    files.of(target.resolved).probe()
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    return ParquetWriter(target)
+
+
+def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
+    """Make the batch's manifest and have its files seen."""
+    parts = (json.loads(text) for text in receipts)
+    said = {"sink": target.name, **manifests.summed(parts)}
+    Manifests(files.of(target.resolved), target.dagger).commit(_batch(batch), said)
+
+
+class ParquetWriter:
+    """Holds the rows of a partition, and stages a file for each hour of them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._batch = _batch(target.writes.batch)
+        self._attempt, self._tried = token_hex(4), 0
+        self._is_decided: bool | None = None
+        self._held: list[pa.Table] = []
+        self._leaving: list[tuple[int, pa.Table]] = []
+        self._staged: list[Manifest] = []
+        self._windows_to: str | None = None
+        self._offsets: dict[str, dict[str, list[int]]] = {}
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Hold rows; those without a time are refused."""
+        del batch_id
+        table = _table(self._target)
+        if self._is_decided is None:
+            self._is_decided = table.is_decided(self._batch)
+        if sum(each.nbytes for each in self._held) + batch.nbytes > _HELD_BYTES:
+            self._stage(table.files)
+        layout = self._target.layout
+        rows = parquet_file.table(layout, batch, table.schema)
+        refused = parquet_file.untimely(rows, parquet_file.time_column(layout, batch.schema))
+        if self._is_decided:  # what the attempt before refused may not be told yet
+            return Outcome(refused=refused)
+        is_timely = [True] * batch.num_rows
+        for each in refused:
+            is_timely[each.row] = False
+        new = pc.and_(pa.array(is_timely, pa.bool_()), table.is_new(self._batch, batch))
+        held, batch = rows.filter(new), batch.filter(new)
+        if held.num_rows:
+            self._remember(batch)
+            self._held.append(held)
+        return Outcome(refused=refused)
+
+    def finish(self) -> Outcome:
+        """Stage what is held; the receipt says all that was."""
+        if not self._held and not self._leaving and not self._staged:
+            return Outcome()
+        table = _table(self._target)
+        self._stage(table.files)
+        said = {
+            "schema": table.version,
+            "windows_to": self._windows_to,
+            "offsets": self._offsets,
+            "files": self._staged,
+        }
+        return Outcome(receipt=json.dumps(said).encode())
+
+    def _stage(self, place: Files) -> None:
+        """Write what is held. After an error it is asked again, and goes on where it was."""
+        if self._held:
+            self._leaving += parquet_file.by_hour(pa.concat_tables(self._held))
+            self._held = []
+        while self._leaving:
+            hour, rows = self._leaving[-1]
+            part, self._tried = self._target.writes.number, self._tried + 1  # no try has another's name
+            name = FileName(self._target.dagger, self._batch, part, self._tried, self._attempt)
+            path = f"{parquet_file.folder(hour)}/{name}"
+            content = parquet_file.content(rows)
+            least, most = pc.min_max(rows[parquet_file.TIME]).values()
+            self._staged.append(
+                {
+                    "path": path,
+                    "staged": place.stage(path, content),
+                    "rows": rows.num_rows,
+                    "bytes": content.size,
+                    "from": least.as_py().isoformat(),
+                    "to": most.as_py().isoformat(),
+                }
+            )
+            self._leaving.pop()
+
+    def _remember(self, batch: pa.RecordBatch) -> None:
+        """What the manifest says of these rows beside their files."""
+        layout = self._target.layout
+        if layout.windowed:
+            last = pc.max(batch.column(WINDOW_END)).as_py().isoformat()
+            self._windows_to = max(last, self._windows_to or last)
+        if names := parquet_file.coordinates(layout):
+            for topic, part, first, last in _ranges(*map(batch.column, names)):
+                held = self._offsets.setdefault(topic, {}).setdefault(part, [first, last])
+                held[:] = [min(first, held[0]), max(last, held[1])]
+
+
+class _Table:
+    """A table as a worker knows it, for as long as it writes there."""
+
+    def __init__(self, target: Target) -> None:
+        self.files = files.of(target.resolved)
+        agreed = _agreed(self.files, target)
+        self.version = agreed.version
+        held = agreed.of(list(parquet_file.columns(target.layout)))
+        own = parquet_file.types(target.layout, target.schema)
+        wide = [_WIDE.get(each.type, kind) for each, kind in zip(held, own, strict=True)]
+        named = pa.schema([(each.name, kind) for each, kind in zip(held, wide, strict=True)])
+        self.schema = parquet_file.numbered(named, [each.id for each in held])
+        self._layout = target.layout
+        self._manifests = Manifests(self.files, target.dagger)
+        self._before: tuple[str, list[Manifest]] = ("", [])
+
+    def is_decided(self, batch: Batch) -> bool:
+        """Whether an attempt before this one has written a batch."""
+        return self._manifests.of(batch) is not None
+
+    def is_new(self, batch: Batch, rows: pa.RecordBatch) -> pa.Array:
+        """Which rows no query before this one has written."""
+        if self._before[0] != batch.checkpoint:
+            self._before = batch.checkpoint, self._manifests.last_of_others(batch)
+        new = pa.repeat(True, rows.num_rows)
+        for last in self._before[1]:
+            new = pc.and_(new, pc.invert(_written(self._layout, last, rows)))
+        return new
+
+
+def _written(layout: Layout, last: Manifest, rows: pa.RecordBatch) -> pa.Array:
+    """Which rows the last batch of a query before this one wrote, or one before that."""
+    if layout.windowed:
+        ends = rows.column(WINDOW_END)
+        to = last["windows_to"]
+        closed = pa.scalar(datetime.fromisoformat(to), ends.type) if to else pa.scalar(None, ends.type)
+        return pc.fill_null(pc.less_equal(ends, closed), False)
+    names, written = parquet_file.coordinates(layout), pa.repeat(False, rows.num_rows)
+    for topic, parts in last["offsets"].items() if names else ():
+        topics, numbers, offsets = map(rows.column, names)
+        for part, (first, to) in parts.items():
+            is_in = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, to))
+            of = pc.and_(pc.equal(topics, topic), pc.equal(numbers, int(part)))
+            written = pc.or_(written, pc.and_(of, is_in))
+    return pc.fill_null(written, False)
+
+
+def _ranges(topics: pa.Array, parts: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, str, int, int]]:
+    """The first and the last offset of each partition."""
+    rows = pa.table({"topic": topics, "part": parts, "offset": offsets})
+    ranges = rows.group_by(["topic", "part"]).aggregate([("offset", "min"), ("offset", "max")])
+    for each in ranges.to_pylist():
+        yield each["topic"], str(each["part"]), each["offset_min"], each["offset_max"]
+
+
+def _table(target: Target) -> _Table:
+    return _kept(replace(target, part=None))
+
+
+@lru_cache(maxsize=16)
+def _kept(target: Target) -> _Table:
+    """A worker agrees on the columns once, not for each partition."""
+    return _Table(target)
+
+
+def _agreed(place: Files, target: Target) -> TableSchema:
+    """The version of the table that has the columns of the rows. Raises: JobError (USER) where none can."""
+    columns = parquet_file.columns(target.layout)
+    fields = {
+        each.name: field for each, field in zip(target.layout.columns, target.layout.fields, strict=False)
+    }
+    return tableschema.agreed(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
+
+
+def _batch(batch: BatchRef) -> Batch:
+    return Batch.of(batch.checkpoint, batch.batch_id, batch.generation)
+
+
+def read(source: Source, wanted: Selection) -> list[Row]:
+    """The newest rows: hour by hour, in each by their times."""
+    place = files.of(source.resolved)
+    hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
+    return wanted.first(row for hour in hours for row in _rows(place, hour) if wanted.wants(row))
+
+
+def _folders(place: Files, folder: str, begin: str) -> list[str]:
+    return [name for name in reversed(place.names(folder)) if name.startswith(begin)]
+
+
+def _rows(place: Files, hour: str) -> list[Row]:
+    names = (name for name in place.names(hour) if name.endswith(".parquet"))
+    texts = (place.get(f"{hour}/{name}") for name in names)
+    return newest(row for text in texts if text for row in parquet_file.rows(text))

@@ -1,0 +1,575 @@
+"""The sink `parquet` in a directory: what is seen, whenever somebody dies; columns; folders."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests.sink_cases.parquet import seen, sink
+
+from daggerspec.columns import Column, role_of
+from daggerspec.row import Row
+from daggerspec.selection import Selection
+from runtime import sinks
+from runtime.encode.rows import Layout
+from runtime.errors import FencedError, JobError, TemporaryError
+from runtime.sinks import BatchRef, Outcome, Part, Source, Target, parquet
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TIME = pa.timestamp("us", "UTC")
+Types = dict[str, tuple[str, pa.DataType]]
+WINDOWS = pa.schema(
+    [("n", pa.int64()), ("window_timestamp", TIME), ("__window_start", TIME), ("__window_end", TIME)]
+)
+RECORDS = pa.schema(
+    [("n", pa.int64()), ("__rowtime", TIME), ("__key_0", pa.string()), ("__key_1", pa.int32()),
+     ("__key_2", pa.int64())]
+)  # fmt: skip
+COUNT = Column("n", role_of("n"), "n", "bigint")
+WINDOW_TIME = Column("window_timestamp", role_of("window_timestamp"), "window_timestamp", "timestamp")
+COUNTS = Layout((COUNT, WINDOW_TIME), ("__window_start", "__window_end"))
+
+
+@dataclass
+class Table:
+    """A table of one test: how it is written to and read."""
+
+    resolved: spec_pb2.ResolvedSink
+    layout: Layout = COUNTS
+    schema: pa.Schema = WINDOWS
+
+    @property
+    def root(self) -> Path:
+        asked = self.resolved.sink.parquet
+        return Path(asked.location) / asked.table
+
+    @property
+    def target(self) -> Target:
+        text = self.resolved.SerializeToString()
+        return Target("d", text, self.layout, self.schema, b"", updates=False)
+
+    def stage(self, rows: Sequence[dict[str, Any]], batch: BatchRef, number: int = 0) -> Outcome:
+        """Write one partition, as a worker does; what its end says."""
+        writer = sinks.open_writer(replace(self.target, part=Part(batch, number)))
+        for row in rows:
+            writer.write(pa.RecordBatch.from_pylist([row], schema=self.schema), batch.batch_id)
+        return writer.finish()
+
+    def write(self, *parts: Sequence[dict[str, Any]], batch: BatchRef) -> None:
+        """Write a batch of several partitions and commit it, as a driver does."""
+        ends = [self.stage(rows, batch, number) for number, rows in enumerate(parts)]
+        sinks.commit(self.target, batch, [each.receipt for each in ends if each.receipt])
+
+    def seen(self) -> Counter[int]:
+        """What readers of folders see."""
+        return Counter(int(str(row["n"])) for row in seen(self.resolved))
+
+    def told(self) -> Counter[int]:
+        """What readers of manifests see."""
+        files = [
+            self.root / file["path"]
+            for manifest in self.root.glob("_daggers/commits/*/*/*.json")
+            for file in json.loads(manifest.read_text())["files"]
+        ]
+        return Counter(n for file in files for n in pq.read_table(file)["n"].to_pylist())
+
+    def waiting(self) -> list[str]:
+        """What is staged, but for parts of small files, which are removed when they are old."""
+        folder = self.root / "_daggers" / "staged"
+        names = [each.name for each in folder.iterdir()] if folder.exists() else []
+        return [name for name in names if not name.startswith(".")]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(sink(tmp_path))
+
+
+@pytest.fixture
+def forwarded(tmp_path: Path) -> Table:
+    hidden = ("__rowtime", "__key_0", "__key_1", "__key_2")
+    return Table(sink(tmp_path), Layout((COUNT,), hidden), RECORDS)
+
+
+def window(n: int, minutes: int = 0) -> dict[str, Any]:
+    end = NOON + timedelta(minutes=minutes)
+    start = end - timedelta(minutes=1)
+    return {"n": n, "window_timestamp": end, "__window_start": start, "__window_end": end}
+
+
+def record(offset: int, topic: str = "trips", partition: int = 0) -> dict[str, Any]:
+    return {"n": offset, "__rowtime": NOON, "__key_0": topic, "__key_1": partition, "__key_2": offset}
+
+
+def batch(number: int = 0, checkpoint: str = "c", generation: int = 1) -> BatchRef:
+    return BatchRef(checkpoint, number, generation)
+
+
+FIRST = ([window(1, 1), window(2, 90)], [window(3, 1)])
+"""Two partitions, rows of two hours."""
+
+
+class Dead(BaseException):
+    """The process does nothing any more."""
+
+
+class Life:
+    """Ends what happens below a folder at its n-th step: each one after it fails, too, as nobody does it."""
+
+    def __init__(self) -> None:
+        self.folder, self.left, self.over = "", 0, False
+        sys.addaudithook(self._heard)
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.folder and event in _STEPS and any(str(each).startswith(self.folder) for each in arguments):
+            self.left -= 1
+            self.over = self.over or self.left < 0
+            if self.over:
+                raise Dead
+
+    def until(self, steps: int, folder: Path, do: Callable[[], object]) -> bool:
+        """Do something for so many steps; whether it came to its end."""
+        self.folder, self.left, self.over = str(folder), steps, False
+        try:
+            do()
+        except Dead:
+            pass
+        finally:
+            self.folder = ""
+        return not self.over
+
+
+_STEPS = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.listdir", "os.scandir"}
+LIFE = Life()
+
+
+def deaths(folder: Path, tables: Callable[[], Table], do: Callable[[Table], object]) -> Iterator[Table]:
+    """A new table for each step at which who does something may die; it died there."""
+    for steps in range(1_000):
+        made = tables()
+        ended = LIFE.until(steps, folder, lambda made=made: do(made))  # type: ignore[misc]
+        yield made
+        if ended:
+            assert steps > 20, "it has hardly any steps"
+            return
+    raise AssertionError("it never ends")
+
+
+def fresh(folder: Path) -> Callable[[], Table]:
+    """Tables, each in a folder of its own."""
+    made = iter(range(10_000))
+
+    def make() -> Table:
+        own = folder / str(next(made))
+        own.mkdir()
+        return Table(sink(own))
+
+    return make
+
+
+def test_who_dies_at_any_step_of_a_batch_leaves_what_the_next_attempt_makes_whole(tmp_path: Path) -> None:
+    for table in deaths(tmp_path, fresh(tmp_path), lambda table: table.write(*FIRST, batch=batch())):
+        assert table.seen() - Counter([1, 2, 3]) == Counter(), "somebody sees a row twice"
+        sinks.check(table.target)
+        table.write(*FIRST, batch=batch(generation=2))
+        table.write([window(4, 91)], batch=batch(1, generation=2))
+
+        assert table.seen() == table.told() == Counter([1, 2, 3, 4])
+        assert table.waiting() == []
+
+
+def test_who_dies_at_any_step_and_is_edited_then_has_each_row_once(tmp_path: Path) -> None:
+    for table in deaths(tmp_path, fresh(tmp_path), lambda table: table.write(*FIRST, batch=batch())):
+        sinks.check(table.target)
+        # The edited query reads back, and cuts its batches in another way.
+        table.write([*FIRST[0], *FIRST[1]], batch=batch(0, "edited", 2))
+        table.write([window(4, 91)], batch=batch(1, "edited", 2))
+
+        assert table.seen() == table.told() == Counter([1, 2, 3, 4])
+        assert table.waiting() == []
+
+
+def test_a_start_that_dies_at_any_step_harms_no_later_one(tmp_path: Path) -> None:
+    for table in deaths(tmp_path, fresh(tmp_path), _left_and_started):
+        sinks.check(table.target)
+        table.write(*FIRST, batch=batch(generation=2))
+
+        assert table.seen() == table.told() == Counter([1, 2, 3])
+
+
+def _left_and_started(table: Table) -> None:
+    table.stage(FIRST[0], batch())
+    sinks.check(table.target)
+
+
+def _dies(text: bytes, table: Table, when: str) -> None:
+    """In a process of its own: a driver and its workers that are killed."""
+    table.resolved = spec_pb2.ResolvedSink.FromString(text)
+    sinks.check(table.target)
+    ends = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
+    if when == "finish":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sinks.commit(table.target, batch(), [each.receipt for each in ends])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["finish", "commit"])
+def test_what_a_process_that_was_killed_has_written_is_there_once(table: Table, when: str) -> None:
+    own = Table(spec_pb2.ResolvedSink())
+    text = table.resolved.SerializeToString()
+    process = multiprocessing.get_context("spawn").Process(target=_dies, args=(text, own, when))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    table.write(*FIRST, batch=batch(generation=2))
+
+    assert table.seen() == table.told() == Counter([1, 2, 3])
+
+
+def test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first(table: Table) -> None:
+    slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
+    ends = [table.stage(rows, batch(generation=2), number) for number, rows in enumerate(FIRST)]
+    sinks.commit(table.target, batch(), [each.receipt for each in slow])
+    sinks.commit(table.target, batch(generation=2), [each.receipt for each in ends])
+
+    assert table.seen() == table.told() == Counter([1, 2, 3])
+    assert table.waiting() == []
+
+
+def test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so(table: Table) -> None:
+    slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
+    table.write(*FIRST, batch=batch(generation=2))
+    with pytest.raises(FencedError):
+        sinks.commit(table.target, batch(), [each.receipt for each in slow])
+
+    assert table.seen() == table.told() == Counter([1, 2, 3])
+
+
+def test_a_batch_of_a_checkpoint_that_an_edit_ended_is_not_committed_later(table: Table) -> None:
+    slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
+    table.write(*FIRST, batch=batch(0, "edited", 2))
+    with pytest.raises(FencedError):
+        sinks.commit(table.target, batch(), [each.receipt for each in slow])
+
+    assert table.seen() == table.told() == Counter([1, 2, 3])
+
+
+def test_files_that_a_worker_left_which_died_are_gone_with_the_next_batch(table: Table) -> None:
+    table.stage(FIRST[0], batch())
+    assert table.waiting()
+    table.write(*FIRST, batch=batch())
+
+    assert table.waiting() == []
+
+
+def test_parts_of_small_files_whose_writer_died_are_removed_when_they_are_old(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+    folder = table.root / "_daggers" / "staged"
+    for name, age in (("old", 7_200), ("new", 60)):
+        (folder / f".part-{name}").touch()
+        os.utime(folder / f".part-{name}", (time.time() - age,) * 2)
+    table.write([window(4, 91)], batch=batch(1))
+
+    assert [each.name for each in folder.iterdir()] == [".part-new"]
+
+
+def test_after_an_edit_windows_up_to_the_last_one_written_are_left_out(table: Table) -> None:
+    table.write([window(1, 1), window(2, 2)], batch=batch())
+    table.write([window(2, 2), window(3, 3)], batch=batch(0, "edited"))
+
+    assert table.seen() == Counter([1, 2, 3])
+
+
+def test_after_an_edit_records_that_were_written_are_left_out_and_no_others(forwarded: Table) -> None:
+    forwarded.write([record(10), record(11)], batch=batch())
+    others = [record(12), record(10, "rides"), record(11, partition=1), record(9)]
+    forwarded.write([record(11), *others], batch=batch(0, "edited"))
+
+    assert forwarded.seen() == Counter([9, 10, 10, 11, 11, 12])
+
+
+def test_pairs_of_records_are_never_left_out(forwarded: Table) -> None:
+    parts = [pa.field(f"__key_{number}", pa.string()) for number in (3, 4, 5)]
+    forwarded.schema = pa.schema([*RECORDS, *parts])
+    hidden = (*forwarded.layout.hidden, *(part.name for part in parts))
+    forwarded.layout = replace(forwarded.layout, hidden=hidden)
+    pair = {**record(10), "__key_3": "o", "__key_4": "0", "__key_5": "1"}
+    forwarded.write([pair], batch=batch())
+    forwarded.write([{**pair, "__key_5": "2"}], batch=batch(0, "edited"))
+
+    assert forwarded.seen() == Counter([10, 10])
+
+
+def test_a_row_is_in_the_folder_of_its_hour_and_the_manifest_says_where(table: Table) -> None:
+    table.write(*FIRST, batch=batch(7))
+
+    assert sorted(str(path.relative_to(table.root)) for path in table.root.glob("dt=*/*")) == [
+        "dt=2026-01-01/hr=12",
+        "dt=2026-01-01/hr=13",
+    ]
+    [manifest] = table.root.glob("_daggers/commits/d/*/0000000007.json")
+    told = json.loads(manifest.read_text())
+    assert (told["rows"], told["windows_to"], told["from"], told["to"]) == (
+        3, "2026-01-01T13:30:00+00:00", "2026-01-01T12:01:00+00:00", "2026-01-01T13:30:00+00:00",
+    )  # fmt: skip
+    assert sum(file["bytes"] for file in told["files"]) == told["bytes"]
+
+
+def test_whoever_reads_folders_has_the_hour_as_columns(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+
+    rows = ds.dataset(table.root, format="parquet", partitioning="hive").to_table().to_pylist()
+    assert sorted((row["n"], row["dt"], row["hr"]) for row in rows) == [
+        (1, "2026-01-01", 12), (2, "2026-01-01", 13), (3, "2026-01-01", 12),
+    ]  # fmt: skip
+
+
+def test_a_record_says_where_it_is_from(forwarded: Table) -> None:
+    forwarded.write([record(10)], batch=batch())
+
+    assert seen(forwarded.resolved) == [{"n": 10, "__topic": "trips", "__partition": 0, "__offset": 10}]
+
+
+def test_rows_without_a_time_are_refused_and_the_others_are_written(table: Table) -> None:
+    part = Part(batch(), 0)
+    writer = sinks.open_writer(replace(table.target, part=part))
+    rows = [window(1), {**window(2), "window_timestamp": None}, window(3)]
+    refused = writer.write(pa.RecordBatch.from_pylist(rows, schema=WINDOWS), 0).refused
+    sinks.commit(table.target, part.batch, [writer.finish().receipt])
+
+    assert [(each.row, each.reason) for each in refused] == [(1, "NO_TIME")]
+    assert table.seen() == Counter([1, 3])
+
+
+def test_many_rows_are_written_before_the_end_of_their_partition(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.sinks.parquet._HELD_BYTES", 200)
+    table.write([window(n) for n in range(20)], batch=batch())
+
+    assert table.seen() == Counter(range(20))
+    assert len(list(table.root.glob("dt=*/hr=*/*.parquet"))) > 3
+
+
+EVERY: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
+    "text": ("string", pa.string(), ["", "𝄞 עברית\n", "with \0"]),
+    "whole": ("bigint", pa.int64(), [2**63 - 1, -(2**63), 0]),
+    "small": ("tinyint", pa.int8(), [127, -128]),
+    "double": ("double", pa.float64(), [0.1, 5e-324, float("inf"), float("-inf")]),
+    "single": ("float", pa.float32(), [0.5, -1.5]),
+    "yes": ("boolean", pa.bool_(), [True, False]),
+    "unsigned": ("decimal(20,0)", pa.decimal128(20, 0), [Decimal(2**64 - 1)]),
+    "money": ("decimal(38,18)", pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678")]),
+    "time": ("timestamp", TIME, [NOON, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)]),
+    "bytes": ("binary", pa.binary(), [b"", b"\x00\xff"]),
+    "list": ("array<string>", pa.list_(pa.string()), [[], ["a", None]]),
+    "map": ("map<string,bigint>", pa.map_(pa.string(), pa.int64()), [[("a", 1)], []]),
+    "inside": ("struct<a:bigint>", pa.struct([("a", pa.int64())]), [{"a": 2**60}, {"a": None}]),
+    "span": ("interval day to second", pa.duration("us"), [timedelta(seconds=1.5), timedelta(days=-2)]),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_values_of_every_type_come_back_as_they_were(table: Table, name: str) -> None:
+    spark, arrow, values = EVERY[name]
+    column = Column("value", role_of("value"), "value", spark)
+    table.layout = replace(table.layout, columns=(*table.layout.columns, column))
+    table.schema = pa.schema([*list(WINDOWS)[:2], ("value", arrow), *list(WINDOWS)[2:]])
+    sinks.check(table.target)
+    table.write([{**window(n), "value": each} for n, each in enumerate([None, *values])], batch=batch())
+
+    rows = sorted(seen(table.resolved), key=lambda row: int(str(row["n"])))
+    assert [row["value"] for row in rows] == [None, *values]
+
+
+def test_a_type_that_parquet_has_no_form_for_is_told_at_the_start(table: Table) -> None:
+    column = Column("value", role_of("value"), "value", "interval")
+    table.layout = replace(table.layout, columns=(column,))
+    table.schema = pa.schema([("value", pa.month_day_nano_interval()), *list(WINDOWS)[1:]])
+
+    assert _refused(table).reason == "SINK_SCHEMA"
+
+
+def _refused(table: Table) -> Any:
+    with pytest.raises(JobError) as caught:
+        sinks.check(table.target)
+    return caught.value.error
+
+
+def columns(**said: tuple[str, pa.DataType, int]) -> tuple[Layout, pa.Schema]:
+    """A query with these columns: Spark type, Arrow type, number of the field of demo.Trip, 0 for none."""
+    seen = tuple(Column(name, role_of(name), name, spark) for name, (spark, _, _) in said.items())
+    fields = tuple(("demo.Trip", number) if number else ("", 0) for _, _, number in said.values())
+    kinds = [(name, arrow) for name, (_, arrow, _) in said.items()]
+    schema = pa.schema([*kinds, *list(WINDOWS)[2:]])
+    return Layout(seen, ("__window_start", "__window_end"), (), fields), schema
+
+
+INT, BIGINT, TEXT = ("int", pa.int32()), ("bigint", pa.int64()), ("string", pa.string())
+
+
+def held(table: Table) -> dict[str, tuple[str, int]]:
+    """The newest version of the table's columns: type and number."""
+    newest = max((table.root / "_daggers" / "schema").iterdir())
+    return {each["name"]: (each["type"], each["id"]) for each in json.loads(newest.read_text())["columns"]}
+
+
+def began(table: Table, **said: tuple[str, pa.DataType, int]) -> dict[str, tuple[str, int]]:
+    """What the table has once a launch with these columns has begun."""
+    table.layout, table.schema = columns(**said)
+    sinks.check(table.target)
+    return held(table)
+
+
+def test_a_column_has_the_number_of_its_field_in_table_and_file(table: Table) -> None:
+    assert began(table, n=(*BIGINT, 7), sum=(*BIGINT, 0)) == {
+        "n": ("bigint", 7), "sum": ("bigint", 1_000_000_000),
+    }  # fmt: skip
+    row = {"n": 1, "sum": 2, "__window_start": NOON, "__window_end": NOON}
+    table.write([row], batch=batch())
+
+    [file] = table.root.glob("dt=*/hr=*/*.parquet")
+    numbers = {each.name: each.metadata[b"PARQUET:field_id"] for each in pq.read_schema(file)}
+    assert numbers == {"n": b"7", "sum": b"1000000000"}
+
+
+def test_columns_come_and_go_and_keep_their_numbers(table: Table) -> None:
+    began(table, n=(*BIGINT, 7), sum=(*BIGINT, 0))
+    began(table, other=(*TEXT, 0), text=(*TEXT, 3))
+
+    assert began(table, sum=(*BIGINT, 0)) == {
+        "text": ("string", 3), "n": ("bigint", 7), "sum": ("bigint", 1_000_000_000),
+        "other": ("string", 1_000_000_001),
+    }  # fmt: skip
+
+
+def test_a_field_under_another_name_is_the_same_column(table: Table) -> None:
+    began(table, fare=(*BIGINT, 7))
+
+    assert began(table, price=(*BIGINT, 7)) == {"price": ("bigint", 7)}
+
+
+def test_a_column_becomes_wider_and_takes_what_is_narrower(table: Table) -> None:
+    began(table, n=(*INT, 7))
+
+    assert began(table, n=(*BIGINT, 7)) == {"n": ("bigint", 7)}
+    assert began(table, n=(*INT, 7)) == {"n": ("bigint", 7)}
+    table.write([{"n": 1, "__window_start": NOON, "__window_end": NOON}], batch=batch())
+    [file] = table.root.glob("dt=*/hr=*/*.parquet")
+    assert pq.read_schema(file).field("n").type == pa.int64()
+
+
+def test_a_column_of_another_type_is_refused_at_the_start(table: Table) -> None:
+    began(table, n=(*BIGINT, 7))
+    table.layout, table.schema = columns(n=(*TEXT, 7))
+
+    error = _refused(table)
+    assert (error.reason, error.retryable) == ("COLD_SCHEMA_INCOMPATIBLE", False)
+
+
+def test_two_daggers_that_begin_at_once_agree_on_the_columns(table: Table) -> None:
+    other = Table(table.resolved)
+    began(table, n=(*BIGINT, 0))
+    began(other, m=(*BIGINT, 0))
+
+    assert held(table) == {"n": ("bigint", 1_000_000_000), "m": ("bigint", 1_000_000_001)}
+
+
+def test_a_folder_that_is_not_allowed_is_refused(table: Table) -> None:
+    table.resolved.sink.parquet.location = "/etc/files"
+
+    assert _refused(table).reason == "FOLDER_REFUSED"
+
+
+def test_what_an_administrator_registered_may_be_anywhere(table: Table) -> None:
+    table.resolved.ClearField("egress")
+    table.write(*FIRST, batch=batch())
+
+    assert table.seen() == Counter([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "link", ["files", "files/counts", "files/counts/_daggers", "files/counts/dt=2026-01-01"]
+)
+def test_no_file_is_written_through_a_link(table: Table, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    path = Path(table.resolved.egress.folders[0]) / link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(elsewhere)
+    with pytest.raises(JobError) as caught:
+        table.write(*FIRST, batch=batch())
+
+    assert caught.value.error.reason == "FOLDER_REFUSED"
+    assert list(elsewhere.rglob("*.parquet")) == []
+
+
+def test_a_place_that_is_a_link_of_the_administrator_is_one(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    place = tmp_path / "place"
+    place.symlink_to(tmp_path / "disk")
+    table.resolved.egress.folders[:] = [str(place)]
+    table.resolved.sink.parquet.location = str(place / "files")
+    table.write(*FIRST, batch=batch())
+
+    assert table.seen() == Counter([1, 2, 3])
+
+
+def test_a_place_that_is_away_is_waited_for_and_nothing_is_lost(table: Table) -> None:
+    sinks.check(table.target)
+    ends = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
+    away = table.root.with_name("away")
+    table.root.rename(away)
+    table.root.write_text("no folder")
+    with pytest.raises(TemporaryError):
+        sinks.commit(table.target, batch(), [each.receipt for each in ends])
+    with pytest.raises(TemporaryError):
+        sinks.probe(table.target)
+    table.root.unlink()
+    away.rename(table.root)
+    sinks.commit(table.target, batch(), [each.receipt for each in ends])
+
+    assert table.seen() == Counter([1, 2, 3])
+
+
+def read(table: Table, limit: int) -> list[Row]:
+    return parquet.read(Source("d", table.resolved, FileDescriptorSet(), table.root), Selection(limit))
+
+
+def test_the_newest_rows_are_read_back_first(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+    table.write([window(4, 60 * 24)], batch=batch(1))
+
+    rows = read(table, 3)
+    assert [(row.time, row.fields["n"]) for row in rows[:2]] == [
+        (NOON + timedelta(days=1), 4), (NOON + timedelta(minutes=90), 2),
+    ]  # fmt: skip
+    assert len(rows) == 3
+
+
+def test_records_are_read_back_without_where_they_are_from(forwarded: Table) -> None:
+    forwarded.write([record(10)], batch=batch())
+
+    assert [row.fields for row in read(forwarded, 5)] == [{"n": 10}]
+
+
+def test_of_a_table_that_is_not_there_no_rows_are_read(table: Table) -> None:
+    assert read(table, 5) == []

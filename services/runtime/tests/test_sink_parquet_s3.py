@@ -1,0 +1,227 @@
+"""The sink `parquet` in buckets: each row once whenever somebody dies, and what servers say.
+
+By moto, and by versitygw with `make test-long`, which is a server of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from daggers.v1 import spec_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests import test_sink_parquet as local
+from services.runtime.tests.test_sink_parquet import FIRST, Dead, batch, window
+from tests import s3 as servers
+
+from daggerspec.selection import Selection
+from runtime import sinks
+from runtime.clients import files
+from runtime.clients.files import s3
+from runtime.errors import JobError, TemporaryError
+from runtime.sinks import Source, parquet
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module", params=["moto", pytest.param("versitygw", marks=pytest.mark.long)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a server."""
+    with ExitStack() as stack:
+        if request.param == "moto":
+            yield stack.enter_context(servers.moto())
+        else:
+            yield stack.enter_context(servers.versitygw(tmp_path_factory.mktemp("versitygw")))
+
+
+class Table(local.Table):
+    """A table of one test in a bucket."""
+
+    @property
+    def client(self) -> Any:
+        return s3.client(self.resolved.sink.parquet.endpoint, "us-east-1", servers.KEY, servers.SECRET, None)
+
+    @property
+    def files(self) -> files.Files:
+        return files.of(self.resolved)
+
+    def rows(self, names: list[str]) -> Counter[int]:
+        texts = [self.files.get(name) for name in names]
+        return Counter(n for text in texts for n in pq.read_table(pa.BufferReader(text))["n"].to_pylist())
+
+    def seen(self) -> Counter[int]:
+        """What readers of folders see."""
+        days = [day for day in self.files.names("") if day.startswith("dt=")]
+        hours = [f"{day}/{hour}" for day in days for hour in self.files.names(day)]
+        return self.rows([f"{hour}/{name}" for hour in hours for name in self.files.names(hour)])
+
+    def told(self) -> Counter[int]:
+        """What readers of manifests see."""
+        made, below = self.files, "_daggers/commits/d"
+        folders = [f"{below}/{each}" for each in made.names(below)]
+        texts = [made.get(f"{folder}/{name}") for folder in folders for name in made.names(folder)]
+        return self.rows([file["path"] for text in texts for file in json.loads(text or b"")["files"]])
+
+    def waiting(self) -> list[str]:
+        """Uploads that are open."""
+        return [name for name, _ in self.files.staged("")]
+
+
+def sink(server: str, secret: Path) -> spec_pb2.ResolvedSink:
+    """A sink with a bucket of its own."""
+    secret.write_text(f"{servers.KEY}:{servers.SECRET}\n")
+    bucket = f"b-{uuid4().hex[:12]}"
+    resolved = spec_pb2.ResolvedSink(egress=spec_pb2.Egress(enforce=True, networks="127.0.0.0/8"))
+    asked = resolved.sink.parquet
+    asked.location, asked.table = f"s3://{bucket}/lake", "counts"
+    asked.endpoint, asked.region, asked.credentials.file = server, "us-east-1", str(secret)
+    s3.client(server, "us-east-1", servers.KEY, servers.SECRET, None).create_bucket(Bucket=bucket)
+    return resolved
+
+
+@pytest.fixture
+def table(server: str, tmp_path: Path) -> Table:
+    return Table(sink(server, tmp_path / "secret"))
+
+
+class Steps:
+    """The files of a table of who dies at the n-th step: each one after it is done by nobody, too."""
+
+    def __init__(self, inner: files.Files, left: list[int]) -> None:
+        self._inner, self._left = inner, left
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            self._left[0] -= 1
+            if self._left[0] < 0:
+                raise Dead
+            answer = getattr(self._inner, name)(*arguments)
+            if self._left[0] == 0:  # done, and who did it never knew
+                self._left[0] = -1
+                raise Dead
+            return answer
+
+        return step
+
+
+def write_until(table: Table, steps: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Write the first batch for so many steps; whether it came to its end."""
+    left, known = [steps], files.of
+    parquet._kept.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "of", lambda resolved: Steps(known(resolved), left))
+        try:
+            table.write(*FIRST, batch=batch())
+        except Dead:
+            return False
+        finally:
+            parquet._kept.cache_clear()
+    return True
+
+
+def test_who_dies_between_manifest_and_file_leaves_what_the_next_start_makes_whole(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(s3.S3Files, "publish", _dies)
+        with pytest.raises(Dead):
+            table.write(*FIRST, batch=batch())
+    assert (table.seen(), len(table.waiting())) == (Counter(), 3)
+    sinks.check(table.target)
+
+    assert table.seen() == table.told() == Counter([1, 2, 3])
+    assert table.waiting() == []
+
+
+def _dies(*_: object) -> None:
+    raise Dead
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("checkpoint", ["c", "edited"])
+def test_who_dies_at_any_step_leaves_what_the_next_attempt_makes_whole(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: str
+) -> None:
+    for steps in range(1, 100):
+        table = Table(sink(server, tmp_path / "secret"))
+        ended = write_until(table, steps, monkeypatch)
+        assert table.seen() - Counter([1, 2, 3]) == Counter(), "somebody sees a row twice"
+        sinks.check(table.target)
+        rows = FIRST if checkpoint == "c" else ([*FIRST[0], *FIRST[1]],)
+        table.write(*rows, batch=batch(0, checkpoint, 2))
+        table.write([window(4, 91)], batch=batch(1, checkpoint, 2))
+
+        assert table.seen() == table.told() == Counter([1, 2, 3, 4])
+        assert table.waiting() == []
+        if ended:
+            assert steps > 10
+            return
+    raise AssertionError("it never ends")
+
+
+# What holds in a folder holds in a bucket.
+test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first = (
+    local.test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first
+)
+test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so = (
+    local.test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so
+)
+
+
+def test_a_manifest_is_put_once(table: Table) -> None:
+    assert [table.files.put_once("x", text) for text in (b"1", b"2")] == [True, False]
+    assert table.files.get("x") == b"1"
+
+
+def test_rows_are_read_back(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+
+    source = Source("d", table.resolved, FileDescriptorSet(), Path("/"))
+    assert [row.fields["n"] for row in parquet.read(source, Selection(1))] == [2]
+
+
+def test_a_bucket_that_is_not_there_is_waited_for(table: Table) -> None:
+    table.resolved.sink.parquet.location = "s3://nobody-made-this"
+    with pytest.raises(JobError) as caught:
+        sinks.check(table.target)
+
+    assert (caught.value.error.reason, caught.value.error.retryable) == ("SINK_MISSING", True)
+
+
+def test_a_server_that_does_not_answer_is_away(table: Table) -> None:
+    table.resolved.sink.parquet.endpoint = "http://127.0.0.1:1"
+    with pytest.raises(TemporaryError):
+        sinks.probe(table.target)
+    sinks.check(table.target)  # silence is no reason not to start
+
+
+def test_an_address_that_is_not_allowed_is_not_reached(table: Table) -> None:
+    table.resolved.egress.networks = ""
+    with pytest.raises(JobError) as caught:
+        sinks.probe(table.target)
+
+    assert caught.value.error.reason == "SINK_ADDRESS_REFUSED"
+
+
+@pytest.mark.long
+def test_a_wrong_secret_is_denied_and_a_new_one_is_read_again(tmp_path: Path) -> None:
+    """moto checks none."""
+    with servers.versitygw(tmp_path) as url:
+        table = Table(sink(url, tmp_path / "secret"))
+        good = (tmp_path / "secret").read_text()
+        (tmp_path / "secret").write_text(f"{servers.KEY}:canary\n")
+        with pytest.raises(JobError) as caught:
+            sinks.probe(table.target)
+        (tmp_path / "secret").write_text(good)
+        sinks.probe(table.target)
+
+    assert (caught.value.error.reason, caught.value.error.retryable) == ("SINK_DENIED", True)
+    assert "canary" not in str(caught.value)
