@@ -395,6 +395,14 @@ def test_what_was_taken_is_not_sent_again_by_who_comes_back(server: Server, soon
     assert taken == dict.fromkeys(range(100), 1)
 
 
+def test_a_server_that_is_slow_to_say_later_is_asked_once_more(server: Server, soon: None) -> None:
+    number = count()
+    server.answer = lambda _: Reply(200 if next(number) else 503, after_s=1)
+
+    assert write(sink(server.url), batch(many(1))).refused == []
+    assert len(server.received) == 2
+
+
 @pytest.mark.parametrize(
     "reply",
     [
