@@ -60,8 +60,8 @@ def test_a_registered_sink_says_where_rows_go_and_a_dagger_says_the_rest(kind: s
     asked = Asked("d", spec, held)
 
     assert list(sinks.registration("sink", held.registered, held)) == []
-    assert list(sinks.violations("sinks[0]", spec.sinks[0], asked)) == []
-    resolved, _ = sinks.resolve("sinks[0]", spec.sinks[0], asked)
+    resolved, wrong = sinks.resolve("sinks[0]", spec.sinks[0], asked)
+    assert list(sinks.violations("sinks[0]", spec.sinks[0], asked, (resolved, wrong))) == []
     assert getattr(resolved.sink, kind).url == KINDS[kind][2]
     assert sinks.reached_at(resolved.sink)[1] == KINDS[kind][2]
     assert resolved.HasField("egress")
@@ -88,6 +88,8 @@ def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
     spec = spec_pb2.DaggerSpec(
         team="pricing", sinks=[{kind: {**KINDS[kind][1], **where}, "registered": "crm"}]
     )
-    told = list(sinks.violations("sinks[0]", spec.sinks[0], Asked("d", spec, Holding(kind))))
+    asked = Asked("d", spec, Holding(kind))
+    held = sinks.resolve("sinks[0]", spec.sinks[0], asked)
+    told = list(sinks.violations("sinks[0]", spec.sinks[0], asked, held))
 
     assert (f"sinks[0].{kind}.url", "UNEXPECTED") in [(each.field, each.reason) for each in told]

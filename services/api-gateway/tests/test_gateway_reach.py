@@ -242,7 +242,8 @@ async def test_a_name_is_judged_by_its_addresses(samples: Any, answer: list[str]
     reach = Reach(fleet, cast(Samples, None), Bounds(), enforce=True, resolver=resolver)
     asked = filled("mine", own(samples, "https://influx.tenant.example"))
 
-    judged = await reach.found("spec", "mine", asked, Principal("account:a"), cast(Context, None))
+    held = [resolve.sink(fleet, "mine", asked, each) for each in asked.sinks]
+    judged = await reach.found("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))
 
     assert [each.reason for each in judged.wrong] == reasons
 

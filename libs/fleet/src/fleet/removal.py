@@ -97,19 +97,26 @@ def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]
     """Kind and name of what is named, of these kinds, in a message and in those it holds."""
     leading = _leading(message.DESCRIPTOR, kinds)
     for field, value in message.ListFields():
-        if field.number in leading:
+        kind = leading.get(field.number)
+        if kind is not None:
             held = value.values() if _is_map(field) else value if field.is_repeated else (value,)
             for each in held:
-                if isinstance(each, str):
-                    yield _kind(field), each
+                if kind:
+                    yield kind, each
                 else:
                     yield from _named(each, kinds)
 
 
 @cache  # the fold asks at every request
-def _leading(message: Descriptor, kinds: tuple[str, ...]) -> frozenset[int]:
-    """The numbers of a message's fields that name one of these kinds, or lead to one that does."""
-    return frozenset(field.number for field in message.fields if _leads(field, kinds, ()))
+def _leading(message: Descriptor, kinds: tuple[str, ...]) -> Mapping[int, str]:
+    """By number: the fields of a message that name one of these kinds, and which; and those that lead to one
+    that does, with no kind.
+    """
+    return {
+        field.number: "" if field.message_type else _kind(field)
+        for field in message.fields
+        if _leads(field, kinds, ())
+    }
 
 
 def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descriptor, ...]) -> bool:

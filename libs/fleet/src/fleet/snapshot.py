@@ -59,31 +59,39 @@ class ChangeSet:
         """What a record changed."""
         if not applied.changed:
             return
+        kind = type(record.message)
         # A registration may take up a name that was removed.
-        self.removed |= type(record.message) in (*REGISTRATIONS, *REMOVALS, *tenancy.CHANGES)
-        match record.message:
-            case events_pb2.ClusterRegistered() | events_pb2.ClusterRemoved():
-                self.clusters.add(applied.subject)
-            case events_pb2.StreamRegistered() | events_pb2.StreamRemoved():
-                self.streams.add(applied.subject)
-            case events_pb2.ReferenceRegistered() | events_pb2.ReferenceRemoved():
-                self.references.add(applied.subject)
-            case events_pb2.SchemaRegistered() | events_pb2.SchemaRemoved():
-                self.schemas = True
-            case events_pb2.SecretRegistered() | events_pb2.SecretRemoved():
-                self.sinks = True
-            case events_pb2.SinkRegistered() | events_pb2.SinkRemoved():
-                self.sinks = True
-            case events_pb2.TeamRemoved() | events_pb2.ServiceAccountRevoked():
-                self.tenancy = True
-            case each if type(each) in tenancy.CHANGES:
-                self.tenancy = True
-            case events_pb2.SchedulerStarted():
-                self.claims = True
-            case events_pb2.HostServing():
-                self.hosts = True
-            case _:
-                self.daggers.add(applied.subject)
+        self.removed |= kind in _OF_CATALOGUE
+        part = _PARTS.get(kind, "daggers")
+        if part in _BY_NAME:
+            getattr(self, part).add(applied.subject)
+        else:
+            setattr(self, part, True)
+
+
+_BY_NAME: Final = frozenset({"daggers", *_CATALOGUE})
+"""The parts of a change set that say what of them changed."""
+_OF_CATALOGUE: Final = frozenset({*REGISTRATIONS, *REMOVALS, *tenancy.CHANGES})
+_PARTS: Final[Mapping[type[Any], str]] = {
+    **dict.fromkeys(tenancy.CHANGES, "tenancy"),
+    events_pb2.TeamRemoved: "tenancy",
+    events_pb2.ServiceAccountRevoked: "tenancy",
+    events_pb2.ClusterRegistered: "clusters",
+    events_pb2.ClusterRemoved: "clusters",
+    events_pb2.StreamRegistered: "streams",
+    events_pb2.StreamRemoved: "streams",
+    events_pb2.ReferenceRegistered: "references",
+    events_pb2.ReferenceRemoved: "references",
+    events_pb2.SchemaRegistered: "schemas",
+    events_pb2.SchemaRemoved: "schemas",
+    events_pb2.SecretRegistered: "sinks",
+    events_pb2.SecretRemoved: "sinks",
+    events_pb2.SinkRegistered: "sinks",
+    events_pb2.SinkRemoved: "sinks",
+    events_pb2.SchedulerStarted: "claims",
+    events_pb2.HostServing: "hosts",
+}
+"""What each event is a change of; any other is one of a dagger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,9 @@ def secrets(
     path: str, own: Any, whole: Any, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:
     """What is wrong with the secrets that a sink names. `own` is its message as its dagger says it, `whole`
-    with its address filled in; `path` is that of the message.
+    with its address filled in; `keys` are those that take values; `path` is that of the message.
     """
-    for key in flat(keys):
+    for key in keys:
         if not key.sent_to or not key.said(whole):
             continue
         reference, to = key.value(whole), key.destination(whole)
@@ -86,8 +86,11 @@ def forbidden(path: str, secret: spec_pb2.Secret, whom: str) -> Violation:
 
 
 def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key, spec_pb2.SecretRef, str]]:
-    """The references that a dagger's sink says itself, each with its key and the address it is sent to."""
-    for key in flat(keys):
+    """The references that a dagger's sink says itself, each with its key and the address it is sent to.
+
+    `keys` are those that take values.
+    """
+    for key in keys:
         if key.sent_to and key.said(own):
             yield key, key.value(own), key.destination(whole)
 

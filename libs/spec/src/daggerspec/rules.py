@@ -14,7 +14,6 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import defaults, fields, limits, sinks
 from daggerspec.catalogue import Catalogue
-from daggerspec.columns import Output
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation, unregistered
 
@@ -24,22 +23,20 @@ _END_OF_TIME_S: Final = 253_402_300_800
 _NANOS: Final = 1_000_000_000
 
 
-def violations(
-    path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue, output: Output | None
-) -> Iterator[Violation]:
-    """Everything that is wrong with the spec of the dagger `name` beside its query; fields are below `path`.
+def violations(path: str, asked: Asked, held: Sequence[sinks.Resolved]) -> Iterator[Violation]:
+    """Everything that is wrong with the spec of a dagger beside its query; fields are below `path`.
 
-    `output` are the rows that the query gives; None when it gives none.
+    `asked.output` are the rows that the query gives; None when it gives none. `held`: its sinks, resolved.
     """
-    asked = Asked(name, spec, catalogue, output)
-    yield from _plain(path, name, spec)
+    spec, catalogue = asked.spec, asked.catalogue
+    yield from _plain(path, asked.dagger, spec)
     yield from _cluster(path, spec, catalogue)
     for number, each in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", each)
     yield from _inputs(path, spec, catalogue)
     yield from sinks.named(f"{path}.sinks", spec.sinks)
-    for number, sink in enumerate(spec.sinks):
-        yield from sinks.violations(f"{path}.sinks[{number}]", sink, asked)
+    for number, (sink, resolved) in enumerate(zip(spec.sinks, held, strict=True)):
+        yield from sinks.violations(f"{path}.sinks[{number}]", sink, asked, resolved)
 
 
 def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:

@@ -85,7 +85,7 @@ class CatalogService(CatalogReads):
         except schemas.Unusable as error:
             raise invalid([*wrong, *error.violations]) from error
         event = events_pb2.SchemaRegistered(meta=events_pb2.RequestMeta(actor=actor()), schema=schema)
-        answer = self._writer.answered(request.request_id, event)
+        answer = self._writer.answered(request.request_id, (event,))
         if answer is None:
             wrong += validation.event_size("schema.files", event.ByteSize())
             wrong += compatibility.breaks(schema, self._fleet)

@@ -74,15 +74,29 @@ class Reach:
         self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
 
     async def found(
-        self, path: str, name: str, spec: spec_pb2.DaggerSpec, who: Principal, context: Context
+        self,
+        path: str,
+        name: str,
+        spec: spec_pb2.DaggerSpec,
+        held: Sequence[spec_pb2.ResolvedSink],
+        who: Principal,
+        context: Context,
     ) -> Found:
-        """What a principal may not reach by the spec of the dagger `name`, its defaults filled in."""
+        """What a principal may not reach by the spec of the dagger `name`, its defaults filled in; `held` are
+        its sinks, addresses filled in.
+        """
         living = self._fleet.living(name)
         before = defaults.filled(name, living.spec) if living else spec_pb2.DaggerSpec()
-        refused = [each async for each in self._addresses(path, name, spec, before)]
+        ruled = {
+            f"{path}.sinks[{number}]": each.sink
+            for number, each in enumerate(held)
+            if each.HasField("egress")
+        }
+        had = self._held(name, before) if ruled else ()
+        refused = [each async for each in self._addresses(ruled, had)]
         if spec.consumer_group != before.consumer_group and not is_administrator(who, self._fleet):
             refused += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
-        outside = list(self._folders(path, name, spec, before))
+        outside = list(self._folders(ruled, had, spec.team))
         loops, others = await self._topics(path, name, spec, before, who, context)
         unknown = [each for each in (*loops, *others) if each.reason == UNKNOWN]
         wrong = [*outside, *(each for each in loops if each.reason != UNKNOWN)]
@@ -92,25 +106,23 @@ class Reach:
         return Found(wrong, (*refused, *unknown))
 
     async def _addresses(
-        self, path: str, name: str, spec: spec_pb2.DaggerSpec, before: spec_pb2.DaggerSpec
+        self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink]
     ) -> AsyncIterator[Violation]:
         """Addresses that no administrator registered, and that lead where nobody may go."""
-        had = {sinks.reached_at(each.sink) for each in self._held(name, before)}
-        for number, resolved in enumerate(self._held(name, spec)):
-            if resolved.HasField("egress") and sinks.reached_at(resolved.sink) not in had:
-                for each in await self._refused(f"{path}.sinks[{number}]", resolved.sink):
+        known = {sinks.reached_at(each) for each in had}
+        for path, sink in ruled.items():
+            if sinks.reached_at(sink) not in known:
+                for each in await self._refused(path, sink):
                     yield each
 
     def _folders(
-        self, path: str, name: str, spec: spec_pb2.DaggerSpec, before: spec_pb2.DaggerSpec
+        self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink], team: str
     ) -> Iterator[Violation]:
         """Files that would be written where no administrator allows it: never only observed."""
-        if not any(sinks.written_below(each) for each in spec.sinks):
-            return
-        had = {sinks.written_below(each.sink) for each in self._held(name, before)}
-        for number, resolved in enumerate(self._held(name, spec)):
-            if resolved.HasField("egress") and sinks.written_below(resolved.sink) not in had:
-                yield from self._outside(f"{path}.sinks[{number}]", resolved.sink, spec.team)
+        known = {sinks.written_below(each) for each in had}
+        for path, sink in ruled.items():
+            if sinks.written_below(sink) not in known:
+                yield from self._outside(path, sink, team)
 
     def _outside(self, path: str, sink: spec_pb2.Sink, team: str) -> Iterator[Violation]:
         """Why a sink of a team may not write below its folder."""
@@ -130,10 +142,10 @@ class Reach:
         refused = await self._refused(path, sink.sink)
         return Found([*outside, *refused]) if self._enforce else Found(outside, refused)
 
-    def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.ResolvedSink]:
-        """Sinks with their addresses, and whether those are held to rules."""
+    def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
+        """Sinks with their addresses."""
         asked = sinks.Asked(name, spec, Registered(self._fleet))
-        return [sinks.resolve("", each, asked)[0] for each in spec.sinks]
+        return [each.sink for each, _ in sinks.all_resolved("", asked)]
 
     async def _refused(self, path: str, sink: spec_pb2.Sink) -> Sequence[Violation]:
         """Why a sink may not be where its address says."""

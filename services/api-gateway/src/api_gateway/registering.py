@@ -44,7 +44,7 @@ async def put(
 
     `wrong` is asked of a new request alone: what was accepted is not judged again. Raises: ApiError.
     """
-    answer = writer.answered(request.request_id, event)
+    answer = writer.answered(request.request_id, (event,))
     if answer is None:
         refuse([*wrong(), *_envelope(request), *validation.event_size(kind, event.ByteSize())])
         _check_version(request, kind, name, entries[name].version if name in entries else 0)

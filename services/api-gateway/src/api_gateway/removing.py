@@ -31,7 +31,7 @@ async def remove(writer: Writer, fleet: Fleet, request: Removing, event: Removal
 
     Raises: ApiError.
     """
-    answer = writer.answered(request.request_id, event)
+    answer = writer.answered(request.request_id, (event,))
     if answer is None:
         refuse(
             [

@@ -89,22 +89,32 @@ class Requests:
         # A default that is newer than the dagger is no change of it, and no reason for a restart.
         if living is not None and filled(name, living.spec) == spec:
             spec = living.spec
-        event = events_pb2.DaggerRequested(meta=meta, name=name, spec=spec)
-        known = self._fleet.daggers.get(name)
+
+        def event(warnings: Sequence[str], *, all_registered: bool) -> events_pb2.DaggerRequested:
+            return events_pb2.DaggerRequested(
+                meta=meta, name=name, spec=spec, warnings=warnings, all_registered=all_registered
+            )
+
+        def forms(warnings: Sequence[str]) -> Iterator[Request]:
+            yield from others
+            yield event((), all_registered=False)
+            yield event(warnings, all_registered=False)  # an older gateway wrote it
+            yield event(warnings, all_registered=True)
+
         # As it was asked before: the warnings of that time are not those of today.
-        before = _judged(event, known.warnings if known else (), all_registered=False)
-        judged_before = _judged(event, before.warnings, all_registered=True)
-        answer = self._writer.answered(request.request_id, *others, event, before, judged_before)
-        violations, event = [], before
+        known = self._fleet.daggers.get(name)
+        warnings: Sequence[str] = known.warnings if known else ()
+        answer = self._writer.answered(request.request_id, forms(warnings))
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
-        if answer is None and (living is None or living.spec != spec):
+        if answer is not None or (living is not None and living.spec == spec):
+            asked, violations = event(warnings, all_registered=False), []
+        else:
             judged = await self.judged(name, spec, context)
-            violations = judged.violations
+            warnings, violations = judged.warnings, judged.violations
             self.permit(spec, judged)
-            # Meanwhile the same request may have come again, and been answered; or an older gateway wrote it.
-            older = _judged(event, judged.warnings, all_registered=False)
-            event = _judged(event, judged.warnings, all_registered=True)
-            answer = self._writer.answered(request.request_id, *others, older, event)
+            asked = event(warnings, all_registered=True)
+            # Meanwhile the same request may have come again, and been answered.
+            answer = self._writer.answered(request.request_id, forms(warnings))
         if answer is None:
             refuse(
                 [
@@ -114,14 +124,14 @@ class Requests:
                     *validation.message("message", meta.message),
                 ]
             )
-            refuse(list(validation.event_size("spec", event.ByteSize())))
-        return answer, event
+            refuse(list(validation.event_size("spec", asked.ByteSize())))
+        return answer, asked
 
     async def named(
         self, request: Named, event: Request, wrong: Sequence[Violation] = ()
     ) -> tuple[gateway_pb2.Dagger, int]:
         """Do something to a dagger, or only check that: the dagger after it, and its place in the log."""
-        answer = self._writer.answered(request.request_id, event)
+        answer = self._writer.answered(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
@@ -139,7 +149,7 @@ class Requests:
     async def judged(self, name: str, spec: spec_pb2.DaggerSpec, context: Context) -> specs.Judged:
         """What is found about a spec whose defaults are filled in, and that who calls asks for."""
         judged = await self._judged(name, spec)
-        reached = await self._reach.found("spec", name, spec, principal(), context)
+        reached = await self._reach.found("spec", name, spec, judged.sinks, principal(), context)
         if reached.observed:
             note(observed=sorted({each.reason for each in reached.observed}))
         others = (*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong)
@@ -193,14 +203,6 @@ def meta_of(request: Any) -> events_pb2.RequestMeta:
     if isinstance(request, gateway_pb2.ApplyDaggerRequest):
         meta.message = request.message
     return meta
-
-
-def _judged(
-    event: events_pb2.DaggerRequested, warnings: Sequence[str], *, all_registered: bool
-) -> events_pb2.DaggerRequested:
-    return events_pb2.DaggerRequested(
-        meta=event.meta, name=event.name, spec=event.spec, warnings=warnings, all_registered=all_registered
-    )
 
 
 def _envelope(request_id: str, expected_version: int) -> Iterator[Violation]:

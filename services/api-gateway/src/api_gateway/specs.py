@@ -10,7 +10,7 @@ from daggers.v1 import spec_pb2
 
 from api_gateway.checks import Checks
 from api_gateway.missing import meant
-from daggerspec import query, rules
+from daggerspec import query, rules, sinks
 from daggerspec.catalogue import Unresolved
 from daggerspec.nearest import nearest
 from daggerspec.query import Query
@@ -33,6 +33,8 @@ class Judged:
     """What was found about the query; nothing at all when its tables are not known."""
     text: Query
     """The query."""
+    sinks: tuple[spec_pb2.ResolvedSink, ...]
+    """Its sinks, addresses filled in."""
     observed: tuple[Violation, ...] = ()
     """What is not refused, and would be by a gateway that enforces; or is not known."""
 
@@ -72,12 +74,17 @@ async def judge(
             checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec), unknown=unknown)
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
-    others += rules.violations(path, name, spec, catalogue, checked.plan)
-    return Judged(path, tuple(meant(each, fleet) for each in others), _told(checked, spec, fleet), text)
+    asked = sinks.Asked(name, spec, catalogue, checked.plan)
+    held = sinks.all_resolved(path, asked)
+    others += rules.violations(path, asked, held)
+    wrong = tuple(meant(each, fleet) for each in others)
+    return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(each for each, _ in held))
 
 
 def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
     """What was found about a query; of a table that the dagger does not have, which stream it may be."""
+    if not checked.findings:
+        return checked
     return replace(checked, findings=tuple(_with_stream(each, spec, fleet) for each in checked.findings))
 
 

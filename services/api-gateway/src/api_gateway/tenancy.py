@@ -248,7 +248,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
 
         `wrong` is asked of a new request alone.
         """
-        answer = self._writer.answered(request.request_id, event)
+        answer = self._writer.answered(request.request_id, (event,))
         if answer is None:
             refuse(
                 [

@@ -6,7 +6,7 @@ The fold decides races; what is clearly wrong is refused by the services before 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -40,15 +40,16 @@ class Writer:
         self._follower = follower
         self._source = source
 
-    def answered(self, request_id: str, *forms: Message) -> Answer | None:
+    def answered(self, request_id: str, forms: Iterable[Message]) -> Answer | None:
         """The answer a request has already; None when it is new. Asked before anything is checked.
 
         `forms` are the forms the same request may have taken when it was made: what a check adds to it may be
-        another thing today.
+        another thing today. They are asked for only where the id has an answer.
         Raises: ApiError when it was refused, when another request has this id, and for a new request when the
         log is damaged.
         """
-        known = [self._fleet.answer(request_id, form) for form in forms] if request_id else []
+        new = not request_id or request_id not in self._fleet.answers
+        known = [] if new else [self._fleet.answer(request_id, form) for form in forms]
         # Of the other forms it is said that they are other requests; the last word is that of its own.
         answer = min(filter(None, known), key=_other, default=None)
         if answer is not None:

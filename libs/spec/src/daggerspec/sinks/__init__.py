@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import count
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from daggers.v1 import spec_pb2
 
@@ -37,6 +36,10 @@ class Asked:
     catalogue: Catalogue
     output: Output | None = None
     """The rows it gets; None where the query gives none."""
+
+
+Resolved: TypeAlias = tuple[spec_pb2.ResolvedSink, Sequence[Violation]]
+"""A sink with its address, and which of its names stand for nothing."""
 
 
 def own_address(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
@@ -90,6 +93,12 @@ def load(name: str) -> Kind:
     return cast(Kind, importlib.import_module(f"{__name__}.{name}"))
 
 
+@cache  # each call that writes a specification asks
+def _flat(name: str) -> Sequence[Key]:
+    """The keys of a kind that take values."""
+    return tuple(flat(load(name).KEYS))
+
+
 def kinds() -> dict[str, Kind]:
     """All kinds, by name."""
     return {name: load(name) for name in names()}
@@ -126,9 +135,7 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         key.clear(own)
 
 
-def resolve(
-    path: str, sink: spec_pb2.Sink, asked: Asked
-) -> tuple[spec_pb2.ResolvedSink, Sequence[Violation]]:
+def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
     """A sink with the empty parts of its address taken from its registration and its cluster, and what stands
     for nothing. Registered secrets stand by their names.
     """
@@ -146,8 +153,13 @@ def resolve(
     if held is not None and held.exempt:
         resolved.ClearField("egress")
     own, whole = getattr(sink, name), getattr(resolved.sink, name)
-    wrong += registered.secrets(f"{path}.{name}", own, whole, kind.KEYS, team, asked.catalogue)
+    wrong += registered.secrets(f"{path}.{name}", own, whole, _flat(name), team, asked.catalogue)
     return resolved, wrong
+
+
+def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
+    """The sinks of a dagger, as `resolve` has each; `path` is that of the specification."""
+    return [resolve(f"{path}.sinks[{number}]", each, asked) for number, each in enumerate(asked.spec.sinks)]
 
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
@@ -158,11 +170,14 @@ def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
 def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
     """The secrets that a sink refers to itself: the field below it, the reference, the address."""
     name = kind_of(sink)
-    if name is not None:
-        resolved, _ = resolve("", sink, asked)
-        own, whole = getattr(sink, name), getattr(resolved.sink, name)
-        for key, reference, to in registered.own_secrets(own, whole, load(name).KEYS):
-            yield f"{name}.{key.field}", reference, to
+    if name is None:
+        return
+    own, keys = getattr(sink, name), _flat(name)
+    if not any(key.sent_to and key.said(own) for key in keys):
+        return
+    whole = getattr(resolve("", sink, asked)[0].sink, name)
+    for key, reference, to in registered.own_secrets(own, whole, keys):
+        yield f"{name}.{key.field}", reference, to
 
 
 def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
@@ -197,7 +212,7 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     about = tuple(f"{path}.{name}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
     known = {each.field for each in wrong}
     yield from (each for each in told if each.field.startswith(about) and each.field not in known)
-    for key, reference, to in registered.own_secrets(own, own, kind.KEYS):
+    for key, reference, to in registered.own_secrets(own, own, _flat(name)):
         where = f"{path}.{name}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
         secret = catalogue.secret(reference.name) if reference.name else None
@@ -207,12 +222,12 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
 
 def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
     """What is wrong with the names that the sinks of a dagger have; `path` is that of the list."""
-    times = Counter(sink.name for sink in sinks)
-    for number, sink in enumerate(sinks):
-        if sink.name:
-            yield from fields.short_name(f"{path}[{number}].name", sink.name)
-            if times[sink.name] > 1:
-                text = f"{sink.name} is the name of two sinks"
+    names = [sink.name for sink in sinks]
+    for number, name in enumerate(names):
+        if name:
+            yield from fields.short_name(f"{path}[{number}].name", name)
+            if names.count(name) > 1:
+                text = f"{name} is the name of two sinks"
                 yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
 
 
@@ -239,10 +254,10 @@ def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violati
     yield from _unknown_messages(path, sink, asked)
 
 
-def violations(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
-    """Everything that is wrong with a sink."""
+def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> Iterator[Violation]:
+    """Everything that is wrong with a sink, which `held` is, resolved."""
     yield from outages.violations(path, sink)
-    resolved, wrong = resolve(path, sink, asked)
+    resolved, wrong = held
     yield from wrong
     if not _is_known(path, wrong):
         return
@@ -277,7 +292,7 @@ def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
     no address of its own. It is where its secret is sent.
     """
     name = kind_of(sink)
-    key = next((each for each in flat(load(name).KEYS) if each.sent_to), None) if name else None
+    key = next((each for each in _flat(name) if each.sent_to), None) if name else None
     if key is None:
         return "", ""
     own = getattr(sink, name or "")
@@ -289,7 +304,7 @@ def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
     None where it writes no files.
     """
     name = kind_of(sink)
-    key = next((each for each in flat(load(name).KEYS) if each.folder), None) if name else None
+    key = next((each for each in _flat(name) if each.folder), None) if name else None
     return (f"{name}.{key.field}", str(key.value(getattr(sink, name or "")))) if key else None
 
 

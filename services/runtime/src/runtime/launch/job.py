@@ -87,7 +87,8 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
         answer = _asked(text, spec, catalogue)
-    wrong = list(rules.violations("spec", spec.dagger, spec.spec, catalogue, answer.plan))
+    asked = rulebook.Asked(spec.dagger, spec.spec, catalogue, answer.plan)
+    wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     wrong += [text.located("spec", each.violation("")) for each in errors]
     if wrong or answer.plan is None:
