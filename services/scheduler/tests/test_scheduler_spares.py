@@ -12,7 +12,7 @@ from services.scheduler.tests.scheduler_world import META, World, there, until
 from tests.contracts.logs import TroubledLog, nothing
 
 from chassis import drivers, processes
-from daggerspec.rundir import SPARE, DriverIdentity
+from daggerspec.rundir import IDENTITY, SPARE, DriverIdentity
 from eventlog import Draft
 from fleet import Dagger
 
@@ -190,6 +190,19 @@ async def test_what_a_driver_leaves_that_was_a_spare_is_removed_with_it(world: W
         await until(lambda: not link_of(spare), "its link is still there")
 
     assert (Path(handle(dagger).run_dir) / "identity.json").exists()
+
+
+async def test_nobody_else_says_what_a_spare_is(world: World) -> None:
+    """Who would, while it becomes a driver, would say it of that driver: a link leads there."""
+    async with world.serving(spare=True):
+        await registered(world)
+        spare = await ready(world)
+        said = Path(spare.run_dir) / IDENTITY
+        aside = said.rename(said.with_name("aside"))
+        world.drivers()  # as another scheduler of this host, which starts
+
+        assert not said.exists()
+        aside.rename(said)
 
 
 @pytest.mark.long

@@ -162,9 +162,11 @@ class Drivers:
     def write_missing(self) -> None:
         """Write the identities that no wrapper wrote: those of drivers that an older version has launched.
 
-        Called when such a version may have acted: when a scheduler starts, and when it begins to lead.
+        Called when such a version may have acted: when a scheduler starts, and when it begins to lead. No
+        older version has spares, and the place of one may be a link to its launch's by the time of writing.
         """
-        for identity in drivers.unwritten(self.runs):
+        launches = (each for each in drivers.unwritten(self.runs) if each.dagger != rundir.SPARE)
+        for identity in launches:
             with suppress(FileNotFoundError):  # its directory was deleted
                 drivers.write(identity)
 
