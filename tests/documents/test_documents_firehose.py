@@ -35,13 +35,21 @@ HEAD = "name: orders\nteam: crm\ncluster: local\nstreams: [{stream: bookings}]\n
 
 
 def fleet() -> Fleet:
-    """A cluster with a database, and the stream `bookings` of the corpus."""
+    """A cluster with a database, the stream `bookings` of the corpus, the schema of a service."""
     [message] = [each.message for each in tables() if each.name == "bookings"]
     schema = spec_pb2.Schema(messages=[message.full_name])
     files: dict[str, FileDescriptor] = {}
     _collect(message.file, files)
     for each in files.values():
         each.CopyToProto(schema.files.file.add())
+    crm = spec_pb2.Schema(messages=["crm.v1.Order"])
+    file = crm.files.file.add(name="crm.proto", package="crm.v1", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    for number, name in enumerate(("order_id", "customer"), 1):
+        order.field.add(name=name, number=number, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    file.service.add(name="Orders").method.add(
+        name="Put", input_type=".crm.v1.Order", output_type=".crm.v1.Order"
+    )
     cluster = spec_pb2.Cluster(
         name="local", spark_master="local[2]", kafka={"bootstrap_servers": "kafka:9092"}
     )
@@ -52,6 +60,7 @@ def fleet() -> Fleet:
     for record in given(
         events_pb2.ClusterRegistered(cluster=cluster),
         events_pb2.SchemaRegistered(schema=schema),
+        events_pb2.SchemaRegistered(schema=crm),
         events_pb2.StreamRegistered(stream=stream),
     ):
         folded.apply(record)

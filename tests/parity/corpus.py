@@ -78,6 +78,11 @@ def http(**fields: Any) -> dict[str, Any]:
     return sink(http={"url": "https://crm.example", **fields})
 
 
+def grpc(**fields: Any) -> dict[str, Any]:
+    own = {"target": "crm.example:443", "method": "shop.Orders/Put", "message": "shop.Summary"}
+    return sink(grpc=own | fields)
+
+
 def elasticsearch(**fields: Any) -> dict[str, Any]:
     return sink(elasticsearch={"url": "https://search", "index": "trips", **fields})
 
@@ -139,6 +144,8 @@ ACCEPTED = (
     Case("profiles of CleverTap", clevertap(event="", profile=True)),
     Case("events of Mixpanel", mixpanel(region="eu")),
     Case("documents early", {**elasticsearch(createIndex=True), "emit": "EMIT_EARLY"}),
+    Case("calls of a method", grpc(metadata={"x-city": "c-${tag_city}"}, plaintext=True, deadline="5s")),
+    Case("calls of a method that is registered", grpc(method="shop.Summaries/Put")),
     Case("a server that gets many rows at once", http(rowsPerRequest=100, wrap='{"d": "${rows}"}')),
     Case("a server that gets each row at its own path",
          http(path="/v1/${tag_city}", template='{"at": "${window_timestamp:%Y}"}', query={"n": "${orders}"},
@@ -364,6 +371,35 @@ REFUSED = (
     Case("an id under a column's name", http(rowId="tag_city"),
          one("sinks[0].http.row_id", "DUPLICATE_COLUMN")),
     Case("early rows for a server", {**http(), "emit": "EMIT_EARLY"}, one("sinks[0]", "NOT_UPSERT")),
+    Case("calls nowhere",
+         grpc(target="https://crm", tls={"caFile": "ca.pem"}, deadline="61s", plaintext=True),
+         one("sinks[0].grpc.target", "INVALID_ADDRESS")
+         + one("sinks[0].grpc.tls.ca_file", "INVALID_REFERENCE")
+         + one("sinks[0].grpc.tls.ca_file", "UNEXPECTED")
+         + one("sinks[0].grpc.deadline", "OUT_OF_RANGE")),
+    Case("calls of no method", grpc(method="/shop.Orders/Put", message=""),
+         one("sinks[0].grpc.message", "REQUIRED") + one("sinks[0].grpc.method", "INVALID_NAME")),
+    Case("calls of a message that is not registered", grpc(message="shop.Gone"),
+         one("sinks[0].grpc.message", "UNKNOWN_MESSAGE")),
+    Case("calls of a message without the columns", grpc(message="shop.Booking"),
+         one("sinks[0].grpc.message", "UNKNOWN_FIELD") * 3),
+    Case("a method that a registered service lacks", grpc(method="shop.Summaries/Putt"),
+         one("sinks[0].grpc.method", "UNKNOWN_METHOD")),
+    Case("a method of another message", grpc(method="shop.Summaries/Book"),
+         one("sinks[0].grpc.method", "TYPE_MISMATCH")),
+    Case("a method of streams", grpc(method="shop.Summaries/Follow"),
+         one("sinks[0].grpc.method", "WRONG_KIND")),
+    Case("metadata that shows its secret",
+         grpc(metadata={"authorization": "Bearer x", "X": "a", "grpc-x": "a", "te": "a", "x": "\n${citi}"},
+              auth={"header": {"name": "key-bin", "value": {"env": "A"}}}),
+         one("sinks[0].grpc.auth.header.name", "INVALID_NAME")
+         + one("sinks[0].grpc.metadata.X", "INVALID_NAME")
+         + one("sinks[0].grpc.metadata.authorization", "INLINE_SECRET")
+         + one("sinks[0].grpc.metadata.grpc-x", "INVALID_NAME")
+         + one("sinks[0].grpc.metadata.te", "UNEXPECTED")
+         + one("sinks[0].grpc.metadata.x", "INVALID_CHARACTER")
+         + one("sinks[0].grpc.metadata.x", "SINK_TEMPLATE")),
+    Case("early calls", {**grpc(), "emit": "EMIT_EARLY"}, one("sinks[0]", "NOT_UPSERT")),
     Case("an index nowhere", elasticsearch(url="", index="", timeout="0s"),
          one("sinks[0].elasticsearch.url", "INVALID_URL")
          + one("sinks[0].elasticsearch.timeout", "OUT_OF_RANGE")

@@ -50,6 +50,12 @@ def fleet() -> Fleet:
             field.type, field.type_name = F.TYPE_MESSAGE, kind
         else:
             field.type = kind
+    service = file.service.add(name="Summaries")
+    service.method.add(name="Put", input_type=".shop.Summary", output_type=".shop.Summary")
+    service.method.add(name="Book", input_type=".shop.Booking", output_type=".shop.Summary")
+    service.method.add(
+        name="Follow", input_type=".shop.Summary", output_type=".shop.Summary", server_streaming=True
+    )
     timestamp = descriptor_pb2.FileDescriptorProto()
     timestamp_pb2.DESCRIPTOR.CopyToProto(timestamp)
     schema = spec_pb2.Schema(messages=["shop.Booking", "shop.Summary"])

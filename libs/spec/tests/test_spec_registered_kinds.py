@@ -1,4 +1,4 @@
-"""Sinks over HTTP that are registered: what they say, and what is left to a dagger's own."""
+"""Sinks over HTTP and gRPC that are registered: what they say, and what is left to a dagger's own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"index": "trips"},
         "http://influx:8086",
     ),
+    "grpc": (
+        {"target": "crm.example:443", "auth": {"bearer": TOKEN}},
+        {"method": "shop.Orders/Put", "message": "shop.Order"},
+        "crm.example:443",
+    ),
     "clevertap": (
         {"account": "A-1", "region": "in1", "passcode": TOKEN},
         {"event": "e", "identity": "c"},
@@ -37,6 +42,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 """Of a kind: what is registered, what a dagger says, and where rows go."""
 
 
+def address(kind: str) -> str:
+    """The field that says where rows go."""
+    return "target" if kind == "grpc" else "url"
+
+
 class Holding(Known):
     """A catalogue that has one registered sink, and a secret for where it is."""
 
@@ -47,6 +57,11 @@ class Holding(Known):
 
     def sink(self, name: str) -> Any:
         return self.registered if name == "crm" else None
+
+    def message(self, name: str) -> Any:
+        """Any message: what a dagger's rows are is asked elsewhere."""
+        del name
+        return spec_pb2.Secret.DESCRIPTOR
 
     def secret(self, name: str) -> spec_pb2.Secret:
         return spec_pb2.Secret(name=name, team="pricing", addresses=[self._url])
@@ -62,7 +77,7 @@ def test_a_registered_sink_says_where_rows_go_and_a_dagger_says_the_rest(kind: s
     assert list(sinks.registration("sink", held.registered, held)) == []
     resolved, wrong = sinks.resolve("sinks[0]", spec.sinks[0], asked)
     assert list(sinks.violations("sinks[0]", spec.sinks[0], asked, (resolved, wrong))) == []
-    assert getattr(resolved.sink, kind).url == KINDS[kind][2]
+    assert getattr(getattr(resolved.sink, kind), address(kind)) == KINDS[kind][2]
     assert sinks.reached_at(resolved.sink)[1] == KINDS[kind][2]
     assert resolved.HasField("egress")
 
@@ -84,7 +99,7 @@ class Elsewhere(Known):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
-    where = {"url": "http://mine"}
+    where = {address(kind): "mine.example:80"}
     spec = spec_pb2.DaggerSpec(
         team="pricing", sinks=[{kind: {**KINDS[kind][1], **where}, "registered": "crm"}]
     )
@@ -92,4 +107,4 @@ def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
     held = sinks.resolve("sinks[0]", spec.sinks[0], asked)
     told = list(sinks.violations("sinks[0]", spec.sinks[0], asked, held))
 
-    assert (f"sinks[0].{kind}.url", "UNEXPECTED") in [(each.field, each.reason) for each in told]
+    assert (f"sinks[0].{kind}.{address(kind)}", "UNEXPECTED") in [(each.field, each.reason) for each in told]

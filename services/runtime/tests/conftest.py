@@ -14,7 +14,7 @@ from tests.proxy import Proxy, port_of
 
 from daggerspec.defaults import consumer_group
 from runtime import hiding
-from runtime.clients.http import sending
+from runtime.clients import sending
 from runtime.source.context import SourceContext
 
 

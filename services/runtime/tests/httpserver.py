@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from daggers.v1 import spec_pb2
 
-from runtime.clients.http import sending
+from runtime.clients import sending
 
 
 @dataclass(frozen=True)

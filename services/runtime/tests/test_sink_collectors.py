@@ -21,7 +21,8 @@ from services.runtime.tests.sink_cases import mixpanel as mixpanel_case
 from services.runtime.tests.test_sink_contract import batch, many, target
 
 from runtime import sinks
-from runtime.clients.http import client, sending
+from runtime.clients import sending
+from runtime.clients.http import client
 from runtime.errors import JobError
 from runtime.sinks import Outcome, Target
 from runtime.sinks.clevertap import Uploads

@@ -58,8 +58,10 @@ def batch(counts: Counts) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def target(dagger: str, sink: spec_pb2.ResolvedSink) -> Target:
-    return Target(dagger, sink.SerializeToString(), LAYOUT, SCHEMA, b"", updates=False, part=part("c", 0))
+def target(dagger: str, sink: spec_pb2.ResolvedSink, descriptors: bytes = b"") -> Target:
+    return Target(
+        dagger, sink.SerializeToString(), LAYOUT, SCHEMA, descriptors, updates=False, part=part("c", 0)
+    )
 
 
 def part(checkpoint: str, batch_id: int) -> Part:
@@ -144,13 +146,17 @@ class Bench:
         self.printed: list[str] = []
         self.case = case_of(name)
         self.resolved, self.read = self.case.case(self.dagger, request, self.printed)
-        self.target = target(self.dagger, self.resolved)
+        self.target = self.aimed(self.resolved)
         sinks.check(self.target)  # as every launch does, before anything is written
+
+    def aimed(self, sink: spec_pb2.ResolvedSink) -> Target:
+        """This sink of the dagger, with the messages that its case has."""
+        return target(self.dagger, sink, getattr(self.case, "DESCRIPTORS", b""))
 
     def allow(self, **share: float) -> None:
         """From now on no more is allowed than this."""
         self.resolved.share.CopyFrom(spec_pb2.RateLimit(**share))
-        self.target = target(self.dagger, self.resolved)
+        self.target = self.aimed(self.resolved)
 
     def write(
         self, *batches: Counts, batch_id: int = 0, checkpoint: str = "c", is_finished: bool = True
@@ -305,7 +311,7 @@ def test_a_sink_that_does_not_answer_says_so_to_writers_and_to_who_asks_and_lose
 ) -> None:
     sinks.probe(bench.target)
     with bench.case.silence(bench.resolved, monkeypatch) as silent:
-        away = target(bench.dagger, silent)
+        away = bench.aimed(silent)
         with pytest.raises(TemporaryError):
             sinks.open_writer(away).write(batch(COUNTS), 0)
         with pytest.raises(TemporaryError):

@@ -25,7 +25,8 @@ from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, Counts, ba
 
 from daggerspec.columns import Column, role_of
 from runtime import sinks
-from runtime.clients.http import client, sending
+from runtime.clients import sending
+from runtime.clients.http import client
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
 from runtime.sinks import BatchRef, Outcome, Part, Target

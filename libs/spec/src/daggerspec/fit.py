@@ -1,4 +1,4 @@
-"""Whether the columns of a query fit the message of a Kafka sink, by name, dotted names to nested messages.
+"""Whether the columns of a query fit the message of a sink, by name, dotted names to nested messages.
 
 The rules are those of the runtime's encoder: numbers of one kind fit each other, a name fits an enum, a
 struct fits a message, Timestamp, Duration and the wrappers take their scalars. Pure.

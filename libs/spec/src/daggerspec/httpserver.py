@@ -1,10 +1,11 @@
-"""What sinks say of an HTTP server: its address, what it is shown of who calls, how it is known."""
+"""What sinks say of a server, of HTTP or gRPC: its address, what shows it who calls, how it is known."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from daggers.v1 import spec_pb2
@@ -15,35 +16,48 @@ from daggerspec.keys import Key
 from daggerspec.violation import Violation
 
 LONGEST_TIMEOUT: Final = timedelta(seconds=60)
-AUTH: Final = Key(
-    "auth",
-    "What shows the server who calls; one of the following.",
-    keys=(
-        Key("bearer", "Where the token is, for Authorization: Bearer.", address=True, sent_to=("url",)),
-        Key(
-            "basic",
-            "A user and a password.",
-            keys=(
-                Key("user", "The user.", required=True, address=True),
-                Key("password", "Where the password is.", required=True, address=True, sent_to=("url",)),
+
+
+def auth_keys(header: str, to: str) -> Key:
+    """What shows a server who calls, by a `header`, as people know it; `to` is the field with its address."""
+    secret = partial(Key, address=True, sent_to=(to,))
+    return Key(
+        "auth",
+        "What shows the server who calls; one of the following.",
+        keys=(
+            secret("bearer", "Where the token is, for Authorization: Bearer."),
+            Key(
+                "basic",
+                "A user and a password.",
+                keys=(
+                    Key("user", "The user.", required=True, address=True),
+                    secret("password", "Where the password is.", required=True),
+                ),
+            ),
+            Key(
+                "header",
+                f"{header} of the server's own.",
+                keys=(
+                    Key("name", "Its name, for example X-Api-Key.", required=True, address=True),
+                    secret("value", "Where its value is.", required=True),
+                ),
             ),
         ),
-        Key(
-            "header",
-            "A header of the server's own.",
-            keys=(
-                Key("name", "Its name, for example X-Api-Key.", required=True, address=True),
-                Key("value", "Where its value is.", required=True, address=True, sent_to=("url",)),
-            ),
-        ),
-    ),
-)
+    )
+
+
+AUTH: Final = auth_keys("A header", "url")
 CA_FILE: Final = Key(
     "ca_file",
     "A file with the certificates that sign the server's; without it the system's.",
     "tls.ca_file",
     address=True,
 )
+SECRET: Final = re.compile(
+    r"authorization|proxy-authorization|cookie|.*(api|access|auth)[-_]?key|.*(secret|password|passcode|token)|key|sig",
+    re.IGNORECASE,
+)
+"""Names under which secrets go."""
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _OWN: Final = frozenset(
     {"ce-id", "connection", "content-length", "expect", "host", "idempotency-key", "te", "trailer"}
@@ -57,14 +71,24 @@ def violations(
 ) -> Iterator[Violation]:
     """What is wrong with them."""
     yield from fields.url(f"{path}.url", url)
+    yield from caller(path, auth, tls)
+    yield from waited(f"{path}.timeout", timeout)
+
+
+def caller(path: str, auth: spec_pb2.HttpAuth, tls: spec_pb2.Tls) -> Iterator[Violation]:
+    """What a server is shown of who calls, and how it is known."""
     yield from _auth(f"{path}.auth", auth)
     if tls.ca_file and not tls.ca_file.startswith("/"):
         yield Violation(f"{path}.tls.ca_file", "must be an absolute path", "INVALID_REFERENCE")
-    wrong = list(fields.duration(f"{path}.timeout", timeout, positive=True))
+
+
+def waited(path: str, timeout: Duration) -> Iterator[Violation]:
+    """How long a request may take."""
+    wrong = list(fields.duration(path, timeout, positive=True))
     yield from wrong
     if not wrong and timeout.ToTimedelta() > LONGEST_TIMEOUT:
         what = f"must not be longer than {LONGEST_TIMEOUT.seconds} s: a batch waits for it"
-        yield Violation(f"{path}.timeout", what, "OUT_OF_RANGE")
+        yield Violation(path, what, "OUT_OF_RANGE")
 
 
 def header(path: str, name: str) -> Iterator[Violation]:

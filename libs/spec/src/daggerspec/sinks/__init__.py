@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -18,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, outages, registered
+from daggerspec import fields, fit, outages, registered
 from daggerspec.capabilities import Capabilities
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output
@@ -53,6 +54,13 @@ def no_messages(sink: object) -> Mapping[str, str]:
     """`Kind.messages` of a kind that writes none."""
     del sink
     return {}
+
+
+def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation]:
+    """The columns that a message has no fields for; that it is not registered is told of elsewhere."""
+    if name and asked.output is not None:
+        with suppress(Unresolved):
+            yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))
 
 
 class Kind(Protocol):

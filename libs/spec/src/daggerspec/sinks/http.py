@@ -80,11 +80,6 @@ _BODIES: Final = (
 _STATUSES: Final = re.compile(r"([45]\d\d)(?:-([45]\d\d))?")
 _PATH: Final = re.compile(r"(?:/[!\"$->@-\[\]-~]*)?")
 _VALUE: Final = re.compile(r"[\x20-\x7e]{0,8000}")
-_SECRET: Final = re.compile(
-    r"authorization|proxy-authorization|cookie|.*(api|access|auth)[-_]?key|.*(secret|password|passcode|token)|key|sig",
-    re.IGNORECASE,
-)
-"""Names under which secrets go."""
 
 
 def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
@@ -159,7 +154,7 @@ def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violati
         said.append((where, value))
     said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
     for field, name in [(each, name) for each in ("headers", "query") for name in getattr(sink, each)]:
-        if _SECRET.fullmatch(name):
+        if httpserver.SECRET.fullmatch(name):
             what = "would hold a secret, and it be kept in the open: say it by `auth`"
             yield Violation(f"{path}.{field}.{name}", what, "INLINE_SECRET")
     for where, text in said:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, fit, topics
+from daggerspec import fields, topics
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked
+from daggerspec.sinks import Asked, message_mismatches
 from daggerspec.violation import Violation, unregistered
 
 CAPABILITIES: Final = Capabilities(
@@ -74,7 +72,9 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
             text = f"{sink.topic} is read by this dagger: its rows would come back"
             yield Violation(f"{path}.topic", text, "LOOP")
     if sink.format == _PROTOBUF:
-        yield from _message(f"{path}.message", sink.message, asked)
+        if not sink.message:
+            yield Violation(f"{path}.message", "is required for the format Protobuf", "REQUIRED")
+        yield from message_mismatches(f"{path}.message", sink.message, asked)
     elif sink.format != _JSON:
         yield Violation(f"{path}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
     elif sink.message:
@@ -84,11 +84,3 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
 def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
     """The message of its records."""
     return {"message": sink.message} if sink.format == _PROTOBUF and sink.message else {}
-
-
-def _message(path: str, name: str, asked: Asked) -> Iterator[Violation]:
-    if not name:
-        yield Violation(path, "is required for the format Protobuf", "REQUIRED")
-    elif asked.output is not None:
-        with suppress(Unresolved):  # which is told of for every kind
-            yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))

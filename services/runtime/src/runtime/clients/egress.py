@@ -18,15 +18,19 @@ def checked(egress: spec_pb2.Egress, what: str) -> Pools:
     return pools(Allowed.parse(egress.hosts, egress.networks), judge(egress, what))
 
 
-def addresses(egress: spec_pb2.Egress, what: str, host: str, port: int) -> list[str]:
-    """The addresses of a host, for a client that encrypts and connects to no others.
+def addresses(
+    egress: spec_pb2.Egress | None, what: str, host: str, port: int, scheme: str = "https"
+) -> list[str]:
+    """The addresses of a host, for a client that connects to no others; `scheme` is http where it does not
+    encrypt. All of them without `egress`: an administrator vouches for the host.
 
     Raises: OSError where it has none, AddressRefused.
     """
     resolved = resolve(host, port)
-    why = refusal("https", host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
-    if why is not None:
-        judge(egress, what)(why)
+    if egress is not None:
+        why = refusal(scheme, host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
+        if why is not None:
+            judge(egress, what)(why)
     return list(map(str, resolved))
 
 

@@ -98,7 +98,7 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
     try:
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
     except KeyError:
-        raise user("UNKNOWN_MESSAGE", f"The Kafka sink's message {name!r} is not registered.") from None
+        raise user("UNKNOWN_MESSAGE", f"The sink's message {name!r} is not registered.") from None
 
 
 def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType) -> _Setter:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -158,6 +158,23 @@ class Writer(Protocol):
 
         Raises as `write`, and is asked again as well.
         """
+
+
+class RowWriter:
+    """Sends rows as they come, and keeps none."""
+
+    def __init__(self, sent: Callable[[pa.RecordBatch], Sequence[Refusal]]) -> None:
+        """`sent` returns the rows that are refused when all others were taken. It raises as `write`."""
+        self._sent = sent
+
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+        """Send a batch; the rows that the server refused. Asked again, it goes on with what is open."""
+        del batch_id
+        return Outcome(refused=self._sent(batch))
+
+    def finish(self) -> Outcome:
+        """Nothing is kept: what was sent was taken."""
+        return Outcome()
 
 
 @cache

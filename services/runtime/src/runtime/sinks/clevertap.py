@@ -19,13 +19,12 @@ from daggers.v1 import spec_pb2
 from daggerspec.sinks.clevertap import CAPABILITIES, LONGEST_VALUE, MOST_IN_FLIGHT
 from runtime.clients.http import posting
 from runtime.clients.http.client import Answer, Request, Server
-from runtime.clients.http.posting import Posting, parts
-from runtime.clients.http.sending import Rows, Verdict
+from runtime.clients.http.posting import Posting
+from runtime.clients.sending import Rows, Verdict, parts
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError
-from runtime.sinks import Target, Writer
-from runtime.sinks.http import RowWriter
+from runtime.sinks import RowWriter, Target, Writer
 
 _SERVER_ERROR: Final = 555
 """The one code of a record that is worth another try."""
@@ -46,7 +45,7 @@ def probe(target: Target) -> None:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Uploads(target, server, rows)))
+    return RowWriter(Posting(server, lambda rows: Uploads(target, server, rows)).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:

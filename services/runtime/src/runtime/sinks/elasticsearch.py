@@ -23,14 +23,13 @@ from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
 from runtime.clients.http import client, posting
-from runtime.clients.http.client import DENIED, Answer, Request, Server
+from runtime.clients.http.client import Answer, Request, Server
 from runtime.clients.http.posting import Posting, sized_parts
-from runtime.clients.http.sending import Rows, Verdict
+from runtime.clients.sending import DENIED, Rows, Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
 from runtime.errors import TemporaryError, external, user
-from runtime.sinks import BatchRef, Target, Writer
-from runtime.sinks.http import RowWriter
+from runtime.sinks import BatchRef, RowWriter, Target, Writer
 
 _SINK: Final = spec_pb2.ElasticsearchSink
 _OLDEST: Final = 7
@@ -74,7 +73,7 @@ def probe(target: Target) -> None:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Documents(target, server, rows)))
+    return RowWriter(Posting(server, lambda rows: Documents(target, server, rows)).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:

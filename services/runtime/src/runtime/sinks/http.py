@@ -25,11 +25,11 @@ from daggerspec import template as templates
 from daggerspec.sinks import http as kind
 from runtime.clients.http import posting
 from runtime.clients.http.client import Answer, Request, Server
-from runtime.clients.http.posting import Posting, parts
-from runtime.clients.http.sending import Rows, Verdict
+from runtime.clients.http.posting import Posting
+from runtime.clients.sending import Rows, Verdict, parts
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
-from runtime.sinks import Outcome, Target, Writer
+from runtime.sinks import Outcome, RowWriter, Target, Writer
 
 _ENCODED_AT_ONCE: Final = 10_000
 _DOTS: Final = frozenset({".", ".."})
@@ -60,7 +60,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
     if target.resolved.sink.http.rows_per_request == 1:
-        return RowWriter(Posting(server, lambda rows: HttpRows(target, server, rows)))
+        return RowWriter(Posting(server, lambda rows: HttpRows(target, server, rows)).sent)
     return BatchedWriter(target, server)
 
 
@@ -157,22 +157,6 @@ class HttpRows:
             f"{quote(name, safe='')}={quote(str(texts[row]), safe='')}" for name, texts in self._query.items()
         ]
         return f"{base.removesuffix('/') if path else base}{path}{'?' if pairs else ''}{'&'.join(pairs)}"
-
-
-class RowWriter:
-    """Sends rows as they come."""
-
-    def __init__(self, posting: Posting) -> None:
-        self._posting = posting
-
-    def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Send a batch; the rows that the server refused. Asked again, it goes on with what is open."""
-        del batch_id
-        return Outcome(refused=self._posting.sent(batch))
-
-    def finish(self) -> Outcome:
-        """Nothing is kept: what was sent was taken."""
-        return Outcome()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,10 @@ from daggerspec.sinks.mixpanel import CAPABILITIES
 from runtime.clients.http import posting
 from runtime.clients.http.client import Answer, Request, Server
 from runtime.clients.http.posting import Posting, sized_parts
-from runtime.clients.http.sending import Rows, Verdict
+from runtime.clients.sending import Rows, Verdict
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal, event_id, keys
-from runtime.sinks import Target, Writer
-from runtime.sinks.http import RowWriter
+from runtime.sinks import RowWriter, Target, Writer
 
 _PARTIAL: Final = 400
 
@@ -43,7 +42,7 @@ def probe(target: Target) -> None:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Imports(target, server, rows)))
+    return RowWriter(Posting(server, lambda rows: Imports(target, server, rows)).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:

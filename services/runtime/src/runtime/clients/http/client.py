@@ -9,10 +9,8 @@ No redirect is followed, no proxy of the environment is asked, no cookie is kept
 from __future__ import annotations
 
 import atexit
-import base64
 import io
 import os
-import re
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,21 +26,17 @@ from yarl import URL
 from chassis.egress.addresses import PORTS, AddressRefused, Allowed
 from chassis.egress.connector import connector
 from chassis.egress.pools import Judge
-from runtime.clients import pace
+from runtime.clients import eventloop, pace
+from runtime.clients.credentials import forbidden, header
 from runtime.clients.egress import judge
-from runtime.clients.http import eventloop
 from runtime.clients.inflight import InFlightLimit
-from runtime.clients.secrets import resolve
-from runtime.errors import JobError, TemporaryError, external
+from runtime.errors import TemporaryError, external
 
 ANSWER_BYTES: Final = 4 * 1024 * 1024
 """What is read of an answer; of a longer one the connection is closed."""
 _SENT_AT_ONCE: Final = 1024 * 1024
 """More would keep the loop from all else."""
-DENIED: Final = "SINK_DENIED"
 _HEADERS: Final = {"User-Agent": "daggers", "Accept-Encoding": "identity"}
-# No header of HTTP may have them.
-_NO_HEADER: Final = re.compile("[\r\n\0]|[^\x00-\xff]")
 _VOUCHED: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
 _UNTRUSTED: Final = (
     aiohttp.ClientConnectorCertificateError,
@@ -122,7 +116,7 @@ class Client:
         self.pace = pace.Pace(share)
         self.limit = InFlightLimit(most=min(share.max_in_flight or server.most, server.most))
         """Requests that may be under way, as far as is known."""
-        self._shown = _shown(server)
+        self._shown = header(spec_pb2.HttpAuth.FromString(server.auth), server.url, server.name)
         self._context = _context(server)
         self._session: aiohttp.ClientSession | None = None
 
@@ -144,14 +138,14 @@ class Client:
                     response.close()
                 return Answer(response.status, response.headers, body, whole)
         except AddressRefused as why:
-            raise _forbidden(name, str(why)) from None
+            raise forbidden(name, str(why)) from None
         except _UNTRUSTED:  # some are ValueErrors, too
             detail = (
                 f"{name} is not the server that its certificates speak of: name their issuer by `ca_file`."
             )
             raise external("SINK_TLS", detail, retryable=True) from None
         except (aiohttp.InvalidURL, ValueError):
-            raise _forbidden(name, "that is no address as addresses are written") from None
+            raise forbidden(name, "that is no address as addresses are written") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as silence:
             detail = f"{name} does not answer ({type(silence).__name__})."
             raise TemporaryError("SINK_UNAVAILABLE", detail) from None
@@ -218,24 +212,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return bytes(read)
 
 
-def _shown(server: Server) -> dict[str, str]:
-    """The header that shows who calls. Raises: JobError."""
-    auth = spec_pb2.HttpAuth.FromString(server.auth)
-    if auth.HasField("bearer"):
-        name, value = "Authorization", f"Bearer {resolve(auth.bearer, server.url)}"
-    elif auth.HasField("basic"):
-        pair = f"{auth.basic.user}:{resolve(auth.basic.password, server.url)}"
-        name, value = "Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"
-    elif auth.HasField("header"):
-        name, value = auth.header.name, resolve(auth.header.value, server.url)
-    else:
-        return {}
-    if _NO_HEADER.search(value):
-        detail = f"The secret for {server.name} has line breaks, or characters of no header."
-        raise external("SECRET_UNUSABLE", detail, retryable=True)
-    return {name: value}
-
-
 def _context(server: Server) -> ssl.SSLContext:
     """What is trusted; nothing is read for a server that shows no certificates. Raises: JobError."""
     if not server.url.startswith("https"):
@@ -245,11 +221,6 @@ def _context(server: Server) -> ssl.SSLContext:
     except (OSError, ssl.SSLError):
         detail = f"{server.ca_file}, by which {server.name} is to be known, cannot be read as certificates."
         raise external("SINK_TLS", detail, retryable=True) from None
-
-
-def _forbidden(name: str, why: str) -> JobError:
-    detail = f"{name} may not be reached: {why}. An administrator can register it."
-    return external("SINK_ADDRESS_REFUSED", detail, retryable=True)
 
 
 def _seconds(header: str, now: datetime) -> float | None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 
-from runtime.clients.http import client, eventloop
-from runtime.clients.http.client import DENIED, Answer, Request, Server
-from runtime.clients.http.sending import Rows, Sending, Verdict
+from runtime.clients.http import client
+from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.sending import DENIED, Batches, Requests, Rows, Verdict
 from runtime.encode.rows import Refusal
-from runtime.errors import JobError, TemporaryError, external
+from runtime.errors import TemporaryError, external
 
 THROTTLES: Final = 429
 TOO_LARGE: Final = 413
@@ -22,13 +23,6 @@ _DENIED: Final = frozenset({401, 403, 407})
 _NOWHERE: Final = frozenset({404, 405})
 AWAY: Final = frozenset({THROTTLES, 502, 503, 504})
 """What a question that changes nothing is answered while a server takes no rows."""
-
-
-def parts(count: int, refused: Sequence[Refusal], at_once: int) -> list[Rows]:
-    """So many rows as requests are to have them, but for those that none can carry."""
-    never = {each.row for each in refused}
-    left = [row for row in range(count) if row not in never]
-    return [left[start : start + at_once] for start in range(0, len(left), at_once)]
 
 
 def sized_parts(
@@ -48,50 +42,11 @@ def sized_parts(
     return [*cut]
 
 
-class Requests(Protocol):
-    """The rows of a batch in requests."""
-
-    @property
-    def refusals(self) -> list[Refusal]:
-        """Of rows that no request can carry."""
-
-    @property
-    def parts(self) -> Sequence[Rows]:
-        """The others, as requests are to have them."""
-
-    def request(self, rows: Rows) -> Request:
-        """The request that carries these rows."""
-
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
-        """What its answer means. Raises: JobError for what is about no row, but about the sink."""
-
-
-class Posting:
-    """The batches of one partition on their way to a server."""
+class Posting(Batches):
+    """The batches of one partition on their way to an HTTP server."""
 
     def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
-        self._server = server
-        self._encode = encode
-        self._rows: pa.RecordBatch | None = None
-        self._sending: Sending
-
-    def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
-        """The rows that are refused, when all others were taken. Asked again, it goes on with what is open.
-
-        Raises: JobError.
-        """
-        if self._rows is not batch:
-            made = self._encode(batch)
-            self._rows = batch
-            self._sending = Sending(made.request, made.judge, made.parts, made.refusals)
-        try:
-            eventloop.run(self._sending.run(client.client(self._server)))
-        except JobError as error:
-            if error.error.reason != DENIED:
-                raise
-            client.drop(self._server)  # once more, with the secret as it is now
-            eventloop.run(self._sending.run(client.client(self._server)))
-        return self._sending.refused
+        super().__init__(encode, partial(client.client, server), partial(client.drop, server))
 
 
 def meaning(

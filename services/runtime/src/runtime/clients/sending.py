@@ -11,9 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from runtime.clients.http.client import Answer, Client, Request
+import pyarrow as pa
+
+from runtime.clients import eventloop
+from runtime.clients.inflight import InFlightLimit
+from runtime.clients.pace import Pace
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError
 
@@ -21,7 +25,22 @@ PATIENCE_S = 5.0
 """For so long no row may be settled, from the first answer that settles none."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
+DENIED: Final = "SINK_DENIED"
 Rows: TypeAlias = Sequence[int]
+Request: TypeAlias = Any
+"""What a client sends: each has its own."""
+Answer: TypeAlias = Any
+
+
+class Client(Protocol):
+    """Connections to one server."""
+
+    pace: Pace
+    limit: InFlightLimit
+    """Requests that may be under way, as far as is known."""
+
+    async def send(self, request: Request) -> Answer:
+        """One request, and its answer, whatever it says. Raises: JobError; TemporaryError for silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +137,61 @@ class Sending:
             return False
         self._not_before = max(self._not_before, after)
         return True
+
+
+class Requests(Protocol):
+    """The rows of a batch in requests."""
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Of rows that no request can carry."""
+
+    @property
+    def parts(self) -> Sequence[Rows]:
+        """The others, as requests are to have them."""
+
+    def request(self, rows: Rows) -> Request:
+        """The request that carries these rows."""
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What its answer means. Raises: JobError for what is about no row, but about the sink."""
+
+
+@dataclass
+class Batches:
+    """The batches of one partition on their way to a server."""
+
+    encode: Callable[[pa.RecordBatch], Requests]
+    client: Callable[[], Client]
+    """The client of this process, kept with its connections. Raises: JobError."""
+    drop: Callable[[], None]
+    """Closes it: the next one reads its secret as it is then, and looks its server up anew."""
+
+    def __post_init__(self) -> None:
+        self._rows: pa.RecordBatch | None = None
+        self._sending: Sending
+
+    def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
+        """The rows that are refused, when all others were taken. Asked again, it goes on with what is open.
+
+        Raises: JobError.
+        """
+        if self._rows is not batch:
+            made = self.encode(batch)
+            self._rows = batch
+            self._sending = Sending(made.request, made.judge, made.parts, made.refusals)
+        try:
+            eventloop.run(self._sending.run(self.client()))
+        except JobError as error:
+            if error.error.reason != DENIED:
+                raise
+            self.drop()  # once more, with the secret as it is now
+            eventloop.run(self._sending.run(self.client()))
+        return self._sending.refused
+
+
+def parts(count: int, refused: Sequence[Refusal], at_once: int) -> list[Rows]:
+    """So many rows as requests are to have them, but for those that none can carry."""
+    never = {each.row for each in refused}
+    left = [row for row in range(count) if row not in never]
+    return [left[start : start + at_once] for start in range(0, len(left), at_once)]

@@ -1,0 +1,136 @@
+"""Each row is a unary call of a method of a gRPC server.
+
+`message` is the method's request, of a registered schema: columns go to its fields by name, as those of the
+sink `kafka` with `format: protobuf`. Where the service is in that schema, too, it is checked that it has the
+method, with this request. What the method returns is not read: the status of a call says all.
+
+A call has the metadata `idempotency-key`, which is the same when its row is sent again: a server that
+remembers it takes each row once. Values of `metadata` may have `${column}` in them.
+
+The status decides. OK and ALREADY_EXISTS: the row is taken. UNAVAILABLE, ABORTED, CANCELLED,
+DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED: it is sent again, after what `RetryInfo` or
+`grpc-retry-pushback-ms` say. UNAUTHENTICATED, PERMISSION_DENIED (SINK_DENIED) and UNIMPLEMENTED
+(SINK_MISSING): somebody has to act. INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, OUT_OF_RANGE and
+DATA_LOSS: the row is set aside, as is one that is too large. INTERNAL and UNKNOWN may mean either: the row is
+sent again, and set aside after five times if the server takes others meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from daggerspec import fields, httpserver, template
+from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.catalogue import Unresolved
+from daggerspec.keys import Key
+from daggerspec.nearest import hint, nearest
+from daggerspec.sinks import Asked, message_mismatches, own_address
+from daggerspec.violation import Violation
+
+CAPABILITIES: Final = Capabilities(
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    because="repeats can be told, the idempotency-key of a call is the same",
+    upserts=False,
+    repeats_tellable=True,
+    max_rows=1,
+    limits=("rows_per_second", "requests_per_second", "max_in_flight"),
+)
+TIME_SERIES: Final = False
+DEFAULT_DEADLINE: Final = timedelta(seconds=10)
+KEYS: Final = (
+    Key("target", "The server, host:port.", required=True, address=True),
+    Key("method", "The method, unary, as package.Service/Method.", required=True),
+    Key(
+        "message", "Full name of its request, a registered message: columns to fields by name.", required=True
+    ),
+    Key("metadata", "Further metadata, in which ${column} stands for a value of the row."),
+    httpserver.auth_keys("Metadata", "target"),
+    httpserver.CA_FILE,
+    Key("plaintext", "Whether nothing is encrypted; without it TLS.", address=True),
+    Key("deadline", f"How long a call may take; without it {DEFAULT_DEADLINE.seconds}s."),
+)
+resolve = own_address
+_METHOD: Final = re.compile(r"(?P<service>[A-Za-z_][\w.]{0,200})/(?P<name>[A-Za-z_]\w{0,100})", re.ASCII)
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+_OWN: Final = frozenset({"ce-id", "idempotency-key", "content-type", "te", "user-agent", "host"})
+"""Metadata that the sink says itself, or that is about the connection."""
+_NAMED: Final = "must be the name of metadata: lower case, no grpc-…, and no …-bin, as values are texts"
+_VALUE: Final = re.compile(r"[\x20-\x7e]{0,8000}")
+
+
+def fill(sink: spec_pb2.GrpcSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
+    """Say its defaults."""
+    del dagger, spec
+    if not sink.HasField("deadline"):
+        sink.deadline.FromTimedelta(DEFAULT_DEADLINE)
+
+
+def messages(sink: spec_pb2.GrpcSink) -> Mapping[str, str]:
+    """The request of its method."""
+    return {"message": sink.message} if sink.message else {}
+
+
+def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with it."""
+    if not fields.is_host_port(sink.target):
+        yield Violation(f"{path}.target", "must be host:port", "INVALID_ADDRESS")
+    yield from httpserver.caller(path, sink.auth, sink.tls)
+    if sink.auth.HasField("header") and not _is_name(sink.auth.header.name.lower()):
+        yield Violation(f"{path}.auth.header.name", _NAMED, "INVALID_NAME")
+    if sink.plaintext and sink.tls.ca_file:
+        what = "says who signs the server's certificates: with plaintext it shows none"
+        yield Violation(f"{path}.tls.ca_file", what, "UNEXPECTED")
+    yield from httpserver.waited(f"{path}.deadline", sink.deadline)
+    if not sink.message:
+        yield Violation(f"{path}.message", "is required", "REQUIRED")
+    yield from _method(f"{path}.method", sink, asked)
+    yield from message_mismatches(f"{path}.message", sink.message, asked)
+    yield from _metadata(f"{path}.metadata", sink, asked)
+
+
+def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
+    """Whether it is one, and of a service that is registered takes the message."""
+    match = _METHOD.fullmatch(sink.method)
+    if match is None:
+        yield Violation(path, "must be a method, as package.Service/Method", "INVALID_NAME")
+        return
+    if not sink.message:
+        return
+    with suppress(Unresolved, KeyError):  # which is told of for every kind; a service need not be registered
+        service = asked.catalogue.message(sink.message).file.pool.FindServiceByName(match["service"])
+        method = service.methods_by_name.get(match["name"])
+        if method is None:
+            others = hint(nearest(match["name"], service.methods_by_name), "")
+            yield Violation(
+                path, f"{match['service']} has no method {match['name']}{others}", "UNKNOWN_METHOD"
+            )
+        elif method.client_streaming or method.server_streaming:
+            yield Violation(path, "is a method of streams: only unary ones can be called", "WRONG_KIND")
+        elif method.input_type.full_name != sink.message:
+            what = f"takes {method.input_type.full_name}, not {sink.message}"
+            yield Violation(path, what, "TYPE_MISMATCH")
+
+
+def _is_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and not name.startswith("grpc-") and not name.endswith("-bin")
+
+
+def _metadata(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
+    for name, value in sorted(sink.metadata.items()):
+        where = f"{path}.{name}"
+        if not _is_name(name):
+            yield Violation(where, _NAMED, "INVALID_NAME")
+        elif name in _OWN:
+            yield Violation(where, f"{name} is said by the sink itself", "UNEXPECTED")
+        if httpserver.SECRET.fullmatch(name):
+            what = "would hold a secret, and it be kept in the open: say it by `auth`"
+            yield Violation(where, what, "INLINE_SECRET")
+        if not _VALUE.fullmatch(value):
+            yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
+        yield from template.violations(where, value, asked.output)

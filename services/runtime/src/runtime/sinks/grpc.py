@@ -1,0 +1,158 @@
+"""The sink `grpc`: each row is a unary call of a method, its columns the fields of the request by name.
+
+Guarantee: at least once, and repeats can be told: a call that is made again, after a crash too, has the same
+request and the same idempotency-key. Rows that the server refuses are quarantined; while it is away, or asks
+for patience, the batch waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+from grpc import StatusCode
+
+from runtime.clients import calls
+from runtime.clients.calls import Answer, Calling, Request, Server
+from runtime.clients.sending import DENIED, Rows, Verdict, parts
+from runtime.encode import protobuf, template
+from runtime.encode.rows import Refusal, event_id, keys
+from runtime.errors import TemporaryError, external
+from runtime.sinks import RowWriter, Target, Writer
+
+TRIES: Final = 5
+"""So often a call may fail by what may be the server's fault or the row's."""
+_TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})
+_LATER: Final = frozenset(
+    {StatusCode.UNAVAILABLE, StatusCode.ABORTED, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED}
+)
+_CROWDED: Final = frozenset(
+    {StatusCode.RESOURCE_EXHAUSTED, StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED}
+)
+"""What a server says that has too many calls under way."""
+_DENIED: Final = frozenset({StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED})
+_UNCLEAR: Final = frozenset({StatusCode.INTERNAL, StatusCode.UNKNOWN})
+# As gRPC for C++ and Python, Go and Java, and Rust say it.
+_TOO_LARGE: Final = re.compile(r"larger than max|exceeds maximum size|length too large", re.IGNORECASE)
+_VALUE: Final = re.compile(r"[\x20-\x7e]*")
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for rows that do not fit the request, a secret that is not there, an address that is
+    refused, a server that others certify. Silence is no error.
+    """
+    server = server_of(target.resolved)
+    CalledRows(target, server, target.no_rows)
+    with suppress(TemporaryError):
+        calls.ask(server)
+
+
+def probe(target: Target) -> None:
+    """Raise TemporaryError while the server does not answer, or says by gRPC's protocol of health that it
+    does not serve; most do not have that protocol.
+    """
+    server = server_of(target.resolved)
+    answer = calls.ask(server)
+    if answer.message == calls.NOT_SERVING:
+        raise TemporaryError("SINK_UNAVAILABLE", f"{server.name} says that it is not serving.")
+    if answer.status in _CROWDED:
+        raise _later(server, answer)
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    server = server_of(target.resolved)
+    return RowWriter(Calling(server, lambda rows: CalledRows(target, server, rows)).sent)
+
+
+def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
+    """Where calls of a sink go."""
+    sink = resolved.sink.grpc
+    return Server(
+        sink.target,
+        sink.method,
+        auth=sink.auth.SerializeToString(deterministic=True),
+        ca_file=sink.tls.ca_file,
+        is_plain=sink.plaintext,
+        egress=resolved.egress.SerializeToString(deterministic=True) if resolved.HasField("egress") else None,
+        deadline_s=sink.deadline.ToTimedelta().total_seconds(),
+        share=resolved.share.SerializeToString(deterministic=True),
+    )
+
+
+class CalledRows:
+    """The rows of a batch, and the calls that carry them."""
+
+    def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
+        sink = target.resolved.sink.grpc
+        self._server = server
+        columns = {column.name: array for column, array in target.layout.visible(rows)}
+        encoder = protobuf.encoder(target.layout, target.schema, target.descriptors, sink.message)
+        self._messages, unfit = encoder.encode(rows)
+        self._metadata = {
+            name: template.texts(text, columns, rows.num_rows) for name, text in sorted(sink.metadata.items())
+        }
+        self._source, self._keys = f"{target.dagger}/{target.name}", keys(target.layout, rows)
+        self.refusals = [*unfit, *self._unsendable({each.row for each in unfit})]
+        self.parts = parts(rows.num_rows, self.refusals, 1)
+        self._tries = Counter[int]()
+        self._has_taken = False
+
+    def _unsendable(self, unfit: set[int]) -> list[Refusal]:
+        """Further rows that no call can carry."""
+        why: dict[int, tuple[str, str]] = {}
+        for name, texts in self._metadata.items():
+            for row, text in enumerate(texts):
+                if text is None:
+                    why[row] = "TEMPLATE_NULL", "A value of the row within a text is NULL."
+                elif not _VALUE.fullmatch(text):
+                    why[row] = "SINK_REFUSED", f"A value of the row cannot stand in the metadata {name}."
+        return [Refusal(row, *why[row]) for row in sorted(why.keys() - unfit)]
+
+    def request(self, rows: Rows) -> Request:
+        """The call that carries a row."""
+        [row] = rows
+        row_id = event_id(self._source, self._keys[row], None)
+        own = [(name, str(texts[row])) for name, texts in self._metadata.items()]
+        return Request(self._messages[row] or b"", (("idempotency-key", row_id), ("ce-id", row_id), *own))
+
+    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+        """What a status means. No word of it quotes what the server says, which may quote a row.
+
+        Raises: JobError for what somebody has to mend.
+        """
+        status, server = answer.status, self._server
+        if status in _TAKEN:
+            self._has_taken = True
+            return Verdict()
+        if status in _DENIED:
+            detail = f"{server.name} answers {status.name}: check the secret that it is shown."
+            raise external(DENIED, detail, retryable=True)
+        if status == StatusCode.UNIMPLEMENTED:
+            detail = f"{server.name} answers {status.name}: it has no method {server.method}."
+            raise external("SINK_MISSING", detail, retryable=True)
+        if status == StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(answer.said):
+            return self._refused(rows, answer, "TOO_LARGE")
+        if status in _UNCLEAR:
+            self._tries[rows[0]] += 1
+        is_given_up = self._has_taken and self._tries[rows[0]] >= TRIES
+        if status in _LATER or status in _CROWDED or (status in _UNCLEAR and not is_given_up):
+            return Verdict(again=[rows], why=_later(server, answer), is_throttled=status in _CROWDED)
+        return self._refused(rows, answer, "SINK_REFUSED")
+
+    def _refused(self, rows: Rows, answer: Answer, reason: str) -> Verdict:
+        detail = f"{self._server.name} answers {answer.status.name}."
+        return Verdict(refused=[Refusal(row, reason, detail) for row in rows])
+
+
+def _later(server: Server, answer: Answer) -> TemporaryError:
+    """That a server takes no rows now."""
+    reason, what = "SINK_UNAVAILABLE", "takes no rows"
+    if answer.status == StatusCode.RESOURCE_EXHAUSTED:
+        reason, what = "SINK_THROTTLES", "asks for fewer calls"
+    detail = f"{server.name} {what} now (status {answer.status.name})."
+    return TemporaryError(reason, detail, answer.retry_after)
