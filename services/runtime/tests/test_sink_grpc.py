@@ -51,8 +51,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def _closed() -> Iterator[None]:
     """No channel to a server that is gone is kept."""
     yield
-    for each in [*calls._open]:
-        calls.drop(each)
+    grpcserver.forget()
 
 
 def aimed(resolved: spec_pb2.ResolvedSink) -> Target:

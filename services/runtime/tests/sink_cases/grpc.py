@@ -22,6 +22,7 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     del dagger, printed
     running = ExitStack()
     server = running.enter_context(grpcserver.serving())
+    running.callback(grpcserver.forget)
     request.addfinalizer(running.close)
     rows: Counts = {}
 
