@@ -182,17 +182,17 @@ class Client:
         told = None if server.egress is None else spec_pb2.Egress.FromString(server.egress)
         scheme = "http" if server.is_plain else "https"
         try:
-            found = await asyncio.to_thread(egress.addresses, told, server.name, host, port, scheme)
+            addresses = await asyncio.to_thread(egress.addresses, told, server.name, host, port, scheme)
         except AddressRefused as why:
             raise forbidden(server.name, str(why)) from None
         except (OSError, UnicodeError):
             raise TemporaryError("SINK_UNAVAILABLE", f"{server.name} has no address.") from None
         options = [*_OPTIONS, ("grpc.default_authority", server.target)]
         if server.is_plain:
-            return aio.insecure_channel(_listed(found, port), options=options)
+            return aio.insecure_channel(_listed(addresses, port), options=options)
         options.append(("grpc.ssl_target_name_override", host))
         trusted = grpc.ssl_channel_credentials(self._roots)
-        return aio.secure_channel(_listed(found, port), trusted, options=options)
+        return aio.secure_channel(_listed(addresses, port), trusted, options=options)
 
     async def close(self) -> None:
         """Close the channel."""
