@@ -18,6 +18,7 @@ CURRENT = {page.name: page for page in current()}
 
 # Names in CamelCase that are not ours.
 OUTSIDE = {
+    "RetryInfo",
     "ApiException",
     "BadRequest",
     "DataFrame",
