@@ -12,6 +12,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from eventlog import Record
 from fleet import Dagger, Fleet
+from fleet.facts import FACTS, About
 from fleet.ledger import Ledger
 
 
@@ -71,7 +72,9 @@ class ControlWitness:
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
         if isinstance(message, events_pb2.LaunchIntended):
             self.intents[record.sequence] = record.subject, record.source
-        elif before is not None and message.meta.generation != before.generation:
+        elif FACTS[type(message)].about is About.NONE or before is None:
+            return
+        elif message.meta.generation != before.generation:
             raise Violation(
                 f"{record.type} at {record.sequence} of the stale generation {message.meta.generation}"
                 f" changed {record.subject}"

@@ -96,6 +96,10 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.RestartRequested: _asked(lambda _: "asked to restart"),
     events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
     events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
+    events_pb2.QuarantineReplayRequested: _asked(
+        lambda it: f"{it.records} quarantined records asked to be replayed: {it.replay_id or '?'}"
+    ),
+    events_pb2.QuarantineDiscardRequested: _asked(lambda it: f"{it.records} quarantined records discarded"),
     events_pb2.SchedulerStarted: lambda it, event: (
         f"scheduler {it.scheduler_id or '?'} leads, epoch {event.sequence}"
     ),

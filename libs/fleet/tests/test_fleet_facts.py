@@ -60,3 +60,23 @@ def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> Non
 )
 def test_a_fact_in_words_is_what_happened_its_launch_and_the_rest(fact: Message, said: str) -> None:
     assert words(fact, 41) == said
+
+
+def test_a_replay_says_how_it_goes_on_and_what_became_of_its_records() -> None:
+    meta = events_pb2.FactMeta(epoch=3, name="x")
+    lost = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="LOST")
+    said = [
+        words(events_pb2.ReplayStarted(meta=meta, replay_id="r", process={"host": "h", "pid": 7}), 41),
+        words(events_pb2.ReplayStarted(meta=meta, replay_id="r", adopted=True), 41),
+        words(events_pb2.ReplayExited(meta=meta, replay_id="r", code=-9), 41),
+        words(events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"REPLAYED": 2, "LATE": 1}), 41),
+        words(events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"LATE": 1}, error=lost), 41),
+    ]
+
+    assert said == [
+        "replay r launched: on h, pid 7",
+        "replay r adopted: on ?, pid ?",
+        "replay r ended unfinished with code -9",
+        "replay r finished: 1 LATE, 2 REPLAYED",
+        "replay r given up: 1 LATE; EXTERNAL LOST",
+    ]

@@ -23,6 +23,8 @@ REQUESTS = (
     events_pb2.RestartRequested,
     events_pb2.DeleteRequested,
     events_pb2.DeathConfirmed,
+    events_pb2.QuarantineReplayRequested,
+    events_pb2.QuarantineDiscardRequested,
 )
 CATALOGUE = (
     events_pb2.ClusterRegistered,
@@ -39,6 +41,7 @@ FACTS = tuple(
     for kind in events_pb2.DESCRIPTOR.message_types_by_name.values()
     if "meta" in kind.fields_by_name and kind.fields_by_name["meta"].message_type.name == "FactMeta"
 )
+REPLAYS = events_pb2.ReplayStarted, events_pb2.ReplayExited, events_pb2.ReplayFinished
 OBJECTS = {
     "cluster": "local",
     "message": "shop.{}",
@@ -79,7 +82,8 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         return _of_catalogue(fleet, kind, name, wrong)
     dagger = fleet.daggers.get(name)
     if kind in REQUESTS:
-        message = kind(name=name)
+        replay = {"replay_id": f"replay-{wrong}"} if kind is events_pb2.QuarantineReplayRequested else {}
+        message = kind(name=name, **replay)
         if wrong == 0:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
@@ -97,10 +101,16 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         message.version = (dagger.version if dagger else 0) + (wrong == 2)
     if kind is events_pb2.Launched:
         message.driver.pid = wrong + 1
+    if kind in REPLAYS:
+        message.replay_id = _newest_replay(dagger) if wrong != 2 else "another"
     if kind is events_pb2.RelaunchScheduled:
         message.attempt = (dagger.attempt if dagger else 0) + 1
         message.not_before.seconds = 1
     return message
+
+
+def _newest_replay(dagger: Any) -> str:
+    return dagger.replay.id if dagger and dagger.replay else ""
 
 
 def _specify(spec: Any, name: str, wrong: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
+from fleet import replay
 from fleet.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.phases import (
     AWAKENED,
@@ -26,6 +27,7 @@ from fleet.phases import (
     Phase,
     StopMode,
 )
+from fleet.replay import Replay
 
 # ---- State -------------------------------------------------------------------------------------------------
 
@@ -99,6 +101,8 @@ class Dagger:
     """On-call vouches that the host of `generation` is gone."""
     revisions: tuple[Revision, ...] = ()
     """Its newest, the oldest first."""
+    replay: Replay | None = None
+    """Its newest replay of what it has set aside; None before the first."""
 
     @property
     def unanswered(self) -> bool:
@@ -130,6 +134,8 @@ Request: TypeAlias = (
     | events_pb2.RestartRequested
     | events_pb2.DeleteRequested
     | events_pb2.DeathConfirmed
+    | events_pb2.QuarantineReplayRequested
+    | events_pb2.QuarantineDiscardRequested
 )
 
 
@@ -154,6 +160,8 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
             return _created(request, sequence, time)
         return missing("dagger", request.name)
     changes = DECISIONS[type(request)](existing, request)
+    if isinstance(request, events_pb2.QuarantineReplayRequested) and isinstance(changes, dict):
+        changes["replay"] = Replay(sequence=sequence, request=request, time=time)
     if isinstance(changes, Refusal):
         return changes
     version = existing.version + 1
@@ -227,6 +235,12 @@ def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[s
     )
 
 
+def _replay(dagger: Dagger, _: events_pb2.QuarantineReplayRequested) -> dict[str, Any] | Refusal:
+    if dagger.replay is not None and dagger.replay.finished is None:
+        return replay.running(dagger.name, dagger.replay)
+    return {}
+
+
 DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
     events_pb2.DaggerRequested: _revise,
     events_pb2.StartRequested: lambda dagger, _: _run(dagger),
@@ -234,4 +248,6 @@ DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] |
     events_pb2.RestartRequested: _restart,
     events_pb2.DeleteRequested: _delete,
     events_pb2.DeathConfirmed: _confirm_death,
+    events_pb2.QuarantineReplayRequested: _replay,
+    events_pb2.QuarantineDiscardRequested: lambda *_: {},
 }

@@ -19,6 +19,7 @@ from fleet.catalogue import Entry
 from fleet.dagger import Dagger, Revision
 from fleet.fleet import Fleet, Leader, Unreadable
 from fleet.hosts import Endpoint
+from fleet.replay import Replay
 
 Entries: TypeAlias = dict[str, bytes]
 """The parts of a state by their keys."""
@@ -59,6 +60,10 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
     known["references"] = [
         state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
     ]
+    if dagger.replay is not None:
+        known["replay"] = state_pb2.ReplayState(
+            **{name: value for name in _REPLAY if (value := getattr(dagger.replay, name)) is not None}
+        )
     known["revisions"] = [state_pb2.RevisionState(**each._asdict()) for each in dagger.revisions]
     return state_pb2.DaggerState(**known)
 
@@ -72,6 +77,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
             value = tuple((one.table, one.version) for one in value)
         elif each.name == "revisions":
             value = tuple(Revision(one.version, one.sequence) for one in value)
+        elif each.name == "replay":
+            value = _read_replay(value) if state.HasField("replay") else None
         elif each.name in _REPEATED:
             value = tuple(value)
         elif each.name in _OPTIONAL and not state.HasField(each.name):  # type: ignore[arg-type] # one of its fields
@@ -85,7 +92,20 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
         fleet.occupied.add(dagger.name)
 
 
+def _read_replay(state: state_pb2.ReplayState) -> Replay:
+    optional = "process", "last_error", "finished"
+    return Replay(
+        sequence=state.sequence,
+        request=state.request,
+        time=state.time.ToDatetime(tzinfo=UTC),
+        exits=state.exits,
+        exit_time=state.exit_time.ToDatetime(tzinfo=UTC) if state.HasField("exit_time") else None,
+        **{name: getattr(state, name) for name in optional if state.HasField(name)},
+    )
+
+
 _FIELDS: Final = tuple(each.name for each in fields(Dagger))
+_REPLAY: Final = tuple(each.name for each in fields(Replay))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
 _OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved"})
 

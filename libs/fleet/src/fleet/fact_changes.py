@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from daggerspec.exits import OUT_OF_MEMORY
 from fleet.dagger import Dagger
 from fleet.phases import STOPPING, Desired
+from fleet.replay import Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,37 @@ def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: da
     }
     starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
     return changes | ({"starved": dagger.phase_time} if starved else {})
+
+
+def replay_started(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
+    """The process of its replay runs."""
+    replay = _unfinished(dagger, fact.replay_id)
+    return replay if isinstance(replay, Ignored) else {"replay": replace(replay, process=fact.process)}
+
+
+def replay_exited(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime) -> Changes:
+    """The process of its replay is gone, and the replay has not finished."""
+    replay = _unfinished(dagger, fact.replay_id)
+    if isinstance(replay, Ignored):
+        return replay
+    error = fact.error if fact.HasField("error") else None
+    gone = replace(replay, process=None, exits=replay.exits + 1, exit_time=time, last_error=error)
+    return {"replay": gone}
+
+
+def replay_finished(dagger: Dagger, fact: events_pb2.ReplayFinished, _: datetime) -> Changes:
+    """No more is to come of its replay."""
+    replay = _unfinished(dagger, fact.replay_id)
+    if isinstance(replay, Ignored):
+        return replay
+    return {"replay": replace(replay, process=None, finished=fact)}
+
+
+def _unfinished(dagger: Dagger, replay_id: str) -> Replay | Ignored:
+    replay = dagger.replay
+    if replay is None or replay.id != replay_id:
+        return Ignored("it speaks of a replay that is not the newest")
+    return replay if replay.finished is None else Ignored("the replay has finished")
 
 
 def at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:

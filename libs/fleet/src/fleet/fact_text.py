@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from daggers.v1 import events_pb2
 
 
@@ -11,7 +13,16 @@ def where(fact: events_pb2.Launched) -> str:
     return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
 
 
-def why(fact: events_pb2.LaunchFailed | events_pb2.Exited | events_pb2.Failed) -> str:
+Failure: TypeAlias = (
+    events_pb2.LaunchFailed
+    | events_pb2.Exited
+    | events_pb2.Failed
+    | events_pb2.ReplayExited
+    | events_pb2.ReplayFinished
+)
+
+
+def why(fact: Failure) -> str:
     """What went wrong, and who has to act."""
     if not fact.HasField("error"):
         return ""
@@ -30,3 +41,9 @@ def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
 def how(fact: events_pb2.StopIssued) -> str:
     """How it was told to stop."""
     return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
+
+
+def replayed(fact: events_pb2.ReplayFinished) -> str:
+    """How many records have each outcome, and why it was given up."""
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(fact.outcomes.items()))
+    return "; ".join(filter(None, [outcomes, why(fact)]))

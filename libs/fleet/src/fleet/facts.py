@@ -50,6 +50,8 @@ class About(Enum):
     """The newest; of an older one it is ignored."""
     ORPHAN = "orphan"
     """One that nobody asks for: it changes nothing."""
+    NONE = "none"
+    """None: it speaks of something else of the dagger."""
 
 
 class Driver(Enum):
@@ -81,6 +83,8 @@ class Row:
     detail: Callable[[Any], str] = _no_detail
     """The rest of what it says, in words."""
 
+
+_ANY_PHASE: Final = {each: each for each in gateway_pb2.Phase.values() if each not in (0, DELETED)}
 
 # ---- The rows ----------------------------------------------------------------------------------------------
 
@@ -182,6 +186,30 @@ FACTS: Final[Mapping[type[Message], Row]] = {
             f"{table} {version}" for table, version in sorted(fact.versions.items())
         ),
     ),
+    events_pb2.ReplayStarted: Row(
+        phases=_ANY_PHASE,
+        about=About.NONE,
+        changes=fact_changes.replay_started,
+        what=lambda fact: f"replay {fact.replay_id} {'adopted' if fact.adopted else 'launched'}",
+        detail=lambda fact: f"on {fact.process.host or '?'}, pid {fact.process.pid or '?'}",
+    ),
+    events_pb2.ReplayExited: Row(
+        phases=_ANY_PHASE,
+        about=About.NONE,
+        changes=fact_changes.replay_exited,
+        what=lambda fact: (
+            f"replay {fact.replay_id} ended unfinished"
+            + (f" with code {fact.code}" if fact.HasField("code") else "")
+        ),
+        detail=fact_text.why,
+    ),
+    events_pb2.ReplayFinished: Row(
+        phases=_ANY_PHASE,
+        about=About.NONE,
+        changes=fact_changes.replay_finished,
+        what=lambda fact: f"replay {fact.replay_id} {'given up' if fact.HasField('error') else 'finished'}",
+        detail=fact_text.replayed,
+    ),
     events_pb2.OrphanKilled: Row(
         phases={}, about=About.ORPHAN, what=lambda _: "an orphaned driver was killed"
     ),
@@ -207,7 +235,7 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
     new = row.about is About.NEW
     if new:
         changes["generation"] = sequence
-    else:
+    elif row.about is About.NEWEST:
         changes["observed_generation"] = dagger.generation
     if new or phase != dagger.phase:
         changes["phase"], changes["phase_time"] = phase, time

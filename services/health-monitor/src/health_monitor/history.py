@@ -17,6 +17,11 @@ from fleet.dagger import DECISIONS
 from fleet.phases import BACKING_OFF
 
 _ENDS: Final = 100
+# What is done with records that were set aside changes nothing of how a dagger runs.
+_CHANGES: Final = DECISIONS.keys() - {
+    events_pb2.QuarantineReplayRequested,
+    events_pb2.QuarantineDiscardRequested,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ def after(history: History, record: Record, dagger: Dagger) -> History:
     if dagger.create_sequence == record.sequence:
         history = History()
     message = record.message
-    if type(message) in DECISIONS:
+    if type(message) in _CHANGES:
         change = alerts_pb2.LastChange(revision=dagger.version, actor=message.meta.actor)  # type: ignore[union-attr]  # of requests
         change.time.FromDatetime(record.time)
         return replace(history, change=change)
