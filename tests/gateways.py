@@ -23,6 +23,7 @@ def served(
     database: str,
     log: Callable[[], Log] = MemoryLog,
     alerts: Callable[[], Log] = MemoryLog,
+    quarantine: Callable[[], MemoryQuarantine] = MemoryQuarantine,
     **further: Any,
 ) -> Iterator[int]:
     """A gateway at an endpoint: its port. `further` is what else `serving` takes."""
@@ -35,7 +36,7 @@ def served(
         async with serving(
             log(),
             Projection(database),
-            MemoryQuarantine(),
+            quarantine(),
             endpoint,
             alerts=alerts(),
             source="/api-gateway/test",

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from tests.gateways import served
 
+from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
 from eventlog import Log
@@ -86,10 +87,13 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., in
     with ExitStack() as running:
 
         def start(
-            endpoint: Endpoint, log: Callable[[], Log] = MemoryLog, alerts: Callable[[], Log] = MemoryLog
+            endpoint: Endpoint,
+            log: Callable[[], Log] = MemoryLog,
+            alerts: Callable[[], Log] = MemoryLog,
+            quarantine: Callable[[], MemoryQuarantine] = MemoryQuarantine,
         ) -> int:
-            database = tmp_path_factory.mktemp("gateway") / "projection.db"
-            return running.enter_context(served(endpoint, f"sqlite:///{database}", log, alerts))
+            database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
+            return running.enter_context(served(endpoint, database, log, alerts, quarantine))
 
         yield start
     structlog.reset_defaults()

@@ -81,6 +81,17 @@ class QuarantineTopicContract:
 
         assert ([(m.partition, m.offset) for m in read], bounds[1]) == ([(1, 0)], Bounds(0, 1))
 
+    async def test_what_is_appended_stands_in_its_partition(self, topic: QuarantineTopic) -> None:
+        key, headers, value = set_aside("d", 1)
+        await topic.append(1, key, headers, value)
+        async with topic.opened() as reader:
+            reader.seek(0, 0)
+            reader.seek(1, 0)
+            (read,) = await everything(reader, 1)
+
+        assert (read.partition, read.offset, read.key, read.value) == (1, 0, key, value)
+        assert [*map(tuple, read.headers)] == headers
+
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -168,6 +168,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
     for name, dagger in fleet.daggers.items():
         of_one = {"dagger": view.to_proto(dagger, fleet)}
         alert = gateway_pb2.Alert(dagger=name, team=dagger.spec.team, summary=secret(dagger.spec.team))
+        group = gateway_pb2.QuarantineGroup(dagger=name, reason=secret(dagger.spec.team))
         vitals: Any = gateway_pb2.WatchVitalsResponse()
         vitals.vitals.add(dagger=name).warnings.add(message=secret(dagger.spec.team))
         others: Any = gateway_pb2.ListRevisionsResponse()
@@ -183,6 +184,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             "WatchVitals": vitals,
             "ListAlerts": gateway_pb2.ListAlertsResponse(alerts=[alert]),
             "WatchAlerts": gateway_pb2.WatchAlertsResponse(alert=alert, sequence=7),
+            "SummarizeQuarantine": gateway_pb2.SummarizeQuarantineResponse(groups=[group]),
         }
         for method, answer in answers.items():
             shown = rule_of(method).shown(principal, answer, fleet)

@@ -23,6 +23,7 @@ from api_gateway.database import Database
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.memory import MemoryQuarantine
+from api_gateway.quarantine.reads import Born, QuarantineReads
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.tables import PartitionRow, QuarantineRow
 from eventlog import topics
@@ -31,6 +32,7 @@ from kafkaclient import Connection
 
 pb = gateway_pb2
 BIG = 1 << 30
+MINE = Born("mine", 0)
 NOON = 1_700_000_000_000
 
 
@@ -98,9 +100,8 @@ async def followed(topic: Any, database: Database) -> None:
 
 
 def listed(database: Database, dagger: str = "mine", since: int = 0, limit: int = 1_000) -> list[int]:
-    index = QuarantineIndex(database)
-    found, _ = index.newest(dagger, since=since, before=None, limit=limit, size=BIG)
-    return [each.offset for each in found]
+    found, _ = QuarantineReads(database).page(Born(dagger, since), before=None, limit=limit, size=BIG)
+    return [each.record.offset for each in found]
 
 
 def filled(count: int = 40) -> MemoryQuarantine:
@@ -122,10 +123,10 @@ async def test_pages_end_where_the_next_begins_and_hold_every_record_once(databa
     for number in range(30):  # ten at each instant, in all partitions
         topic.place(number % 3, *set_aside("mine", number), time_ms=NOON + number // 10)
     await followed(topic, database)
-    index, before, pages = QuarantineIndex(database), None, []
+    reads, before, pages = QuarantineReads(database), None, []
     while True:
-        found, before = index.newest("mine", since=0, before=before, limit=7, size=BIG)
-        pages.append([each.offset for each in found])
+        found, before = reads.page(MINE, before=before, limit=7, size=BIG)
+        pages.append([each.record.offset for each in found])
         if before is None:
             break
 
@@ -139,12 +140,12 @@ async def test_a_page_is_cut_where_it_is_as_large_as_an_answer_may_be(database: 
     for number in range(5):
         topic.place(0, *set_aside("mine", number, value=b"x" * 1_000), time_ms=NOON + number)
     await followed(topic, database)
-    index = QuarantineIndex(database)
+    reads = QuarantineReads(database)
 
-    found, behind = index.newest("mine", since=0, before=None, limit=5, size=2_500)
-    one, _ = index.newest("mine", since=0, before=None, limit=5, size=10)
+    found, behind = reads.page(MINE, before=None, limit=5, size=2_500)
+    one, _ = reads.page(MINE, before=None, limit=5, size=10)
 
-    assert ([each.offset for each in found], behind, len(one)) == ([4, 3], (NOON + 3, 3, 0), 1)
+    assert ([each.record.offset for each in found], behind, len(one)) == ([4, 3], (NOON + 3, 3, 0), 1)
 
 
 async def test_records_of_an_earlier_dagger_of_the_name_are_not_listed(database: Database) -> None:

@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any
 
-from daggers.v1 import telemetry_pb2
+from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from daggerclient.times import iso
 
@@ -32,4 +32,77 @@ def quarantined(what: telemetry_pb2.Quarantined) -> dict[str, Any]:
         "key": base64.b64encode(what.key).decode(),
         "value": base64.b64encode(what.value).decode(),
         "truncated": what.truncated,
+    }
+
+
+def state(what: gateway_pb2.QuarantineStatus) -> str:
+    """What has become of a record, in a word."""
+    return gateway_pb2.QuarantineState.Name(what.state).removeprefix("QUARANTINE_STATE_")
+
+
+def status(what: gateway_pb2.QuarantineStatus) -> dict[str, Any]:
+    """What has become of a record; nothing where an older gateway does not say."""
+    if not what.state:
+        return {}
+    return {
+        "state": state(what),
+        "attempts": what.attempts,
+        "outcome_reason": what.reason,
+        "outcome_detail": what.detail,
+        "replay_id": what.replay_id,
+        "expire_time": iso(what.expire_time),
+    }
+
+
+def shown(what: gateway_pb2.GetQuarantinedResponse) -> dict[str, Any]:
+    """A record, what has become of it, and what it holds."""
+    try:
+        decoded = json.loads(what.decoded) if what.decoded else None
+    except ValueError:
+        decoded = what.decoded
+    more = {"decoded": decoded, "undecodable": what.undecodable}
+    return quarantined(what.record) | status(what.status) | more
+
+
+def group(what: gateway_pb2.QuarantineGroup) -> dict[str, Any]:
+    """Open records of one dagger, stage, reason and sink."""
+    return {
+        "dagger": what.dagger,
+        "stage": what.stage,
+        "reason": what.reason,
+        "sink": what.sink,
+        "records": what.records,
+        "oldest": iso(what.oldest),
+        "expiring": what.expiring,
+    }
+
+
+def replay_asked(what: gateway_pb2.ReplayQuarantinedResponse) -> dict[str, Any]:
+    """A replay that was asked for, and what is expected of it."""
+    outcome = telemetry_pb2.QuarantineOutcome
+    return {
+        "replay_id": what.replay_id,
+        "sequence": what.sequence,
+        "records": what.records,
+        "forecast": [
+            {
+                "outcome": outcome.Name(each.outcome).removeprefix("QUARANTINE_OUTCOME_"),
+                "reason": each.reason,
+                "records": each.records,
+                "detail": each.detail,
+            }
+            for each in what.forecast
+        ],
+    }
+
+
+def replay_told(what: gateway_pb2.GetReplayResponse) -> dict[str, Any]:
+    """How far a replay is."""
+    error = {"reason": what.error.reason, "detail": what.error.detail} if what.HasField("error") else None
+    return {
+        "replay_id": what.replay_id,
+        "records": what.records,
+        "outcomes": dict(sorted(what.outcomes.items())),
+        "finished": what.finished,
+        "given_up": error,
     }

@@ -214,6 +214,11 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),
+        "SummarizeQuarantine": Rule(Action.READ, _about, views.quarantine_groups),
+        "GetQuarantined": Rule(Action.READ, _about, audited=True),
+        "ReplayQuarantined": Rule(Action.CHANGE, _about),
+        "GetReplay": Rule(Action.READ, _about),
+        "DiscardQuarantined": Rule(Action.CHANGE, _about),
     },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),

@@ -117,6 +117,17 @@ def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fl
     return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step
 
 
+def quarantine_groups(
+    principal: Principal, answer: gateway_pb2.SummarizeQuarantineResponse, fleet: Fleet
+) -> Any:
+    """What is open, of each dagger."""
+    told = [each for each in answer.groups if _reads_dagger(principal, each.dagger, fleet)]
+    if len(told) != len(answer.groups):
+        del answer.groups[:]
+        answer.groups.extend(told)
+    return answer
+
+
 def one_team(principal: Principal, answer: gateway_pb2.GetTeamResponse, fleet: Fleet) -> Any:
     """A team: who is in it is told to its members."""
     _team(principal, answer.team, fleet)

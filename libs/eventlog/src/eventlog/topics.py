@@ -8,9 +8,22 @@ from typing import Final
 
 from daggerspec.topics import ALERTS, AUDIT, CONTROL, HEARTBEATS, QUARANTINE
 
-__all__ = ["ALERTS", "AUDIT", "AUDITS", "CONTROL", "HEARTBEATS", "QUARANTINE", "TOPICS", "Topic", "forever"]
+__all__ = [
+    "ALERTS",
+    "AUDIT",
+    "AUDITS",
+    "CONTROL",
+    "HEARTBEATS",
+    "QUARANTINE",
+    "QUARANTINE_KEPT_MS",
+    "TOPICS",
+    "Topic",
+    "forever",
+]
 
 _HOUR_MS = 3_600_000
+QUARANTINE_KEPT_MS: Final = 14 * 24 * _HOUR_MS
+"""How long what was set aside is kept, unless its topic was made otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ def forever(name: str) -> Topic:
 TOPICS: Final = (
     forever(CONTROL),
     Topic(HEARTBEATS, 1, {"cleanup.policy": "delete", "retention.ms": str(24 * _HOUR_MS)}),
-    Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(14 * 24 * _HOUR_MS)}),
+    Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(QUARANTINE_KEPT_MS)}),
 )
 AUDITS: Final = Topic(AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * _HOUR_MS)})
 """The gateways' own: one that may not write there serves all the same."""

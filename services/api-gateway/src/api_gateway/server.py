@@ -31,7 +31,9 @@ from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
-from api_gateway.quarantine.service import QuarantineService
+from api_gateway.quarantine.reads import QuarantineReads
+from api_gateway.quarantine.replays import Replays
+from api_gateway.quarantine.service import Parts, QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reach import Bounds, Reach
 from api_gateway.reader import Reader
@@ -155,7 +157,7 @@ async def serving(
             fold,
             reader,
             projection,
-            QuarantineService(reader, set_aside, index, masking),
+            _quarantined(quarantine, set_aside, projection, reader, masking, requests, writer, log, fold),
             endpoint,
             writer,
             requests,
@@ -223,6 +225,22 @@ async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
     with suppress(LogDamaged):
         await follower.reached(end)
     await heard.run()
+
+
+def _quarantined(
+    topic: QuarantineTopic,
+    follower: QuarantineFollower,
+    projection: Projection,
+    reader: Reader,
+    masking: Masking,
+    requests: Requests,
+    writer: Writer,
+    log: Log,
+    fold: Fold,
+) -> QuarantineService:
+    reads = QuarantineReads(projection.database)
+    replays = Replays(requests, writer, follower, reads, topic, log, fold.fleet)
+    return QuarantineService(Parts(reader, follower, reads, masking, replays))
 
 
 @asynccontextmanager

@@ -124,19 +124,58 @@ class PartitionRow(SQLModel, table=True):
 
 
 class QuarantineRow(SQLModel, table=True):
-    """A record that was set aside."""
+    """A record that was set aside, and what has become of it."""
 
     __tablename__ = "quarantine"
     __table_args__ = (
-        # The newest of a dagger's launches are read from the index alone, and in its order.
-        Index("quarantine_newest", "dagger", "time_ms", "offset", "partition", "generation"),
+        Index("quarantine_id", "dagger", "id", unique=True),
+        # The newest of a dagger's launches are chosen and read from the index alone, and in its order.
+        Index(
+            "quarantine_newest",
+            *("dagger", "time_ms", "offset", "partition", "generation", "state", "resolved"),
+            *("stage", "reason", "sink", "set_ms"),
+        ),
+        Index(
+            "quarantine_groups",
+            *("dagger", "stage", "reason", "sink", "state", "generation", "resolved", "time_ms", "set_ms"),
+        ),
     )
 
     partition: int = Field(primary_key=True)
     offset: int = Field(primary_key=True, sa_type=BigInteger)
+    """Where it stands; of one that was set aside several times, the last place."""
     dagger: str = Field(sa_type=_Name)
+    id: str
+    """Its id; of one that has none, which an older driver has written, its place."""
     generation: int = Field(sa_type=BigInteger)
     time_ms: int = Field(sa_type=BigInteger)
-    """Kafka's timestamp."""
+    """Kafka's timestamp: retention goes by it."""
+    set_ms: int = Field(sa_type=BigInteger)
+    """When it was set aside, as its driver says."""
+    stage: str
+    reason: str
+    sink: str
+    truncated: bool
+    state: int
+    """api_gateway.quarantine.state.Became, and all below."""
+    attempts: int
+    why_reason: str
+    why: str
+    replay: str
+    resolved: int = Field(sa_type=BigInteger)
     data: bytes = Field(sa_type=LargeBinary)
     """daggers.v1.Quarantined, as it stands in the topic."""
+
+
+class OutcomeRow(SQLModel, table=True):
+    """What a replay made of one record."""
+
+    __tablename__ = "quarantine_outcomes"
+    __table_args__ = (Index("quarantine_outcomes_of", "dagger", "replay", "outcome"),)
+
+    dagger: str = Field(primary_key=True, sa_type=_Name)
+    replay: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    outcome: int
+    partition: int
+    offset: int = Field(sa_type=BigInteger)

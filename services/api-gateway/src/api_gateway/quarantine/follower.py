@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.quarantine.index import Position, QuarantineIndex, digest
+from api_gateway.quarantine.index import QuarantineIndex
+from api_gateway.quarantine.place import Position, digest
 from api_gateway.quarantine.topic import Message, QuarantineTopic, TopicReader
 from chassis.logging import logger
 
@@ -76,6 +77,11 @@ class QuarantineFollower:
         except TimeoutError:
             pass
         return missing()
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """Of each partition the offset behind the last record that is in the index."""
+        return dict(self._next)
 
     async def _session(self) -> None:
         clock = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The index of `daggers.quarantine`: its records by dagger, and how far each partition is read.
+"""The index of `daggers.quarantine`: its records by dagger, what became of them, and how far it is read.
 
 The topic is the truth: rows come and go with its records, and all are dropped when other code made them.
 Calls block: run them in a thread.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from daggers.v1 import telemetry_pb2
 from sqlalchemy import Connection, tuple_
@@ -21,111 +19,80 @@ from sqlalchemy.schema import CreateTable
 from sqlmodel import col, delete, insert, select, update
 
 from api_gateway.database import Database
+from api_gateway.quarantine import state
+from api_gateway.quarantine.choice import conditions
+from api_gateway.quarantine.place import Position, digest
+from api_gateway.quarantine.state import Became
 from api_gateway.quarantine.topic import Message
-from api_gateway.tables import PartitionRow, QuarantineRow
+from api_gateway.tables import OutcomeRow, PartitionRow, QuarantineRow
 from daggerspec import fields
 from eventlog import read_record
 
-Quarantined = telemetry_pb2.Quarantined
-Place: TypeAlias = tuple[int, int, int]
-"""Where a record stands among those of its dagger: Kafka's timestamp, offset, partition."""
+Row = dict[str, Any]
 _STEP: Final = 5_000
-_FETCHED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far a partition is read."""
-
-    next: int
-    """Offset of the record to be read next."""
-    last: bytes
-    """Digest of the record before it."""
+_ASKED: Final = 500
+"""So many ids are asked for in one statement."""
 
 
 class QuarantineIndex:
-    """The tables in one database; made ready by `prepare`.
+    """The tables in one database; made ready by `prepare`. What they hold is read by `reads`.
 
     Raises, from every method: sqlalchemy.exc.SQLAlchemyError when the database does not answer.
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        kinds: list[Any] = [PartitionRow, QuarantineRow]
+        self.database = database
+        kinds: list[Any] = [PartitionRow, QuarantineRow, OutcomeRow]
         self._tables = [kind.__table__ for kind in kinds]
 
     def prepare(self) -> dict[int, Position]:
         """Create the tables, anew when other code made them; answers how far each partition is read."""
         columns = PartitionRow.partition, PartitionRow.next, PartitionRow.last, PartitionRow.shape
         try:
-            with self._database.reading() as session:
+            with self.database.reading() as session:
                 rows = session.exec(select(*columns)).all()
         except SQLAlchemyError:
             rows = []
         anew = any(shape != self._shape for *_, shape in rows)
-        self._database.create(self._tables, anew=anew)
+        self.database.create(self._tables, anew=anew)
         return {} if anew else {number: Position(next_, last) for number, next_, last, _ in rows}
 
     def write(self, messages: Sequence[Message]) -> None:
         """Take in messages that follow what is held; those that are held change nothing."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             held = self._held(connection)
             new = [each for each in messages if each.offset >= held.get(each.partition, 0)]
-            rows = [row for each in new if (row := _row(each)) is not None]
-            if rows:
-                connection.execute(insert(QuarantineRow), rows)
+            _Fold(connection, new).all()
             for last in {each.partition: each for each in new}.values():
                 self._move(connection, last.partition, last.offset + 1, digest(last), known=held)
 
     def forget(self, partition: int, position: Position) -> None:
         """The partition was made anew: drop all of it, unless another gateway did and reads it already."""
         about = col(PartitionRow.partition) == partition
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             self._held(connection)
             same = connection.execute(
                 delete(PartitionRow).where(about, col(PartitionRow.last) == position.last)
             )
             if same.rowcount:
-                connection.execute(delete(QuarantineRow).where(col(QuarantineRow.partition) == partition))
+                for kind in (QuarantineRow, OutcomeRow):
+                    connection.execute(delete(kind).where(col(kind.partition) == partition))
 
     def expire(self, partition: int, first: int) -> None:
         """Drop what stands before the partition's first record."""
-        number, offset = col(QuarantineRow.partition), col(QuarantineRow.offset)
+        for kind in (QuarantineRow, OutcomeRow):
+            self._expire(kind, partition, first)
+
+    def _expire(self, kind: type[QuarantineRow | OutcomeRow], partition: int, first: int) -> None:
+        number, offset = col(kind.partition), col(kind.offset)
         while True:
-            with self._database.writing() as connection:
-                oldest = select(QuarantineRow.offset).where(number == partition).order_by(offset).limit(1)
+            with self.database.writing() as connection:
+                oldest = select(kind.offset).where(number == partition).order_by(offset).limit(1)
                 held = connection.execute(oldest).scalar_one_or_none()
                 if held is None or held >= first:
                     return
                 until = min(first, held + _STEP)
-                connection.execute(delete(QuarantineRow).where(number == partition, offset < until))
-
-    def newest(
-        self, dagger: str, *, since: int, before: Place | None, limit: int, size: int
-    ) -> tuple[list[Quarantined], Place | None]:
-        """The newest records of a dagger's launches behind `since`, newest first; those behind `before` only.
-
-        At most `limit`, and no more than `size` bytes, but one. Then where the next page begins; None at the
-        end.
-        """
-        place = tuple_(col(QuarantineRow.time_ms), col(QuarantineRow.offset), col(QuarantineRow.partition))
-        query = select(
-            QuarantineRow.time_ms, QuarantineRow.offset, QuarantineRow.partition, QuarantineRow.data
-        ).where(QuarantineRow.dagger == dagger, QuarantineRow.generation > since)
-        if before is not None:
-            query = query.where(place < before)
-        query = query.order_by(*(each.desc() for each in place)).limit(limit + 1)
-        records: list[Quarantined] = []
-        last: Place | None = None
-        query = query.execution_options(yield_per=_FETCHED)
-        with self._database.reading() as session, closing(session.exec(query)) as rows:
-            for time_ms, offset, partition, data in rows:
-                size -= len(data)
-                if len(records) == limit or (records and size < 0):
-                    return records, last
-                records.append(Quarantined.FromString(data))
-                last = time_ms, offset, partition
-        return records, None
+                connection.execute(delete(kind).where(number == partition, offset < until))
 
     def _held(self, connection: Connection) -> dict[int, int]:
         rows = connection.execute(select(PartitionRow.partition, PartitionRow.next).with_for_update())
@@ -146,28 +113,168 @@ class QuarantineIndex:
     def _shape(self) -> str:
         digested = hashlib.sha256(telemetry_pb2.DESCRIPTOR.serialized_pb)
         for table in self._tables:
-            digested.update(str(CreateTable(table).compile(dialect=self._database.engine.dialect)).encode())
-        digested.update(Path(__file__).read_bytes())
+            digested.update(str(CreateTable(table).compile(dialect=self.database.engine.dialect)).encode())
+        for file in (__file__, state.__file__):
+            digested.update(Path(file).read_bytes())
         return digested.hexdigest()[:32]
 
 
-def digest(message: Message) -> bytes:
-    """16 bytes that tell a record from another at its place."""
-    about = f"{message.time_ms} {message.key.hex()} ".encode()
-    return hashlib.blake2b(about + message.value, digest_size=16).digest()
+class _Fold:
+    """Messages, in their order, into the tables: many in few statements."""
+
+    def __init__(self, connection: Connection, messages: Sequence[Message]) -> None:
+        self._connection = connection
+        self._said = [(each, said) for each in messages if (said := _said(each)) is not None]
+        self._known: dict[tuple[str, str], Row | None] = {}
+        """Rows as they are in the database, or shall be, by dagger and id; None where there is none."""
+        self._changed: dict[tuple[str, str], tuple[Row | None, Row]] = {}
+        """What was in the database before, and what shall be."""
+        self._outcomes: dict[tuple[str, str, str], Row] = {}
+
+    def all(self) -> None:
+        """Fold them in."""
+        self._ask()
+        for message, said in self._said:
+            name = message.key.decode()
+            match said:
+                case telemetry_pb2.Quarantined():
+                    self._set_aside(name, message, said)
+                case telemetry_pb2.QuarantineResolved():
+                    self._resolved(name, message, said)
+                case telemetry_pb2.QuarantineDiscarded():
+                    self._flush()
+                    self._discarded(name, message, said)
+        self._flush()
+
+    def _ask(self) -> None:
+        """What is known of those that the messages are about."""
+        wanted = {
+            (message.key.decode(), _id(message, said))
+            for message, said in self._said
+            if not isinstance(said, telemetry_pb2.QuarantineDiscarded)
+        }
+        self._known = dict.fromkeys(wanted)
+        keys = sorted(wanted)
+        pair = tuple_(col(QuarantineRow.dagger), col(QuarantineRow.id))
+        columns = [each for each in QuarantineRow.__table__.columns if each.name != "data"]  # type: ignore[attr-defined]
+        for start in range(0, len(keys), _ASKED):
+            rows = self._connection.execute(select(*columns).where(pair.in_(keys[start : start + _ASKED])))
+            for row in rows.mappings():
+                self._known[row["dagger"], row["id"]] = dict(row)
+
+    def _set_aside(self, name: str, message: Message, said: telemetry_pb2.Quarantined) -> None:
+        id_ = _id(message, said)
+        before = self._known[name, id_]
+        row = {
+            "partition": message.partition,
+            "offset": message.offset,
+            "dagger": name,
+            "id": id_,
+            "generation": said.generation,
+            "time_ms": message.time_ms,
+            "set_ms": said.time.ToMilliseconds() if said.HasField("time") else message.time_ms,
+            "stage": said.stage,
+            "reason": said.reason,
+            "sink": said.sink,
+            "truncated": said.truncated,
+            "data": message.value,
+        }
+        self._put(row | (_became_columns(Became()) if before is None else _kept(before)))
+
+    def _resolved(self, name: str, message: Message, said: telemetry_pb2.QuarantineResolved) -> None:
+        self._outcomes[name, said.replay_id, said.id] = {
+            "dagger": name,
+            "replay": said.replay_id,
+            "id": said.id,
+            "outcome": said.outcome,
+            "partition": message.partition,
+            "offset": message.offset,
+        }
+        before = self._known[name, said.id]
+        if before is not None:
+            after = state.resolved(_became(before), said)
+            self._put(before | _became_columns(after))
+
+    def _discarded(self, name: str, message: Message, said: telemetry_pb2.QuarantineDiscarded) -> None:
+        number, offset = col(QuarantineRow.partition), col(QuarantineRow.offset)
+        up_to = min(said.up_to.get(message.partition, 0), message.offset)
+        after = state.discarded(Became(), said)
+        self._connection.execute(
+            update(QuarantineRow)
+            .where(
+                col(QuarantineRow.dagger) == name,
+                number == message.partition,
+                offset < up_to,
+                col(QuarantineRow.state).in_(state.NEEDED),
+                *conditions(said.selection),
+            )
+            .values(state=after.state, why_reason=after.reason, why=after.why, resolved=after.resolved)
+        )
+        self._ask()
+
+    def _put(self, row: Row) -> None:
+        key = row["dagger"], row["id"]
+        if key in self._changed:
+            in_database, changed = self._changed[key]
+        else:
+            in_database, changed = self._known[key], {}
+        self._changed[key] = in_database, changed | row
+        self._known[key] = row
+
+    def _flush(self) -> None:
+        new = [row for before, row in self._changed.values() if before is None]
+        if new:
+            self._connection.execute(insert(QuarantineRow), new)
+        for before, row in self._changed.values():
+            if before is not None:
+                place = (
+                    col(QuarantineRow.partition) == before["partition"],
+                    col(QuarantineRow.offset) == before["offset"],
+                )
+                self._connection.execute(update(QuarantineRow).where(*place).values(row))
+        self._changed = {}
+        self._write_outcomes()
+
+    def _write_outcomes(self) -> None:
+        keys = sorted(self._outcomes)
+        triple = tuple_(col(OutcomeRow.dagger), col(OutcomeRow.replay), col(OutcomeRow.id))
+        for start in range(0, len(keys), _ASKED):
+            self._connection.execute(delete(OutcomeRow).where(triple.in_(keys[start : start + _ASKED])))
+        if keys:
+            self._connection.execute(insert(OutcomeRow), [*self._outcomes.values()])
+        self._outcomes = {}
 
 
-def _row(message: Message) -> dict[str, Any] | None:
-    """The row of a message; None for what is no record that was set aside."""
-    quarantined = read_record(message.offset, message.headers, message.value).message
+_Said = (telemetry_pb2.Quarantined, telemetry_pb2.QuarantineResolved, telemetry_pb2.QuarantineDiscarded)
+
+
+def _said(message: Message) -> Any:
+    """What a message says; None for one that says nothing of a dagger's records."""
+    said = read_record(message.offset, message.headers, message.value).message
     name = message.key.decode(errors="replace")
-    if not isinstance(quarantined, Quarantined) or list(fields.name("", name)):
-        return None
+    return said if isinstance(said, _Said) and not list(fields.name("", name)) else None
+
+
+def _id(message: Message, said: Any) -> str:
+    return str(said.id) or f"{message.partition}-{message.offset}"
+
+
+def _became(row: Row) -> Became:
+    return Became(
+        row["state"], row["attempts"], row["why_reason"], row["why"], row["replay"], row["resolved"]
+    )
+
+
+def _became_columns(became: Became) -> Row:
     return {
-        "partition": message.partition,
-        "offset": message.offset,
-        "dagger": name,
-        "generation": quarantined.generation,
-        "time_ms": message.time_ms,
-        "data": message.value,
+        "state": became.state,
+        "attempts": became.attempts,
+        "why_reason": became.reason,
+        "why": became.why,
+        "replay": became.replay,
+        "resolved": became.resolved,
     }
+
+
+def _kept(row: Row) -> Row:
+    return _became_columns(_became(row))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -37,6 +38,12 @@ class MemoryQuarantine:
     async def opened(self) -> AsyncGenerator[TopicReader, None]:
         """As `QuarantineTopic.opened`."""
         yield _MemoryReader(self)
+
+    async def append(
+        self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
+    ) -> None:
+        """As `QuarantineTopic.append`."""
+        self.place(partition, key, headers, value, time_ms=round(time.time() * 1_000))
 
 
 class _MemoryReader:

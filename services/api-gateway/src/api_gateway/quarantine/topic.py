@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from eventlog import topics
 from eventlog.reader import all_partitions
@@ -15,6 +16,7 @@ from kafkaclient import Connection
 
 _POLL_MS: Final = 1_000
 _MOST: Final = 1_000
+_ACK_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ class QuarantineTopic(Protocol):
     def opened(self) -> AbstractAsyncContextManager[TopicReader]:
         """A reader of all partitions there are now. Raises: KafkaError, OSError, TimeoutError."""
 
+    async def append(
+        self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
+    ) -> None:
+        """Write a record where those it is about stand. Raises: KafkaError, OSError, TimeoutError."""
+
 
 class KafkaQuarantine:
     """The topic in Kafka."""
@@ -70,6 +77,22 @@ class KafkaQuarantine:
         """As `QuarantineTopic.opened`."""
         async with all_partitions(self._connection, self._topic, begin="earliest") as (consumer, partitions):
             yield _KafkaReader(consumer, self._topic, partitions)
+
+    async def append(
+        self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
+    ) -> None:
+        """As `QuarantineTopic.append`. Seldom: a producer is made for each."""
+        async with asyncio.timeout(_ACK_S):
+            producer = AIOKafkaProducer(
+                **self._connection.aiokafka(), acks="all", enable_idempotence=True, compression_type="gzip"
+            )
+            try:
+                await producer.start()
+                await producer.send_and_wait(
+                    self._topic, value, key=key, headers=[*headers], partition=partition
+                )
+            finally:
+                await producer.stop()
 
 
 class _KafkaReader:

@@ -1,0 +1,159 @@
+"""`daggers quarantine` against a gateway whose topic has records, and a log in which replays finish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2
+from tests.contracts.quarantine import set_aside
+
+from api_gateway.quarantine.memory import MemoryQuarantine
+from chassis.endpoint import Endpoint
+from cli.__main__ import run
+from eventlog import Draft
+from eventlog.memory import MemoryLog
+from eventlog.testing import START
+
+NAME = "orders_by_city"
+NOON = 1_700_000_000_000
+
+
+class Finishing(MemoryLog):
+    """A log that a scheduler leads: each replay finishes at once, MALFORMED records late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leads = False
+
+    async def append(self, draft: Draft) -> None:
+        if not self._leads:
+            self._leads = True
+            await self._say("leader", events_pb2.SchedulerStarted(scheduler_id="s", host="h"))
+        await super().append(draft)
+        asked = draft.message
+        if isinstance(asked, events_pb2.QuarantineReplayRequested):
+            outcome = "LATE" if "MALFORMED" in asked.selection.reasons else "REPLAYED"
+            finished = events_pb2.ReplayFinished(replay_id=asked.replay_id, outcomes={outcome: asked.records})
+            finished.meta.name = asked.name
+            await self._say(f"finished/{asked.replay_id}", finished)
+
+    async def _say(self, id_: str, message: Any) -> None:
+        await super().append(Draft(id_, "/scheduler", NAME, START, message))
+
+
+@pytest.fixture(scope="module")
+def topic() -> MemoryQuarantine:
+    """Three records: two rows that a sink refused, and one that nobody could decode."""
+    made = MemoryQuarantine()
+    for number, fields in enumerate(
+        (
+            {"stage": "sink", "sink": "crm", "reason": "CONSTRAINT", "decoded_prefix": '{"fare": -1}'},
+            {"stage": "sink", "sink": "crm", "reason": "CONSTRAINT", "decoded_prefix": '{"fare": -2}'},
+            {"stage": "decode", "reason": "MALFORMED", "message": "shop.v1.Order", "value": b"\xff"},
+        )
+    ):
+        record = set_aside(NAME, number, id=f"{number}{'a' * 31}", topic="orders", **fields)
+        made.place(0, *record, time_ms=NOON + number)
+    return made
+
+
+@pytest.fixture(scope="module")
+def gateway(topic: MemoryQuarantine, serve: Callable[..., int]) -> str:
+    """Address of a gateway over that topic."""
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), log=Finishing, quarantine=lambda: topic)}"
+
+
+@pytest.fixture
+def filled(shell: Any, dagger_file: str) -> Any:
+    """A shell whose gateway knows the dagger."""
+    if shell("get", NAME)[0]:
+        shell.fill()
+        assert shell("apply", shell.file("dagger.yaml", dagger_file))[0] == 0
+    return shell
+
+
+def document(shell: Any, *words: object) -> Any:
+    _, out, _ = shell(*words, "-o", "json")
+    return json.loads(out)
+
+
+def test_records_are_summed_up_listed_and_shown(filled: Any) -> None:
+    groups = document(filled, "quarantine", "summary")
+    listed = document(filled, "quarantine", "list", NAME, "--sink", "crm", "--state", "all")
+    shown = document(filled, "quarantine", "show", NAME, "2aaa")
+    _, text, _ = filled("quarantine", "show", NAME, "0aaa")
+
+    assert [(g["stage"], g["reason"], g["sink"], g["records"]) for g in groups] == [
+        ("decode", "MALFORMED", "", 1),
+        ("sink", "CONSTRAINT", "crm", 2),
+    ]
+    assert [each["offset"] for each in listed] == [1, 0]
+    assert (shown["state"], shown["decoded"], shown["undecodable"]) == (
+        "OPEN",
+        None,
+        "it is no shop.v1.Order, as that is registered now",
+    )
+    assert 'holds      {"fare": -1}' in text
+
+
+def test_a_dry_run_says_what_would_become_of_records_and_asks_for_nothing(filled: Any) -> None:
+    code, out, _ = filled("quarantine", "replay", NAME, "--dry-run")
+    said = document(filled, "quarantine", "replay", NAME, "--reason", "MALFORMED", "--dry-run")
+
+    assert code == 0
+    assert "replayed" in out
+    assert (said["records"], said["replay_id"], said["sequence"]) == (1, "", 0)
+
+
+def test_a_replay_that_is_waited_for_ends_with_0_when_all_were_replayed(filled: Any) -> None:
+    code, out, _ = filled("quarantine", "replay", NAME, "--sink", "crm", "--yes", "--wait", "-o", "json")
+    said = json.loads(out)
+
+    assert (code, said["outcomes"], said["finished"]) == (0, {"REPLAYED": 2}, True)
+
+
+def test_a_replay_that_leaves_a_record_ends_with_1_and_says_how_many(filled: Any) -> None:
+    words = ("quarantine", "replay", NAME, "--reason", "MALFORMED", "--yes", "--wait")
+    code, out, err = filled(*words)
+    code_of_json, out_of_json, _ = filled(*words, "-o", "json")
+
+    assert (code, code_of_json) == (1, 1)
+    assert "1 late" in out + err
+    assert "1 records of orders_by_city were not replayed" in err
+    assert json.loads(out_of_json)["outcomes"] == {"LATE": 1}
+
+
+def test_a_discard_hides_records_and_needs_a_reason(filled: Any, topic: MemoryQuarantine) -> None:
+    late = set_aside(NAME, 9, id="9" * 32, stage="decode", reason="NO_FIELDS")
+    topic.place(0, *late, time_ms=NOON + 9)
+    without, _, _ = filled("quarantine", "discard", NAME, "--reason", "NO_FIELDS", "--yes")
+    code, _, _ = filled(
+        "quarantine", "discard", NAME, "--reason", "NO_FIELDS", "--why", "test traffic", "--yes"
+    )
+    opened = document(filled, "quarantine", "list", NAME, "--reason", "NO_FIELDS")
+    hidden = document(filled, "quarantine", "list", NAME, "--state", "discarded")
+
+    assert (without, code, opened) == (2, 0, [])
+    assert [(each["reason"], each["outcome_detail"]) for each in hidden] == [("NO_FIELDS", "test traffic")]
+
+
+@pytest.mark.parametrize(
+    "words", [("--wait", "--dry-run"), ("--since", "yesterday"), ("--stage",)], ids=" ".join
+)
+def test_a_wrong_command_line_is_told(filled: Any, words: tuple[str, ...]) -> None:
+    assert filled("quarantine", "replay", NAME, *words)[0] == 2
+
+
+def test_a_wrong_stage_is_told_by_its_flag(filled: Any) -> None:
+    code, _, err = filled("quarantine", "list", NAME, "--stage", "elsewhere")
+
+    assert code == 1
+    assert "--stage" in err
+
+
+def test_the_command_needs_a_gateway(tmp_path: Path) -> None:
+    assert run(["quarantine", "summary", "--state-dir", str(tmp_path)]) == 3

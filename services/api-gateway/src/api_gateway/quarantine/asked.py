@@ -1,0 +1,47 @@
+"""What is wrong with what a call says of records that were set aside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from daggers.v1 import events_pb2, gateway_pb2
+
+from daggerspec.violation import Violation
+
+MAX_CHOICES: Final = 500
+MAX_CHARS: Final = 256
+STAGES: Final = ("decode", "event_time", "sink")
+
+
+def selection(path: str, said: events_pb2.QuarantineSelection) -> Iterator[Violation]:
+    """What is wrong with a selection."""
+    for name in ("ids", "reasons", "sinks"):
+        values = getattr(said, name)
+        if len(values) > MAX_CHOICES:
+            text = f"has {len(values)} values; at most {MAX_CHOICES} are taken"
+            limits = {"size": str(len(values)), "limit": str(MAX_CHOICES)}
+            yield Violation(f"{path}.{name}", text, "TOO_LARGE", metadata=limits)
+        for number, value in enumerate(values):
+            if not value or len(value) > MAX_CHARS:
+                text = f"must have 1 to {MAX_CHARS} characters"
+                yield Violation(f"{path}.{name}[{number}]", text, "OUT_OF_RANGE")
+    if said.stage and said.stage not in STAGES:
+        text = f"is no stage: {', '.join(STAGES)} are"
+        yield Violation(f"{path}.stage", text, "UNKNOWN_STAGE", metadata={"stage": said.stage[:MAX_CHARS]})
+    for name, instant in (("since", said.since), ("until", said.until)):  # unset is 1970
+        if not _is_instant(instant.seconds):
+            yield Violation(f"{path}.{name}", "must be from 0001 to 9999", "OUT_OF_RANGE")
+    if said.HasField("since") and said.HasField("until") and said.until.seconds < said.since.seconds:
+        yield Violation(f"{path}.until", "must not be before since", "OUT_OF_RANGE")
+
+
+def states(path: str, said: gateway_pb2.ListQuarantinedRequest) -> Iterator[Violation]:
+    """What is wrong with the states that are asked for."""
+    for number, state in enumerate(said.states):
+        if not state or state not in gateway_pb2.QuarantineState.values():
+            yield Violation(f"{path}[{number}]", f"{state} is not a state", "UNKNOWN_ENUM_VALUE")
+
+
+def _is_instant(seconds: int) -> bool:
+    return -62_135_596_800 <= seconds < 253_402_300_800

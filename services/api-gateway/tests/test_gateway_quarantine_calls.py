@@ -1,0 +1,250 @@
+"""Calls about what was set aside: chosen, summed up, shown, replayed, discarded."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from tests.contracts.quarantine import set_aside
+
+from eventlog import Draft
+from eventlog.testing import START
+
+pb = gateway_pb2
+NAME = "completed_bookings"
+REPLAYED = telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED
+FAILED_AGAIN = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
+
+
+def now_ms() -> int:
+    return round(time.time() * 1_000)
+
+
+def put(client: Any, number: int, **more: Any) -> str:
+    """A record that the dagger has set aside now; its id."""
+    id_ = f"{number:032x}"
+    fields = {"id": id_, "stage": "sink", "sink": "crm", "reason": "CONSTRAINT", **more}
+    client.quarantined.place(0, *set_aside(NAME, number, **fields), time_ms=now_ms())
+    return id_
+
+
+def resolve(client: Any, id_: str, outcome: Any, *, replay: str, sequence: int, **more: Any) -> None:
+    """What a replay writes."""
+    said = telemetry_pb2.QuarantineResolved(
+        dagger=NAME, id=id_, outcome=outcome, replay_id=replay, sequence=sequence, **more
+    )
+    draft = Draft(f"{replay}/{id_}", "/replay", NAME, START, said)
+    value = said.SerializeToString()
+    client.quarantined.place(0, NAME.encode(), draft.headers(), value, time_ms=now_ms())
+
+
+async def ask(client: Any, method: str, **fields: Any) -> Any:
+    request = getattr(pb, f"{method}Request")(dagger=NAME, **fields)
+    return await getattr(client.quarantine, method)(request, timeout=20)
+
+
+async def appended(client: Any, sequence: int) -> Any:
+    """The event at a sequence of the control log."""
+    async for record in client.log.replay(sequence - 1):
+        return record.message
+    raise AssertionError(sequence)
+
+
+async def ids(client: Any, **fields: Any) -> list[str]:
+    return [each.id for each in (await ask(client, "ListQuarantined", **fields)).records]
+
+
+async def test_records_are_chosen_by_what_they_are(ready: Any) -> None:
+    await ready.create()
+    first = put(ready, 1, time={"seconds": 100})
+    second = put(ready, 2, reason="TOO_LARGE", time={"seconds": 200})
+    third = put(ready, 3, stage="decode", sink="", reason="MALFORMED", time={"seconds": 300})
+
+    chosen = [
+        await ids(ready, selection=selection)
+        for selection in (
+            {},
+            {"reasons": ["TOO_LARGE", "MALFORMED"]},
+            {"sinks": ["crm"]},
+            {"stage": "decode"},
+            {"since": {"seconds": 200}},
+            {"until": {"seconds": 200}},
+            {"ids": [first, third]},
+            {"ids": [first], "reasons": ["TOO_LARGE"]},
+        )
+    ]
+
+    assert chosen == [
+        [third, second, first], [third, second], [second, first], [third], [third, second], [first],
+        [third, first], [],
+    ]  # fmt: skip
+
+
+async def test_a_list_without_contents_has_the_rest(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1, value=b"secret", detail="why")
+
+    (record,) = (await ask(ready, "ListQuarantined", brief=True)).records
+
+    assert (record.value, record.detail) == (b"", "why")
+
+
+async def test_what_is_wrong_with_a_selection_is_said_at_once(ready: Any, refusal: Any) -> None:
+    await ready.create()
+    wrong = {"ids": [""], "stage": "elsewhere", "since": {"seconds": 5}, "until": {"seconds": 4}}
+
+    listing = await refusal(ask(ready, "ListQuarantined", selection=wrong, states=[0, 77]))
+    discarding = await refusal(ask(ready, "DiscardQuarantined", selection=wrong))
+
+    selected = ["selection.ids[0]", "selection.stage", "selection.until"]
+    assert [each.field for each in listing.violations] == [*selected, "states[0]", "states[1]"]
+    assert [each.field for each in discarding.violations] == [*selected, "reason"]
+
+
+async def test_what_is_open_is_summed_up(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1, time={"seconds": 100})
+    put(ready, 2, time={"seconds": 50})
+    done = put(ready, 3, reason="TOO_LARGE")
+    resolve(ready, done, REPLAYED, replay="r", sequence=99)
+    stale = set_aside(NAME, 4, stage="decode", reason="MALFORMED")
+    ready.quarantined.place(1, *stale, time_ms=now_ms() - 13 * 24 * 3_600_000)
+
+    groups = (await ask(ready, "SummarizeQuarantine")).groups
+    of_all = (await ready.quarantine.SummarizeQuarantine(pb.SummarizeQuarantineRequest(), timeout=20)).groups
+
+    told = [(g.stage, g.reason, g.sink, g.records, g.expiring) for g in groups]
+    assert told == [("decode", "MALFORMED", "", 1, 1), ("sink", "CONSTRAINT", "crm", 2, 0)]
+    assert groups[1].oldest.seconds == 50
+    assert list(of_all) == list(groups)
+
+
+async def test_a_record_is_shown_by_the_schema_of_today(ready: Any, refusal: Any) -> None:
+    await ready.create()
+    put(ready, 1, stage="decode", sink="", message="shop.Booking", value=bytes.fromhex("0a020864"))
+    put(ready, 2, stage="decode", sink="", message="shop.Booking", value=b"\xff")
+    put(ready, 3, stage="decode", sink="", message="shop.Unknown")
+    put(ready, 5, id="0000abc" + "0" * 25, decoded_prefix='{"fare": 5}')
+
+    shown = [await ask(ready, "GetQuarantined", id=f"{number:032x}") for number in (1, 2, 3)]
+    row = await ask(ready, "GetQuarantined", id="0000abc")
+    several = await refusal(ask(ready, "GetQuarantined", id="0000"))
+    none = await refusal(ask(ready, "GetQuarantined", id="ffff"))
+
+    assert [each.decoded for each in shown] == ['{"eventTime": "1970-01-01T00:01:40Z"}', "", ""]
+    assert [each.undecodable for each in shown][1:] == [
+        "it is no shop.Booking, as that is registered now",
+        "message shop.Unknown is not registered",
+    ]
+    assert row.decoded == '{"fare": 5}'
+    assert row.status.state == pb.QUARANTINE_STATE_OPEN
+    assert (several.reason, none.code) == ("ID_NOT_UNIQUE", grpc.StatusCode.NOT_FOUND)
+
+
+async def test_a_replay_is_asked_for_with_what_was_read_and_told_of(ready: Any) -> None:
+    await ready.create()
+    first, second = put(ready, 1), put(ready, 2)
+    only_said = await ask(ready, "ReplayQuarantined", validate_only=True)
+    asked = await ask(ready, "ReplayQuarantined", request_id="again-1", selection={"sinks": ["crm"]})
+    event = await appended(ready, asked.sequence)
+    begun = await ask(ready, "GetReplay")
+    resolve(ready, first, REPLAYED, replay="again-1", sequence=asked.sequence)
+    resolve(
+        ready, second, FAILED_AGAIN, replay="again-1", sequence=asked.sequence, reason="CONSTRAINT", attempt=1
+    )
+    told = await ask(ready, "GetReplay", replay_id="again-1")
+    listed = await ask(ready, "ListQuarantined", all_states=True)
+
+    assert (only_said.records, only_said.sequence, only_said.forecast[0].records) == (2, 0, 2)
+    assert event == events_pb2.QuarantineReplayRequested(
+        meta={"actor": "anonymous"},
+        name=NAME,
+        replay_id="again-1",
+        selection={"sinks": ["crm"]},
+        up_to={0: 2, 1: 0},
+        records=2,
+    )
+    assert (begun.replay_id, begun.records, dict(begun.outcomes), begun.finished) == ("again-1", 2, {}, False)
+    assert (dict(told.outcomes), told.finished) == ({"REPLAYED": 1, "FAILED_AGAIN": 1}, False)
+    assert [(each.state, each.attempts) for each in listed.statuses] == [
+        (pb.QUARANTINE_STATE_FAILED_AGAIN, 1),
+        (pb.QUARANTINE_STATE_REPLAYED, 0),
+    ]
+    assert await ids(ready) == [second]
+
+
+async def test_the_same_request_for_a_replay_is_applied_once_and_another_waits(
+    ready: Any, refusal: Any
+) -> None:
+    await ready.create()
+    put(ready, 1)
+    first = await ask(ready, "ReplayQuarantined", request_id="one")
+    put(ready, 2)
+    again = await ask(ready, "ReplayQuarantined", request_id="one")
+    other = await refusal(ask(ready, "ReplayQuarantined", request_id="two"))
+    late = await refusal(ask(ready, "ReplayQuarantined", recompute=True))
+
+    assert (again.sequence, again.records) == (first.sequence, 1)
+    assert (other.reason, late.reason) == ("REPLAY_RUNNING", "RECOMPUTE_NOT_SUPPORTED")
+
+
+async def test_nothing_is_asked_for_where_no_record_is_meant(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1)
+
+    replay = await ask(ready, "ReplayQuarantined", selection={"reasons": ["NONE_SUCH"]})
+    discard = await ask(ready, "DiscardQuarantined", selection={"reasons": ["NONE_SUCH"]}, reason="test")
+
+    assert (replay.records, replay.sequence, discard.records, discard.sequence) == (0, 0, 0, 0)
+
+
+async def test_what_may_not_be_replayed_is_forecast(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1, truncated=True)
+    worn = put(ready, 2)
+    put(ready, 3)
+    resolve(ready, worn, FAILED_AGAIN, replay="r", sequence=99, attempt=5)
+
+    plain = (await ask(ready, "ReplayQuarantined", validate_only=True)).forecast
+    forced = (await ask(ready, "ReplayQuarantined", validate_only=True, force=True)).forecast
+
+    assert [(each.reason, each.records) for each in plain] == [("", 1), ("NEEDS_FORCE", 1), ("TRUNCATED", 1)]
+    assert [(each.reason, each.records) for each in forced] == [("", 2), ("TRUNCATED", 1)]
+
+
+async def test_discarded_records_are_hidden_and_what_comes_later_is_not(ready: Any) -> None:
+    await ready.create()
+    gone, kept = put(ready, 1), put(ready, 2, reason="TOO_LARGE")
+    fields = {"selection": {"reasons": ["CONSTRAINT"]}, "reason": "test traffic", "request_id": "d-1"}
+    dry = await ask(ready, "DiscardQuarantined", validate_only=True, **fields)
+    before = await ids(ready)
+    done = await ask(ready, "DiscardQuarantined", **fields)
+    later = put(ready, 3)
+    again = await ask(ready, "DiscardQuarantined", **fields)
+    discarded = await ask(ready, "ListQuarantined", states=[pb.QUARANTINE_STATE_DISCARDED])
+
+    assert (dry.records, dry.sequence, before) == (1, 0, [kept, gone])
+    assert (done.records, again) == (1, done)
+    assert await ids(ready) == [later, kept]
+    assert [each.id for each in discarded.records] == [gone]
+    assert discarded.statuses[0].detail == "test traffic"
+
+
+async def test_a_dagger_that_was_made_anew_begins_anew(ready: Any) -> None:
+    created = await ready.create()
+    id_ = put(ready, 1, generation=created.sequence + 1)
+    resolve(ready, id_, REPLAYED, replay="r", sequence=created.sequence)
+
+    listed = await ask(ready, "ListQuarantined")
+
+    assert [each.state for each in listed.statuses] == [pb.QUARANTINE_STATE_OPEN]
+
+
+@pytest.mark.parametrize("method", ["GetReplay", "SummarizeQuarantine", "ReplayQuarantined"])
+async def test_a_dagger_that_is_not_there_is_not_found(ready: Any, refusal: Any, method: str) -> None:
+    error = await refusal(ask(ready, method))
+
+    assert error.code == grpc.StatusCode.NOT_FOUND
